@@ -1,0 +1,81 @@
+"""Renders a model's Jinja chat template as Transformers would (`apply_chat_template`), in jinja2's immutable sandbox.
+
+The sandbox stops reads and writes of Python's insides; it bounds neither time nor memory, so this runs in the worker's
+template child and nowhere else. Knows nothing of tokens.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+
+from localllm.chat.request import RenderRequest
+from localllm.errors import TemplateError
+
+MAX_OUTPUT_CHARS = 16 * 1024 * 1024
+
+
+def render(request: RenderRequest) -> str:
+    """The prompt text. Raises `TemplateError` with the template's own words where it has some."""
+    return apply(
+        request.template,
+        messages=[{"role": message.role, "content": message.content} for message in request.messages],
+        bos_token=request.bos_token,
+        eos_token=request.eos_token,
+        add_generation_prompt=request.add_generation_prompt,
+    )
+
+
+def apply(template: str, **variables: object) -> str:
+    """A template's text over any variables (`messages`, `tools`, `enable_thinking` ...). Raises `TemplateError`."""
+    try:
+        text = _compile(template).render(variables)
+    except MemoryError:
+        raise TemplateError("the chat template ran out of memory on these messages", param="messages") from None
+    except RecursionError:
+        raise TemplateError("the chat template nests too deeply", param="messages") from None
+    except Exception as error:
+        raise TemplateError(f"the chat template failed: {error}", param="messages") from error
+    if len(text) > MAX_OUTPUT_CHARS:
+        raise TemplateError(
+            f"the chat template wrote {len(text)} characters; at most {MAX_OUTPUT_CHARS} are taken", param="messages"
+        )
+    return text
+
+
+@functools.lru_cache(maxsize=8)
+def _compile(source: str) -> jinja2.Template:
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _strftime_now
+    return environment.from_string(source)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: Sequence[str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Transformers' `tojson`: not HTML-escaped, unlike jinja2's own."""
+    pair = None if separators is None else (separators[0], separators[1])
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=pair, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(format: str) -> str:
+    return datetime.datetime.now().strftime(format)

@@ -1,0 +1,167 @@
+"""The typer application: names, options and help of every command. Bodies are imported when their command runs.
+
+Knows nothing of what the commands do. Bare words, no rich markup: `--help` must answer in under 0.2 s.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Context, Exit, Option, Typer
+
+from localllm import __version__
+from localllm.cli import options as opt
+from localllm.cli import report
+from localllm.errors import LocalLLMError
+
+app = Typer(
+    name="localllm",
+    help="Run quantized GGUF models on your own machine.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+Model = Annotated[str, Argument(metavar="MODEL", help="Path of a GGUF file")]
+
+
+def run_app() -> int:
+    """Run the command of `sys.argv`; every error on purpose ends as one sentence and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a pipe's encoding depends on the system, a model's text does not
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        app(prog_name="localllm")  # typer turns Ctrl-C into 130, usage errors into 2 and a closed stdout into 1
+        code: object = report.OK
+    except SystemExit as end:
+        code = end.code
+    except LocalLLMError as error:
+        return report.complain(error)
+    return code if isinstance(code, int) else report.OK
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: Context,
+    version: Annotated[bool, Option("--version", help="Print the version and exit")] = False,
+) -> None:
+    """Run quantized GGUF models on your own machine."""
+    if version:
+        sys.stdout.write(f"localllm {__version__}\n")
+        raise Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        raise Exit(report.USAGE)
+
+
+@app.command()
+def run(
+    model: Model,
+    prompt: Annotated[str | None, Argument(metavar="PROMPT", help="'-' reads stdin; none, on a terminal: chat")] = None,
+    system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
+    raw: Annotated[bool, Option("--raw", help="Continue the prompt as it is, without the chat template")] = False,
+    temperature: opt.Temperature = None,
+    top_k: opt.TopK = None,
+    top_p: opt.TopP = None,
+    min_p: opt.MinP = None,
+    seed: opt.Seed = None,
+    max_tokens: opt.MaxTokens = None,
+    ctx: opt.Ctx = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    plugin_dir: opt.PluginDir = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Answer PROMPT, or chat.
+
+    The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
+    """
+    from localllm.cli.run import RunOptions, run_model
+    from localllm.types import SamplingParams
+
+    params = SamplingParams(
+        temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_tokens=max_tokens
+    )
+    load = {
+        "ctx": ctx,
+        "threads": threads,
+        "gpu_layers": gpu_layers,
+        "device": device,
+        "plugin_dir": plugin_dir,
+        "home": home,
+        "verbose": verbose,
+    }
+    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load)))
+
+
+@app.command()
+def serve(
+    model: Annotated[str | None, Argument(metavar="MODEL", help="Path of a GGUF file")] = None,
+    host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")] = None,
+    ctx: opt.Ctx = None,
+    slots: opt.Slots = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    plugin_dir: opt.PluginDir = None,
+    api_key_file: Annotated[
+        Path | None, Option("--api-key-file", metavar="FILE", help="API keys, one a line; see also LOCALLLM_API_KEYS")
+    ] = None,
+    allow_remote_without_key: Annotated[
+        bool | None, Option("--allow-remote-without-key", help="Let anyone on the network use this server")
+    ] = None,
+    allowed_hosts: Annotated[
+        str | None, Option("--allowed-hosts", metavar="NAMES", help="More names for this server, comma-separated")
+    ] = None,
+    max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
+    max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
+    load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
+    grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
+    ready: Annotated[
+        Literal["json"] | None,
+        Option("--ready", help="As a sidecar: say where it answers in one JSON line on stdout, end with stdin"),
+    ] = None,
+    log_level: Annotated[
+        str | None, Option("--log-level", metavar="LEVEL", help="debug, info, warning or error")
+    ] = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Serve MODEL over an OpenAI-style HTTP API."""
+    given = {name: value for name, value in locals().items() if name not in ("model", "ready")}
+    from localllm import config
+    from localllm.cli.serve import serve_model
+
+    raise Exit(serve_model(config.load(given), model, ready_json=ready == "json"))
+
+
+@app.command()
+def show(model: Model, as_json: opt.AsJson = False) -> None:
+    """Print what a GGUF file's header says."""
+    from localllm.cli.show import show_model
+
+    raise Exit(show_model(model, as_json=as_json))
+
+
+@app.command()
+def doctor(
+    as_json: opt.AsJson = False,
+    fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
+    plugin_dir: opt.PluginDir = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Check the library and the devices, and say what would be faster."""
+    from localllm import config
+    from localllm.cli.doctor import doctor as examine
+
+    settings = config.load({"plugin_dir": plugin_dir, "home": home, "verbose": verbose})
+    raise Exit(examine(settings, as_json=as_json, fresh=fresh))

@@ -1,0 +1,50 @@
+"""The options that commands share, each written once. A setting's option has the setting's name; None: not given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+_LOADING = "How the model is loaded"
+_SAMPLING = "How tokens are chosen"
+
+Ctx = Annotated[
+    int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, at most 8192]")
+]
+Slots = Annotated[int | None, Option("--slots", metavar="N", help="Answers at the same time [default: 4]")]
+Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads [default: physical cores]")]
+GpuLayers = Annotated[
+    str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
+]
+Device = Annotated[str | None, Option("--device", metavar="NAMES", help="Devices to use, comma-separated; see doctor")]
+PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
+Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
+Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]
+
+Temperature = Annotated[float | None, Option("--temperature", metavar="T", help="0: always the likeliest token")]
+TopK = Annotated[int | None, Option("--top-k", metavar="N", help="Choose among the N likeliest; 0: all")]
+TopP = Annotated[
+    float | None, Option("--top-p", metavar="P", help="Choose among the likeliest that sum up to P; 1: all")
+]
+MinP = Annotated[
+    float | None, Option("--min-p", metavar="P", help="Only tokens at least P times as likely as the best; 0: all")
+]
+Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer")]
+MaxTokens = Annotated[int | None, Option("--max-tokens", metavar="N", help="Stop after N tokens")]
+
+AsJson = Annotated[bool, Option("--json", help="Print JSON")]
+
+
+def as_arguments(given: Mapping[str, Any]) -> list[str]:
+    """The same options for a child's command line, those that were given only."""
+    arguments: list[str] = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            arguments.append(option)
+        elif value is not None and value is not False:
+            arguments.append(f"{option}={value}")
+    return arguments

@@ -1,0 +1,66 @@
+"""`localllm serve`: tells the human, or the parent process, what the server reports. Knows no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+
+from localllm import __version__
+from localllm.cli import report
+from localllm.client.ready import Failure, Line, Progress, Ready, encode
+from localllm.config import Settings
+from localllm.errors import LocalLLMError
+
+
+def serve_model(settings: Settings, model: str | None, *, ready_json: bool) -> int:
+    """Serve until told to stop; returns the exit code. Raises `LocalLLMError` unless a parent reads our JSON."""
+    from localllm.server import log
+    from localllm.server.main import serve
+
+    log.configure(settings.log_level)
+    if not ready_json:
+        return asyncio.run(serve(settings, model, HumanAnnouncer()))
+    announcer = ParentAnnouncer(secrets.token_urlsafe(24))
+    try:
+        return asyncio.run(serve(settings, model, announcer, token=announcer.token, ends_with_stdin=True))
+    except LocalLLMError as error:
+        announcer.write(Failure(error.info()))
+        return report.exit_code(error)
+
+
+class HumanAnnouncer:
+    """One line on stderr when it can answer."""
+
+    def loading(self, fraction: float) -> None:
+        """Nothing: the ready line says it all."""
+
+    def ready(self, url: str, model_id: str | None) -> None:
+        what = f"{model_id} answers" if model_id else "no model given: only /health answers"
+        report.say(f"localllm: {what} at {url}/v1 (Ctrl-C ends)")
+
+
+class ParentAnnouncer:
+    """The protocol of `client.ready` on stdout."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self._percent = -1
+
+    def loading(self, fraction: float) -> None:
+        # llama.cpp reports every tensor; a parent wants to draw a bar.
+        percent = int(fraction * 100)
+        if percent != self._percent:
+            self._percent = percent
+            self.write(Progress(round(fraction, 3)))
+
+    def ready(self, url: str, model_id: str | None) -> None:
+        self.write(Ready(url, self.token, model_id, os.getpid(), __version__))
+
+    def write(self, line: Line) -> None:
+        try:
+            sys.stdout.buffer.write(encode(line))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            pass  # the parent is gone, and the end of our stdin ends us

@@ -1,0 +1,173 @@
+"""The HTTP client: asks a localllm server and yields typed deltas. Knows nothing of how the server was started.
+
+Errors come out as the server's own error tree; a server that is not there as `ServerGone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from localllm.client.sse import EventDecoder
+from localllm.errors import ErrorInfo, InternalError, LocalLLMError, Unavailable, from_info
+from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class ServerGone(Unavailable):
+    """The server itself does not answer, or not to the end."""
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of /v1/models, as far as we care."""
+
+    id: str
+    ctx: int
+    slots: int
+    chat_template: bool
+
+
+class _ModelList(msgspec.Struct, frozen=True):
+    data: list[ModelEntry]
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str
+    code: str | None = None
+    param: str | None = None
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    error: _Error
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    delta: _Piece | None = None
+    text: str = ""
+    finish_reason: FinishReason | None = None
+
+
+class _CachedTokens(msgspec.Struct, frozen=True):
+    cached_tokens: int = 0
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: _CachedTokens = _CachedTokens()
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    timings: Timings | None = None
+    error: _Error | None = None
+
+
+class Client:
+    """A connection to one server; a context manager. Closing a generator early cancels its answer on the server."""
+
+    def __init__(self, base_url: str, token: str | None = None) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(
+            base_url=base_url,
+            headers=headers,
+            # An answer may take its time; a server that does not even accept is not there.
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            # Certificates cost 30 ms to load, and a proxy has no business with a server on this machine.
+            verify=base_url.startswith("https:"),
+            trust_env=False,
+        )
+
+    def models(self) -> list[ModelEntry]:
+        """What is loaded. Raises `LocalLLMError`s."""
+        try:
+            response = self._http.get("/v1/models")
+        except httpx.HTTPError as error:
+            raise _not_there(error) from error
+        if response.status_code != httpx.codes.OK:
+            raise _to_error(response.content)
+        return msgspec.json.decode(response.content, type=_ModelList).data
+
+    def chat(self, model: str, messages: Sequence[Message], params: SamplingParams) -> Generator[Delta]:
+        """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
+        return self._stream("/v1/chat/completions", model, params, messages=list(messages))
+
+    def complete(self, model: str, prompt: str, params: SamplingParams) -> Generator[Delta]:
+        """The continuation of a text, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
+        return self._stream("/v1/completions", model, params, prompt=prompt)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _stream(self, path: str, model: str, params: SamplingParams, **fields: Any) -> Generator[Delta]:
+        asked = {name: value for name, value in msgspec.structs.asdict(params).items() if value is not None}
+        extras = {"stream": True, "stream_options": {"include_usage": True}, "timings": True}
+        body = msgspec.json.encode({"model": model, **fields, **asked, **extras})
+        try:
+            with self._http.stream(
+                "POST", path, content=body, headers={"content-type": "application/json"}
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    raise _to_error(response.read())
+                yield from _deltas(_events(response))
+        except httpx.HTTPError as error:
+            raise _not_there(error) from error
+
+
+def _events(response: httpx.Response) -> Iterator[_Chunk]:
+    decoder = EventDecoder()
+    for piece in response.iter_bytes():
+        for data in decoder.feed(piece):
+            if data == "[DONE]":
+                return
+            yield msgspec.json.decode(data, type=_Chunk)
+    raise ServerGone("the server closed the connection in the middle of an answer")
+
+
+def _deltas(chunks: Iterator[_Chunk]) -> Generator[Delta]:
+    """Text at once; reason, timings and usage arrive in the last two chunks and leave as one `Finish`."""
+    reason: FinishReason | None = None
+    timings = Timings(0.0, 0.0, 0.0)
+    for chunk in chunks:
+        if chunk.error is not None:
+            raise _tree(chunk.error)
+        for choice in chunk.choices:
+            text = choice.text or (choice.delta.content if choice.delta else None)
+            if text:
+                yield Delta(text)
+            reason = choice.finish_reason or reason
+        timings = chunk.timings or timings
+        if chunk.usage is not None and reason is not None:
+            cached = chunk.usage.prompt_tokens_details.cached_tokens
+            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens, cached)
+            yield Delta(finish=Finish(reason, usage, timings))
+
+
+def _to_error(body: bytes) -> LocalLLMError:
+    try:
+        return _tree(msgspec.json.decode(body, type=_ErrorBody).error)
+    except msgspec.DecodeError:
+        return InternalError(f"this is not a localllm server: it answered {body[:200]!r}")
+
+
+def _tree(error: _Error) -> LocalLLMError:
+    return from_info(ErrorInfo(error.code or "internal", error.message, error.param))
+
+
+def _not_there(error: httpx.HTTPError) -> ServerGone:
+    return ServerGone(f"the server does not answer: {error or type(error).__name__}")

@@ -1,0 +1,58 @@
+"""Bytes of tokens to text that can be shown: whole UTF-8 characters only, nothing of a stop string.
+
+`feed()` + `flush()`: what they return, concatenated, equals decoding everything at once and cutting before the stop
+string that ends first, at every way of splitting the bytes. Knows nothing of tokens or requests.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class TextStream:
+    """Holds back an incomplete character and any tail that may become a stop string."""
+
+    def __init__(self, stop: Sequence[str] = ()) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stop = tuple(stop)
+        self._longest = max(map(len, self._stop), default=0)
+        self._held = ""
+        self.stopped = False
+
+    def feed(self, data: bytes) -> str:
+        """Text that is safe to show now; after a stop string was seen `stopped` is true and all else is dropped."""
+        return self._release(self._decoder.decode(data))
+
+    def flush(self) -> str:
+        """The rest at the end of generation: a broken character becomes U+FFFD, a partial stop string is text."""
+        text = self._release(self._decoder.decode(b"", final=True))
+        if self.stopped:
+            return text
+        rest, self._held = self._held, ""
+        return text + rest
+
+    def _release(self, text: str) -> str:
+        if self.stopped:
+            return ""
+        if not self._stop:
+            return text
+        self._held += text
+        # Of several, the one that ends first wins, whole or in pieces; of two that end together, the longer.
+        found = [(at + len(stop), at) for stop in self._stop if (at := self._held.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            shown, self._held = self._held[: min(found)[1]], ""
+            return shown
+        keep = self._partial_stop_length()
+        end = len(self._held) - keep
+        shown, self._held = self._held[:end], self._held[end:]
+        return shown
+
+    def _partial_stop_length(self) -> int:
+        """Length of the longest tail of the held text that begins a stop string."""
+        for length in range(min(self._longest - 1, len(self._held)), 0, -1):
+            tail = self._held[-length:]
+            if any(stop.startswith(tail) for stop in self._stop):
+                return length
+        return 0

@@ -1,0 +1,172 @@
+"""Every error that localllm raises on purpose, in one tree. Knows nothing of HTTP statuses or exit codes.
+
+    LocalLLMError
+    ├── RequestError               the caller can fix it by asking differently
+    │   ├── InvalidParameter           invalid_parameter
+    │   ├── UnknownParameter           unknown_parameter
+    │   ├── UnsupportedParameter       unsupported_parameter
+    │   ├── ContextLengthExceeded      context_length_exceeded
+    │   ├── TemplateError              template_error
+    │   └── NoChatTemplate             no_chat_template
+    ├── ModelNotFound              model_not_found
+    ├── LoadFailed                 load_failed: the model or the backend cannot be used
+    │   ├── InvalidModelFile           the GGUF file is malformed: says at which byte and why
+    │   └── DeviceUnavailable          asked for a device or layers that cannot be had
+    ├── QueueFull                  queue_full
+    ├── Unavailable                try again later
+    │   ├── WorkerCrashed              worker_crashed
+    │   ├── Loading                    loading
+    │   └── Draining                   draining
+    ├── RequestTimeout             timeout
+    └── InternalError              internal
+
+`code` is the stable name; `param` the field at fault; `details` plain numbers and strings for programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+Detail = str | int | float | bool | None
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as it travels between processes."""
+
+    code: str
+    message: str
+    param: str | None = None
+    details: dict[str, Detail] = {}
+
+
+class LocalLLMError(Exception):
+    """Base of the tree; `str()` of it is a sentence with the remedy in it."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, param: str | None = None, **details: Detail) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.details: dict[str, Detail] = details
+
+    def info(self) -> ErrorInfo:
+        """The wire form; `from_info` is its inverse."""
+        return ErrorInfo(code=self.code, message=self.message, param=self.param, details=self.details)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (from_info, (self.info(),))
+
+
+class RequestError(LocalLLMError):
+    """The request itself is at fault."""
+
+    code = "invalid_parameter"
+
+
+class InvalidParameter(RequestError):
+    """A field's value is out of range or of the wrong type."""
+
+
+class UnknownParameter(RequestError):
+    """A field that nobody knows, under `--strict`."""
+
+    code = "unknown_parameter"
+
+
+class UnsupportedParameter(RequestError):
+    """A documented field that would change the answer and is not served."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceeded(RequestError):
+    """The prompt does not fit; details: `prompt_tokens`, `context_length`."""
+
+    code = "context_length_exceeded"
+
+
+class TemplateError(RequestError):
+    """The model's chat template failed on these messages."""
+
+    code = "template_error"
+
+
+class NoChatTemplate(RequestError):
+    """The model carries no chat template."""
+
+    code = "no_chat_template"
+
+
+class ModelNotFound(LocalLLMError):
+    """No model of that name, or no such file."""
+
+    code = "model_not_found"
+
+
+class LoadFailed(LocalLLMError):
+    """The model cannot be loaded on this machine."""
+
+    code = "load_failed"
+
+
+class InvalidModelFile(LoadFailed):
+    """Not a GGUF file that can be trusted; details: `path`, `offset` (bytes, or None), `reason`."""
+
+
+class DeviceUnavailable(LoadFailed):
+    """A device or a number of layers was asked for and cannot be had."""
+
+
+class QueueFull(LocalLLMError):
+    """The waiting queue is at its limit."""
+
+    code = "queue_full"
+
+
+class Unavailable(LocalLLMError):
+    """Cannot answer now; the same request may succeed later."""
+
+    code = "loading"
+
+
+class WorkerCrashed(Unavailable):
+    """The model's process died; details: `exit_code`, `signal`, `stderr`."""
+
+    code = "worker_crashed"
+
+
+class Loading(Unavailable):
+    """The model is still loading."""
+
+
+class Draining(Unavailable):
+    """The server is shutting down."""
+
+    code = "draining"
+
+
+class RequestTimeout(LocalLLMError):
+    """The request ran past its time limit."""
+
+    code = "timeout"
+
+
+class InternalError(LocalLLMError):
+    """A defect of ours."""
+
+
+_BY_CODE: dict[str, type[LocalLLMError]] = {
+    cls.code: cls
+    for cls in (
+        InvalidParameter, UnknownParameter, UnsupportedParameter, ContextLengthExceeded, TemplateError, NoChatTemplate,
+        ModelNotFound, LoadFailed, QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
+    )
+}  # fmt: skip
+
+
+def from_info(info: ErrorInfo) -> LocalLLMError:
+    """The exception for a wire error; an unknown code becomes `InternalError`."""
+    return _BY_CODE.get(info.code, InternalError)(info.message, param=info.param, **info.details)

@@ -1,0 +1,198 @@
+"""Turns checked headers into a `ModelInfo`. Knows what the metadata keys mean (ggml/docs/gguf.md, llama-arch.cpp).
+
+A key of the wrong type is an error that names its byte; a missing one is None. Where a number is given per layer
+(hybrid models have 0 heads in recurrent layers), the largest counts.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from localllm.gguf.cursor import invalid_file
+from localllm.gguf.header import Header, TensorInfo, read_header
+from localllm.gguf.shards import read_all_shards
+from localllm.gguf.tables import FILE_TYPES
+from localllm.gguf.values import MetadataValue, Undecoded
+from localllm.types import ModelInfo
+
+MAX_LAYERS = 4_096
+"""llama.cpp's LLAMA_MAX_LAYERS is 512."""
+
+_NON_CAUSAL = frozenset({
+    "bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "modern-bert", "eurobert",
+    "gemma-embedding", "t5encoder", "dream", "llada", "llada-moe", "rnd1",
+})  # fmt: skip
+"""Attend both ways even where the key `attention.causal` is missing: encoders, and diffusion models."""
+
+_SAMPLING_KEYS = {
+    "temperature": ("general.sampling.temp", 100.0),
+    "top_k": ("general.sampling.top_k", 2.0**31 - 1),
+    "top_p": ("general.sampling.top_p", 1.0),
+    "min_p": ("general.sampling.min_p", 1.0),
+}
+"""Our name -> the GGUF key and the largest value that `SamplingParams` takes."""
+
+_TEMPLATE = "tokenizer.chat_template"
+_BLOCK_NAME = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,4})\.")
+_GUESSED_FILE_TYPE = 1024
+
+
+def read_model_info(path: Path) -> ModelInfo:
+    """Read a model's headers, every shard's. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
+    first = read_header(path)
+    headers = read_all_shards(first)
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    keys = _Keys(first)
+    num_layers = keys.num_layers(tensors)
+    layer_bytes, other_bytes = _bytes_per_layer(tensors, num_layers)
+    return ModelInfo(
+        architecture=keys.architecture,
+        name=keys.text("general.name"),
+        num_parameters=sum(tensor.num_elements for tensor in tensors),
+        size_bytes=sum(tensor.n_bytes for tensor in tensors),
+        quantization=_quantization(tensors),
+        file_type=keys.file_type(),
+        context_length=keys.model_count("context_length"),
+        num_layers=num_layers,
+        embedding_length=keys.model_count("embedding_length"),
+        feed_forward_length=keys.model_count("feed_forward_length"),
+        num_heads=keys.model_count("attention.head_count"),
+        num_kv_heads=keys.num_kv_heads(),
+        vocabulary_size=keys.vocabulary_size(tensors),
+        tokenizer=keys.text("tokenizer.ggml.model"),
+        chat_templates=keys.chat_templates(),
+        sampling=keys.sampling(),
+        layer_bytes=layer_bytes,
+        other_bytes=other_bytes,
+        split_count=len(headers),
+        causal=keys.causal(),
+    )
+
+
+class _Keys:
+    """Typed access to the metadata of a model's first file."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        architecture = self.text("general.architecture")
+        if not architecture:
+            raise invalid_file(header.path, "general.architecture is missing")
+        self.architecture = architecture
+
+    def text(self, key: str) -> str | None:
+        value = self._value(key)
+        if value is None or isinstance(value, str):
+            return value
+        raise self._wrong(key, "a text of reasonable length")
+
+    def number(self, key: str) -> float | None:
+        value = self._value(key)
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        raise self._wrong(key, "a number")
+
+    def count(self, key: str) -> int | None:
+        """A count; of one per layer the largest."""
+        value = self._value(key)
+        if value is None:
+            return None
+        values = value if isinstance(value, tuple) else (value,)
+        counts = [item for item in values if isinstance(item, int) and not isinstance(item, bool) and item >= 0]
+        if not counts or len(counts) != len(values):
+            raise self._wrong(key, "a count or one count per layer")
+        return max(counts)
+
+    def model_count(self, key: str) -> int | None:
+        return self.count(f"{self.architecture}.{key}")
+
+    def num_layers(self, tensors: list[TensorInfo]) -> int:
+        """`block_count`; without it (adapters, projectors) one more than the highest block among the tensors."""
+        layers = self.model_count("block_count")
+        if layers is None:
+            blocks = (_block_of(tensor.name) for tensor in tensors)
+            layers = max((block + 1 for block in blocks if block is not None), default=0)
+        if layers > MAX_LAYERS:
+            raise self._wrong(f"{self.architecture}.block_count", f"at most {MAX_LAYERS}")
+        return layers
+
+    def num_kv_heads(self) -> int | None:
+        """As llama.cpp: as many as heads, where not given."""
+        heads = self.model_count("attention.head_count_kv")
+        return self.model_count("attention.head_count") if heads is None else heads
+
+    def vocabulary_size(self, tensors: list[TensorInfo]) -> int:
+        """The tokens listed; else what `vocab_size` says; else the rows of the embedding; else 0."""
+        tokens = self._value("tokenizer.ggml.tokens")
+        if isinstance(tokens, Undecoded):
+            return tokens.count
+        if isinstance(tokens, tuple):
+            return len(tokens)
+        size = self.model_count("vocab_size")
+        if size is not None:
+            return size
+        rows = (tensor.dims[-1] for tensor in tensors if tensor.name == "token_embd.weight" and len(tensor.dims) == 2)
+        return next(rows, 0)
+
+    def file_type(self) -> str | None:
+        number = self.count("general.file_type")
+        if number is None:
+            return None
+        return FILE_TYPES.get(number & ~_GUESSED_FILE_TYPE, f"unknown ({number})")
+
+    def chat_templates(self) -> dict[str, str]:
+        """`tokenizer.chat_template` is `default`; `tokenizer.chat_template.NAME` is NAME."""
+        found: dict[str, str] = {}
+        for key in self._header.metadata:
+            name = "default" if key == _TEMPLATE else key.removeprefix(f"{_TEMPLATE}.")
+            template = self.text(key) if name != key else None
+            if template is not None:
+                found[name] = template
+        return found
+
+    def sampling(self) -> dict[str, float]:
+        """The numbers that can be used; one out of range (or not a number at all) is left out."""
+        values = ((name, self.number(key), limit) for name, (key, limit) in _SAMPLING_KEYS.items())
+        return {name: value for name, value, limit in values if value is not None and 0 <= value <= limit}
+
+    def causal(self) -> bool:
+        key = f"{self.architecture}.attention.causal"
+        value = self._value(key)
+        if value is None:
+            return self.architecture not in _NON_CAUSAL
+        if isinstance(value, bool):
+            return value
+        raise self._wrong(key, "true or false")
+
+    def _value(self, key: str) -> MetadataValue | None:
+        entry = self._header.metadata.get(key)
+        return None if entry is None else entry.value
+
+    def _wrong(self, key: str, wanted: str) -> Exception:
+        entry = self._header.metadata.get(key)
+        return invalid_file(self._header.path, f"{key} is not {wanted}", None if entry is None else entry.offset)
+
+
+def _quantization(tensors: list[TensorInfo]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        sizes[tensor.type] = sizes.get(tensor.type, 0) + tensor.n_bytes
+    return dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def _block_of(name: str) -> int | None:
+    match = _BLOCK_NAME.match(name)
+    return None if match is None else int(match[1])
+
+
+def _bytes_per_layer(tensors: list[TensorInfo], num_layers: int) -> tuple[tuple[int, ...], int]:
+    """(bytes per block, all others); a block beyond `num_layers` counts among the others."""
+    layers = [0] * num_layers
+    other = 0
+    for tensor in tensors:
+        block = _block_of(tensor.name)
+        if block is not None and block < num_layers:
+            layers[block] += tensor.n_bytes
+        else:
+            other += tensor.n_bytes
+    return tuple(layers), other

@@ -1,0 +1,119 @@
+"""The numbers that a GGUF file uses for tensor types, value types and file types. Data only.
+
+They are the tables of the `gguf` package, written out because importing it costs 0.2 s (it pulls in NumPy and YAML),
+which `show` and the server would pay; a test holds them equal. Two differences, both from llama.cpp 0c1e57098's
+ggml-common.h: Q8_1 takes 36 bytes (gguf 0.19 says 40), and Q2_0 exists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class BlockType(NamedTuple):
+    """A tensor type: `size` bytes hold `length` consecutive numbers of a row."""
+
+    name: str
+    length: int
+    size: int
+
+
+BLOCK_TYPES: dict[int, BlockType] = {
+    number: BlockType(name, length, size)
+    for number, name, length, size in (
+        (0, "F32", 1, 4),
+        (1, "F16", 1, 2),
+        (2, "Q4_0", 32, 18),
+        (3, "Q4_1", 32, 20),
+        (6, "Q5_0", 32, 22),
+        (7, "Q5_1", 32, 24),
+        (8, "Q8_0", 32, 34),
+        (9, "Q8_1", 32, 36),
+        (10, "Q2_K", 256, 84),
+        (11, "Q3_K", 256, 110),
+        (12, "Q4_K", 256, 144),
+        (13, "Q5_K", 256, 176),
+        (14, "Q6_K", 256, 210),
+        (15, "Q8_K", 256, 292),
+        (16, "IQ2_XXS", 256, 66),
+        (17, "IQ2_XS", 256, 74),
+        (18, "IQ3_XXS", 256, 98),
+        (19, "IQ1_S", 256, 50),
+        (20, "IQ4_NL", 32, 18),
+        (21, "IQ3_S", 256, 110),
+        (22, "IQ2_S", 256, 82),
+        (23, "IQ4_XS", 256, 136),
+        (24, "I8", 1, 1),
+        (25, "I16", 1, 2),
+        (26, "I32", 1, 4),
+        (27, "I64", 1, 8),
+        (28, "F64", 1, 8),
+        (29, "IQ1_M", 256, 56),
+        (30, "BF16", 1, 2),
+        (34, "TQ1_0", 256, 54),
+        (35, "TQ2_0", 256, 66),
+        (39, "MXFP4", 32, 17),
+        (40, "NVFP4", 64, 36),
+        (41, "Q1_0", 128, 18),
+        (42, "Q2_0", 64, 18),
+    )
+}
+
+STRING, ARRAY, BOOL = 8, 9, 7
+
+SCALAR_FORMATS: dict[int, str] = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    BOOL: "<B",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+"""Metadata value type -> `struct` format; strings and arrays are the other two types."""
+
+UINT32 = 4
+
+FILE_TYPES: dict[int, str] = {
+    0: "F32",
+    1: "F16",
+    2: "Q4_0",
+    3: "Q4_1",
+    7: "Q8_0",
+    8: "Q5_0",
+    9: "Q5_1",
+    10: "Q2_K",
+    11: "Q3_K_S",
+    12: "Q3_K_M",
+    13: "Q3_K_L",
+    14: "Q4_K_S",
+    15: "Q4_K_M",
+    16: "Q5_K_S",
+    17: "Q5_K_M",
+    18: "Q6_K",
+    19: "IQ2_XXS",
+    20: "IQ2_XS",
+    21: "Q2_K_S",
+    22: "IQ3_XS",
+    23: "IQ3_XXS",
+    24: "IQ1_S",
+    25: "IQ4_NL",
+    26: "IQ3_S",
+    27: "IQ3_M",
+    28: "IQ2_S",
+    29: "IQ2_M",
+    30: "IQ4_XS",
+    31: "IQ1_M",
+    32: "BF16",
+    36: "TQ1_0",
+    37: "TQ2_0",
+    38: "MXFP4_MOE",
+    39: "NVFP4",
+    40: "Q1_0",
+    41: "Q2_0",
+}
+"""`general.file_type` -> its label: `LlamaFileType` without the prefix."""

@@ -1,0 +1,102 @@
+"""ggml's registry of backends and devices: what computes here, with how much memory, and handles to choose by.
+
+Binds the ggml functions that llama_cpp leaves out. Knows nothing of models; does not decide what is used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from localllm import osdep
+from localllm.errors import DeviceUnavailable
+from localllm.types import DeviceInfo
+
+_KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
+"""enum ggml_backend_dev_type; 4 (META) wraps other devices and is listed as none."""
+
+_POINTER, _STRING, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "ggml_commit": (_STRING, []),
+    "ggml_version": (_STRING, []),
+    "ggml_backend_load": (_POINTER, [_STRING]),
+    "ggml_backend_dev_count": (_SIZE, []),
+    "ggml_backend_dev_get": (_POINTER, [_SIZE]),
+    "ggml_backend_dev_name": (_STRING, [_POINTER]),
+    "ggml_backend_dev_description": (_STRING, [_POINTER]),
+    "ggml_backend_dev_type": (ctypes.c_int, [_POINTER]),
+    "ggml_backend_dev_memory": (None, [_POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
+    "ggml_backend_dev_backend_reg": (_POINTER, [_POINTER]),
+    "ggml_backend_reg_name": (_STRING, [_POINTER]),
+}
+
+
+class Ggml:
+    """The ggml functions of the very libraries that libllama uses, by name without the `ggml_` prefix."""
+
+    def __init__(self, llama: ctypes.CDLL, library_dir: Path) -> None:
+        libraries = osdep.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
+        self._functions: dict[str, Any] = {}
+        for name, (restype, argtypes) in _SIGNATURES.items():
+            function = next(getattr(library, name) for library in libraries if hasattr(library, name))
+            function.restype, function.argtypes = restype, argtypes
+            self._functions[name.removeprefix("ggml_")] = function
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._functions[name]
+        except KeyError:
+            raise AttributeError(f"ggml_{name} is not bound; add it to _SIGNATURES") from None
+
+    def text(self, name: str, *args: Any) -> str:
+        """Calls a function that returns a C string."""
+        return (getattr(self, name)(*args) or b"").decode("utf-8", "replace")
+
+    def device_pointers(self) -> list[int]:
+        """Every registered `ggml_backend_dev_t`."""
+        return [self.backend_dev_get(index) for index in range(self.backend_dev_count())]
+
+    def has_cpu(self) -> bool:
+        """Whether a CPU backend is registered; nothing computes without one."""
+        return any(self.backend_dev_type(pointer) == 0 for pointer in self.device_pointers())
+
+
+def list_devices(ggml: Ggml) -> tuple[DeviceInfo, ...]:
+    """All devices with the memory that is free now."""
+    return tuple(
+        _describe(ggml, pointer) for pointer in ggml.device_pointers() if ggml.backend_dev_type(pointer) in _KINDS
+    )
+
+
+def device_array(ggml: Ggml, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
+    """The NULL-terminated array that `llama_model_params.devices` takes; empty `names` means: the CPU alone.
+
+    The caller keeps it alive until the model is loaded. Raises `DeviceUnavailable` for a name that is not there.
+    """
+    known = {ggml.text("backend_dev_name", pointer): pointer for pointer in ggml.device_pointers()}
+    for name in names:
+        if name not in known:
+            raise DeviceUnavailable(
+                f"there is no device {name!r} here; `localllm doctor` lists what there is: {', '.join(known)}",
+                param="device",
+            )
+    return (ctypes.c_void_p * (len(names) + 1))(*(known[name] for name in names), None)
+
+
+def _describe(ggml: Ggml, pointer: int) -> DeviceInfo:
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    ggml.backend_dev_memory(pointer, ctypes.byref(free), ctypes.byref(total))
+    kind = _KINDS[ggml.backend_dev_type(pointer)]
+    free_bytes = free.value
+    if kind == "cpu" and (available := osdep.available_memory()) is not None:
+        free_bytes = min(available, total.value)  # ggml reports all of the memory as free
+    return DeviceInfo(
+        name=ggml.text("backend_dev_name", pointer),
+        description=ggml.text("backend_dev_description", pointer).strip(),
+        kind=kind,
+        backend=ggml.text("backend_reg_name", ggml.backend_dev_backend_reg(pointer)),
+        free_bytes=free_bytes,
+        total_bytes=total.value,
+    )

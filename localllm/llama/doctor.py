@@ -1,0 +1,142 @@
+"""`python -m localllm.llama.doctor`: looks at library, self-test and devices from a process that may die of it.
+
+Reads a `Question` from stdin and writes a `Report` per stage as a line of JSON, so that what was known before a crash
+is known after it. Says facts and advice; `cli/doctor.py` puts them into words for the terminal.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from localllm import __version__, osdep
+from localllm.diagnosis import Candidate, Question, Report
+from localllm.errors import LocalLLMError
+from localllm.llama import installed, library, selftest
+from localllm.llama.installed import Installed
+from localllm.llama.library import Library
+from localllm.llama.selftest_memory import Memory, Outcome, Trial
+
+Send = Callable[[Report], None]
+
+
+def main() -> None:
+    """Answers the one question on stdin."""
+    questions, answers = osdep.claim_standard_streams()
+    osdep.die_quietly()
+    question = msgspec.json.decode(questions.read(), type=Question)
+    examine(question, lambda report: _write_line(answers.write, report))
+
+
+def examine(question: Question, send: Send) -> None:
+    """Every stage in order, each ending in a report; an error ends it."""
+    data_dir = Path(question.data_dir)
+    plugin_dir = None if question.plugin_dir is None else Path(question.plugin_dir)
+    report = Report(
+        localllm=__version__,
+        python=platform.python_version(),
+        platform=osdep.platform_name(),
+        cpu=cpu_name(),
+        memory_path=str(Memory(data_dir).path),
+        plugin_dir=question.plugin_dir,
+    )
+    try:
+        files = installed.find()
+        report = _with_files(report, files, plugin_dir)
+        send(report)
+        outcome = selftest.choose(data_dir, fresh=question.fresh)
+        report = _with_outcome(report, files, outcome)
+        send(report)
+        loaded = library.load(outcome.choice, plugin_dir=plugin_dir, verbose=question.verbose)
+        send(_with_library(report, loaded))
+    except LocalLLMError as error:
+        send(_with_error(report, error))
+
+
+def advice(files: Installed, outcome: Outcome) -> str | None:
+    """What would make this machine faster; None where nothing is known to."""
+    if files.variants or not osdep.builds_cpu_variants():
+        return None
+    if not outcome.choice.extra_bufts:
+        return (
+            "this build of llama.cpp fails on this CPU with its fast matrix code, which is therefore switched off; "
+            "a build with CPU variants keeps it (on Intel servers with AMX, two to three times the speed)"
+        )
+    return (
+        "this is a plain build of llama.cpp; one with CPU variants has the best code for every CPU and keeps working "
+        "when it moves to another machine"
+    )
+
+
+def cpu_name() -> str:
+    """The CPU as people call it."""
+    named = (line.partition(":")[2].strip() for line in osdep.cpu_model().splitlines() if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Report:
+    return _change(
+        report,
+        package_version=files.package_version,
+        library_path=str(files.library_path),
+        cpu_variants=tuple(sorted(files.variants)),
+        plugins=() if plugin_dir is None else tuple(path.name for path in installed.plugin_files(plugin_dir)),
+    )
+
+
+def _with_outcome(report: Report, files: Installed, outcome: Outcome) -> Report:
+    suggestion = advice(files, outcome)
+    return _change(
+        report,
+        candidates=tuple(_candidate(trial) for trial in outcome.tried),
+        used=outcome.choice.label(),
+        remembered=outcome.from_cache,
+        advice=suggestion,
+        command=installed.install_command() if suggestion else None,
+    )
+
+
+def _with_library(report: Report, loaded: Library) -> Report:
+    return _change(
+        report,
+        works=True,
+        llama_version=loaded.build.llama_version,
+        commit=loaded.build.commit,
+        fingerprint=loaded.build.fingerprint,
+        features=loaded.build.features,
+        devices=loaded.devices(),
+    )
+
+
+def _with_error(report: Report, error: LocalLLMError) -> Report:
+    if isinstance(error, selftest.NothingWorks):
+        report = _change(report, candidates=tuple(_candidate(trial) for trial in error.tried))
+    command = error.details.get("command")
+    if isinstance(command, str):  # then the message is the reason and the command in one
+        return _change(report, error=str(error.details["reason"]), command=command)
+    return _change(report, error=error.message)
+
+
+def _candidate(trial: Trial) -> Candidate:
+    return Candidate(
+        label=trial.choice.label(),
+        result=trial.result,
+        detail=trial.detail,
+        seconds=trial.seconds,
+        prefill_tokens_per_s=round(trial.prefill_tokens_per_s),
+        decode_tokens_per_s=round(trial.decode_tokens_per_s),
+    )
+
+
+_change = msgspec.structs.replace
+
+
+def _write_line(write: Callable[[bytes], object], report: Report) -> None:
+    write(msgspec.json.encode(report) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""What of llama.cpp is installed here: where its files are and what tells this build from another.
+
+Looks at files only: loads no native code and imports no part of llama_cpp, so it costs a few milliseconds and cannot
+crash. Does not know which file works on this CPU; `selftest.py` finds that out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import LoadFailed
+
+PACKAGE = "llama-cpp-python"
+PACKAGE_VERSION = "0.3.36"
+"""The one that pyproject.toml pins."""
+FAST_INSTALL_FLAGS = (
+    "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON -DCMAKE_CXX_FLAGS='-fno-tree-dse -fno-dse'"
+)
+"""Every CPU's best code, chosen at run time; the two -fno flags keep GCC from breaking ggml's AMX set-up."""
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """The files of one llama-cpp-python installation."""
+
+    package_version: str
+    package_dir: Path
+    library_dir: Path
+    core: tuple[Path, ...]
+    """libllama and the ggml libraries that come up with it."""
+    variants: dict[str, Path]
+    """CPU backends built as loadable files, by name (`haswell`); empty where the CPU backend is linked in."""
+
+    @property
+    def library_path(self) -> Path:
+        return self.core[0]
+
+    def fingerprint(self, variant: str | None) -> str:
+        """Changes when the contents of the core libraries or of this CPU variant do; a key for caches of results."""
+        paths = self.core if variant is None else (*self.core, self.variants[variant])
+        return _digest(paths, [])
+
+    def selftest_key(self) -> str:
+        """Changes with any library file. Of 20 MB of variants only name, size and time are read: 5 ms, not 40."""
+        return _digest(self.core, self.variants.values())
+
+
+def is_installed() -> bool:
+    """Whether there is a llama_cpp at all."""
+    return importlib.util.find_spec("llama_cpp") is not None
+
+
+def find() -> Installed:
+    """The installation that `import llama_cpp` would use. Raises `LoadFailed` where there is none."""
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or not spec.submodule_search_locations:
+        raise unusable(f"{PACKAGE} is not installed", again=False)
+    package_dir = Path(spec.submodule_search_locations[0])
+    library_dir = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package_dir / "lib")  # the binding's own override
+    core = [path for stem in ("llama", "ggml", "ggml-base", "ggml-cpu") if (path := _first(library_dir, stem))]
+    if not core or "llama" not in core[0].name:
+        raise unusable(f"there is no llama library in {library_dir}")
+    return Installed(
+        package_version=_package_version(package_dir),
+        package_dir=package_dir,
+        library_dir=library_dir,
+        core=tuple(core),
+        variants=_variants(library_dir, package_dir),
+    )
+
+
+def install_command(*, again: bool = True) -> str:
+    """What to type to get the build that runs everywhere and fastest; pip's cache would give the old one `again`."""
+    options = "--no-cache-dir" + (" --force-reinstall --no-deps" if again else "")
+    command = f"pip install {options} {PACKAGE}=={PACKAGE_VERSION}"
+    return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if osdep.builds_cpu_variants() else command
+
+
+def unusable(reason: str, *, again: bool = True) -> LoadFailed:
+    """The error for a library that must be installed (again): says why, and what to type."""
+    command = install_command(again=again)
+    return LoadFailed(f"{reason}; to install it, type: {command}", reason=reason, command=command)
+
+
+def plugin_files(folder: Path) -> list[Path]:
+    """The ggml backends (Vulkan, CUDA, RPC ...) in a folder, in the order of their names."""
+    found = {path for pattern in osdep.shared_library_names("ggml-*") for path in folder.glob(pattern)}
+    return sorted(path for path in found if not path.stem.removeprefix("lib").startswith(("ggml-base", "ggml-cpu")))
+
+
+def _package_version(package_dir: Path) -> str:
+    """Read from the source text: importlib.metadata would cost 20 ms, importing the package 100."""
+    found = re.search(r'^__version__ = "(.+)"', (package_dir / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    return found[1] if found else "unknown"
+
+
+def _first(folder: Path, stem: str) -> Path | None:
+    paths = (folder / name for name in osdep.shared_library_names(stem))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _variants(library_dir: Path, package_dir: Path) -> dict[str, Path]:
+    """pip puts loadable backends into site-packages/bin, other installers beside the library."""
+    found = {}
+    for folder in (package_dir.parent / "bin", library_dir.parent / "bin", library_dir):
+        for pattern in osdep.shared_library_names("ggml-cpu-*"):
+            for path in sorted(folder.glob(pattern)):
+                found[path.stem.partition("ggml-cpu-")[2]] = path
+    return found
+
+
+def _digest(contents: Iterable[Path], stats: Iterable[Path]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in contents:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    for path in stats:
+        status = path.stat()
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest()

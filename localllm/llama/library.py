@@ -1,0 +1,212 @@
+"""The one module that loads llama.cpp: the bindings, then a CPU backend, then plugins, then `llama_backend_init`.
+
+The order is llama.cpp's own demand: a build with loadable CPU backends cannot do anything before one is registered.
+Does not know which CPU backend works here (`selftest.py` does) and nothing of models.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from localllm.errors import InternalError, LoadFailed
+from localllm.llama import installed
+from localllm.llama.devices import Ggml, device_array, list_devices
+from localllm.llama.installed import Installed
+from localllm.llama.log import Log
+from localllm.types import DeviceInfo
+
+
+class CpuChoice(msgspec.Struct, frozen=True):
+    """Which arithmetic to use on the CPU."""
+
+    variant: str | None
+    """`sapphirerapids`: the file libggml-cpu-sapphirerapids; None: the backend that is linked into the library."""
+    extra_bufts: bool = True
+    """`use_extra_bufts` at model load: AMX and repacked weights."""
+
+    def label(self) -> str:
+        """`zen4`, `linked-in`, `linked-in, use_extra_bufts=off`."""
+        return (self.variant or "linked-in") + ("" if self.extra_bufts else ", use_extra_bufts=off")
+
+
+class Variant(NamedTuple):
+    """A loadable CPU backend; `score` is its own opinion: 0 cannot run on this CPU, else higher is better."""
+
+    name: str
+    score: int
+
+
+class LibraryBuild(msgspec.Struct, frozen=True):
+    """What was loaded."""
+
+    package_version: str
+    llama_version: str
+    commit: str
+    """Of ggml; `-dirty` in every build from the source package, so it names no build by itself."""
+    library_path: str
+    features: dict[str, list[str]]
+    """Backend -> what it says of itself: `AVX512`, `REPACK` ..."""
+    fingerprint: str
+    """Hash of the library files in use; a key for caches of computed state."""
+
+    def __str__(self) -> str:
+        return f"llama-cpp-python {self.package_version}, llama.cpp {self.llama_version} ({self.commit})"
+
+
+class Library:
+    """llama.cpp, loaded; one per process, made by `load`."""
+
+    def __init__(self, api: Any, ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> None:
+        self.api: Any = api
+        """The module `llama_cpp.llama_cpp`: the C functions."""
+        self.ggml = ggml
+        self.log = log
+        self.choice = choice
+        self.build = LibraryBuild(
+            package_version=files.package_version,
+            llama_version=api.llama_version().decode() if hasattr(api, "llama_version") else "?",
+            commit=ggml.text("commit"),
+            library_path=str(files.library_path),
+            features=_features(api.llama_print_system_info().decode("utf-8", "replace")),
+            fingerprint=files.fingerprint(choice.variant),
+        )
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """All devices with the memory that is free now."""
+        return list_devices(self.ggml)
+
+    def device_handles(self, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
+        """For `llama_model_params.devices`; see `device_array`. Raises `DeviceUnavailable`."""
+        return device_array(self.ggml, names)
+
+
+_loaded: tuple[Library, Path | None] | None = None
+_keep_alive: list[Any] = []
+"""ctypes callbacks that native code calls for as long as the process lives."""
+
+
+def load(choice: CpuChoice, *, plugin_dir: Path | None = None, verbose: bool = False) -> Library:
+    """Loads the library into this process, once: the same arguments give the same object again.
+
+    Raises `LoadFailed` with llama.cpp's own reason, or `InternalError` if it is loaded otherwise already.
+    """
+    global _loaded
+    if _loaded is not None:
+        library, loaded_plugins = _loaded
+        if (library.choice, loaded_plugins) != (choice, plugin_dir):
+            raise InternalError(f"llama.cpp is already loaded in this process, with {library.choice.label()}")
+        library.log.echo = verbose
+        return library
+    files = installed.find()
+    api = import_bindings(files)
+    log = _take_log(api, echo=verbose)
+    ggml = Ggml(api._lib, files.library_dir)
+    _register_cpu(ggml, log, choice, files)
+    if plugin_dir is not None:
+        _load_plugins(ggml, log, plugin_dir)
+    api.llama_backend_init()
+    library = Library(api, ggml, log, choice, files)
+    _loaded = (library, plugin_dir)
+    return library
+
+
+def variants(files: Installed) -> list[Variant]:
+    """The loadable CPU backends, best score first. Maps every one of them into this process: ask in a child."""
+    import_bindings(files)  # brings in libggml-base, which they need
+    scored = []
+    for name, path in files.variants.items():
+        score = ctypes.CDLL(str(path)).ggml_backend_score
+        score.restype, score.argtypes = ctypes.c_int, []
+        scored.append(Variant(name, score()))
+    return sorted(scored, key=lambda variant: (-variant.score, variant.name))
+
+
+def has_linked_in_cpu(files: Installed) -> bool:
+    """Whether the library brings its CPU backend along, as every build does that was not told otherwise."""
+    return Ggml(import_bindings(files)._lib, files.library_dir).has_cpu()
+
+
+def import_bindings(files: Installed) -> Any:
+    """`llama_cpp.llama_cpp` without the rest of its package.
+
+    The package's own __init__ imports the high-level class, and with it numpy, jinja2 and diskcache: 110 ms instead of
+    25. An empty package stands in for it meanwhile, and goes again, so that a later `import llama_cpp` is whole.
+    """
+    name = "llama_cpp.llama_cpp"
+    if name in sys.modules:
+        return sys.modules[name]
+    stand_in = types.ModuleType("llama_cpp")
+    stand_in.__path__ = [str(files.package_dir)]
+    sys.modules["llama_cpp"] = stand_in
+    try:
+        return importlib.import_module(name)
+    except (RuntimeError, OSError, AttributeError) as error:
+        raise LoadFailed(f"the llama.cpp library cannot be loaded: {error}") from error
+    finally:
+        del sys.modules["llama_cpp"]
+
+
+def _take_log(api: Any, *, echo: bool) -> Log:
+    log = Log(echo=echo)
+
+    def receive(level: int, text: bytes | None, _: Any) -> None:
+        log.receive(level, text)
+
+    callback = api.llama_log_callback(receive)
+    _keep_alive.append(callback)
+    api.llama_log_set(callback, None)
+    # Native destructors that log after Python is gone would call into nothing.
+    atexit.register(api.llama_log_set, api.llama_log_callback(), None)
+    return log
+
+
+def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> None:
+    if choice.variant is None:
+        if not ggml.has_cpu():
+            raise LoadFailed(f"{files.library_path} has no CPU backend linked in")
+        return
+    path = files.variants.get(choice.variant)
+    if path is None:
+        raise LoadFailed(f"{files.library_dir} has no CPU backend {choice.variant!r}")
+    _load_backend(ggml, log, path)
+
+
+def _load_plugins(ggml: Ggml, log: Log, folder: Path) -> None:
+    paths = installed.plugin_files(folder)
+    if not paths:
+        reason = "holds no ggml backend" if folder.is_dir() else "is not a folder"
+        raise LoadFailed(f"the plugin folder {folder} {reason}", param="plugin_dir")
+    for path in paths:
+        _load_backend(ggml, log, path)
+
+
+def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:
+    mark = log.mark()
+    if not ggml.backend_load(str(path).encode()):
+        reason = log.errors_since(mark).removeprefix(f"load_backend: failed to load {path}: ")
+        raise LoadFailed(f"the backend {path} does not load: {reason}", path=str(path), reason=reason)
+
+
+def _features(system_info: str) -> dict[str, list[str]]:
+    """`CPU : SSE3 = 1 | AVX = 1 | CUDA : ARCHS = 500,610 | ` by backend; a value of 1 is left out, of 0 the feature."""
+    features: dict[str, list[str]] = {}
+    backend = ""
+    for part in system_info.split("|"):
+        head, colon, rest = part.partition(" : ")
+        if colon:
+            backend = head.strip()
+        name, _, value = (rest if colon else part).partition(" = ")
+        if name.strip() and value.strip() != "0":
+            features.setdefault(backend, []).append(
+                name.strip() + ("" if value.strip() == "1" else f"={value.strip()}")
+            )
+    return features

@@ -1,0 +1,95 @@
+"""One GGUF file in llama.cpp's memory, with its layers where the placement put them.
+
+Raises `LoadFailed` with llama.cpp's own last words. Knows nothing of requests, slots or processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from localllm.errors import DeviceUnavailable, LoadFailed
+from localllm.llama.library import Library
+
+_LAYER_LINE = re.compile(r"layer\s+(\d+) assigned to device (\S+?),")
+
+
+class LlamaModel:
+    """Owns a `llama_model *`; `close` frees it."""
+
+    def __init__(
+        self,
+        library: Library,
+        path: Path,
+        *,
+        gpu_layers: int,
+        devices: tuple[str, ...],
+        must_offload: bool,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, `DeviceUnavailable`."""
+        api = library.api
+        self._api = api
+        params = api.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        params.use_extra_bufts = library.choice.extra_bufts
+        # An empty list, not NULL: with NULL llama.cpp would move prompt work to a GPU that nobody asked for.
+        self._devices = library.device_handles(devices)
+        params.devices = ctypes.cast(self._devices, ctypes.c_void_p)
+        self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is done
+        params.progress_callback = self._progress
+        mark = library.log.mark()
+        self.handle: Any = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
+        if not self.handle:
+            raise LoadFailed(f"llama.cpp could not load {path.name}: {library.log.errors_since(mark)}", path=str(path))
+        self.layers_per_device = _layers_per_device(library.log.lines_since(mark))
+        try:
+            _check_offload(self.layers_per_device, gpu_layers, set(devices), must_offload)
+        except DeviceUnavailable:
+            self.close()
+            raise
+
+    @property
+    def vocab(self) -> Any:
+        return self._api.llama_model_get_vocab(self.handle)
+
+    def close(self) -> None:
+        """Free the model; its contexts must be closed before. Idempotent."""
+        if self.handle:
+            self._api.llama_model_free(self.handle)
+            self.handle = None
+
+
+def _progress_callback(api: Any, on_progress: Callable[[float], None] | None) -> Any:
+    @api.llama_progress_callback  # type: ignore[untyped-decorator]
+    def callback(fraction: float, _user_data: object) -> bool:
+        if on_progress is not None:
+            on_progress(fraction)
+        return True
+
+    return callback
+
+
+def _layers_per_device(lines: list[str]) -> dict[str, int]:
+    """Counts llama.cpp's "layer N assigned to device D" lines (llama-model.cpp): what it did, not what we asked."""
+    devices = {}
+    for line in lines:
+        if (match := _LAYER_LINE.search(line)) is not None:
+            devices[int(match[1])] = match[2]
+    return dict(Counter(devices.values()))
+
+
+def _check_offload(layers: dict[str, int], wanted: int, devices: set[str], must_offload: bool) -> None:
+    """`DeviceUnavailable` if layers were asked for by number and are not on the devices."""
+    placed = sum(count for device, count in layers.items() if device in devices)
+    asked = min(wanted, sum(layers.values()))
+    if must_offload and placed < asked:
+        raise DeviceUnavailable(
+            f"{asked} layers were asked for on {', '.join(sorted(devices)) or 'a GPU'}, llama.cpp put {placed} there; "
+            "ask for fewer with --gpu-layers, or use auto",
+            param="gpu_layers",
+        )

@@ -1,0 +1,185 @@
+"""Finds the CPU backend that works here and is fastest: tries each in a child process, believes no CPU flag.
+
+A child decodes the carried model and must name its recorded tokens. One that dies, hangs or computes wrongly makes
+room for the next; what was found is remembered. Loads nothing into this process; see `library.load` for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from localllm import __version__, osdep
+from localllm.errors import InternalError, LoadFailed
+from localllm.llama import installed, selftest_memory
+from localllm.llama.library import CpuChoice
+from localllm.llama.selftest_child import Answer, Request
+from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
+
+NUM_COMPARED = 3
+"""Survivors to measure; a backend further down the list has never been seen to win."""
+CLEARLY_FASTER = 1.25
+"""Equal backends were seen 22 % apart on a busy machine; only more than that overrules their own order."""
+TIMEOUT_S = 20.0
+MODEL_PATH = Path(__file__).parents[1] / "data" / "selftest.gguf"
+RECORDED_PATH = MODEL_PATH.with_suffix(".json")
+
+
+class NothingWorks(LoadFailed):
+    """No candidate survived. Details: `reason` (what was tried) and `command` (what to type)."""
+
+    def __init__(self, tried: Sequence[Trial]) -> None:
+        story = "; ".join(describe(trial) for trial in tried) or "it has no CPU backend that this CPU can run"
+        error = installed.unusable(f"llama.cpp as installed does not work on this machine: {story}")
+        super().__init__(error.message, reason=error.details["reason"], command=error.details["command"])
+        self.tried = tuple(tried)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What tests/models/selftest_file.py computed, without llama.cpp."""
+
+    sha256: str
+    """Of the model file."""
+    prompt: tuple[int, ...]
+    singles: tuple[int, ...]
+    greedy: tuple[int, ...]
+
+
+def child_command() -> list[str]:
+    """The argv of a self-test child. `-P` keeps the current folder off the import path."""
+    return [sys.executable, "-P", "-m", "localllm.llama.selftest_child"]
+
+
+def choose(
+    data_dir: Path, *, fresh: bool = False, timeout_s: float = TIMEOUT_S, command: Sequence[str] | None = None
+) -> Outcome:
+    """The remembered outcome for this library, CPU and version, else a new self-test (about a second).
+
+    `fresh` asks for a new one. Raises `NothingWorks`, or another `LoadFailed` where there is no library.
+    """
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    name = selftest_memory.key(installed.find().selftest_key(), osdep.cpu_model(), recorded.sha256, __version__)
+    memory = Memory(data_dir)
+    if not fresh and (known := memory.get(name)) is not None:
+        return known
+    outcome = run(recorded, command or child_command(), timeout_s)
+    memory.put(name, outcome)
+    return outcome
+
+
+def run(recorded: Recorded, command: Sequence[str], timeout_s: float) -> Outcome:
+    """One whole self-test. Raises `NothingWorks`."""
+    if hashlib.sha256(MODEL_PATH.read_bytes()).hexdigest() != recorded.sha256:
+        raise InternalError(f"{MODEL_PATH} is damaged; install localllm again")
+    tried: list[Trial] = []
+    for candidates in rounds(survey(command, timeout_s)):
+        for choice in candidates:
+            tried.append(try_choice(choice, recorded, command, timeout_s))
+            if sum(trial.result == "ok" for trial in tried) == NUM_COMPARED:
+                break
+        if (best := fastest(tried)) is not None:
+            return Outcome(choice=best.choice, tried=tuple(tried))
+    raise NothingWorks(tried)
+
+
+def rounds(found: Answer) -> list[list[CpuChoice]]:
+    """What to try, best first. The second round, with the safer setting, is for when nothing of the first survives."""
+    names = [None] if found.linked_in else [name for name, score in found.variants if score > 0]
+    return [[CpuChoice(name, extra_bufts) for name in names] for extra_bufts in (True, False)]
+
+
+def fastest(tried: Sequence[Trial]) -> Trial | None:
+    """The first that works, unless a later one is clearly faster."""
+    best = None
+    for trial in tried:
+        if trial.result == "ok" and (best is None or trial.speed > best.speed * CLEARLY_FASTER):
+            best = trial
+    return best
+
+
+def survey(command: Sequence[str], timeout_s: float) -> Answer:
+    """Which CPU backends the library has. Raises `LoadFailed` if not even that can be told."""
+    answer, result, detail = _ask(Request(give_up_s=timeout_s + 5), command, timeout_s)
+    if answer is None:
+        raise installed.unusable(
+            f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})"
+        )
+    return answer
+
+
+def try_choice(
+    choice: CpuChoice, recorded: Recorded, command: Sequence[str], timeout_s: float, *, measure: bool = True
+) -> Trial:
+    """Decode the carried model with this choice in a child, and judge."""
+    request = Request(
+        choice=choice,
+        model_path=str(MODEL_PATH),
+        prompt=recorded.prompt,
+        singles=recorded.singles,
+        measure=measure,
+        give_up_s=timeout_s + 5,
+    )
+    began = time.monotonic()
+    answer, result, detail = _ask(request, command, timeout_s)
+    seconds = round(time.monotonic() - began, 3)
+    if answer is None:
+        return Trial(choice=choice, result=result, detail=detail, seconds=seconds)
+    if answer.greedy != recorded.greedy:
+        num_wrong = sum(a != b for a, b in zip(answer.greedy, recorded.greedy, strict=False))
+        num_wrong += abs(len(recorded.greedy) - len(answer.greedy))
+        detail = f"{num_wrong} of {len(recorded.greedy)} tokens differ"
+        return Trial(choice=choice, result="wrong", detail=detail, seconds=seconds)
+    return Trial(
+        choice=choice,
+        result="ok",
+        detail="",
+        seconds=seconds,
+        prefill_tokens_per_s=answer.prefill_tokens_per_s,
+        decode_tokens_per_s=answer.decode_tokens_per_s,
+    )
+
+
+_VERBS: dict[Result, str] = {
+    "ok": "works",
+    "died": "died",
+    "hung": "did not answer",
+    "wrong": "computes wrongly",
+    "failed": "failed",
+}
+
+
+def describe(trial: Trial) -> str:
+    """`zen4 works`, `linked-in died (signal SIGILL)`."""
+    return f"{trial.choice.label()} {_VERBS[trial.result]}" + (f" ({trial.detail})" if trial.detail else "")
+
+
+def _ask(request: Request, command: Sequence[str], timeout_s: float) -> tuple[Answer | None, Result, str]:
+    """One child, one question: (answer, "ok", "") or (None, what happened, the detail)."""
+    try:
+        child = subprocess.run(
+            command,
+            input=msgspec.json.encode(request),
+            capture_output=True,
+            timeout=timeout_s,
+            **osdep.own_process_group(),
+        )
+    except subprocess.TimeoutExpired:
+        return None, "hung", f"no answer in {timeout_s:g} s"
+    except OSError as error:
+        return None, "failed", f"{command[0]} does not start: {error}"
+    if child.returncode != 0:
+        reason = osdep.exit_reason(child.returncode)
+        last_words = child.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        detail = ": ".join([str(reason), *(line[:300] for line in last_words)])
+        return None, "died" if reason.crashed else "failed", detail
+    try:
+        answer = msgspec.json.decode(child.stdout, type=Answer)
+    except msgspec.MsgspecError as error:
+        return None, "failed", f"its answer is unreadable: {error}"
+    return (answer, "ok", "") if answer.error is None else (None, "failed", answer.error)

@@ -1,0 +1,159 @@
+"""`python -m localllm.llama.selftest_child`: one request on stdin, one answer on stdout, or a death that tells as much.
+
+Surveys the CPU backends, or decodes the carried file with one of them. Does not judge the tokens it prints: a
+backend that computes wrongly is not asked for its own opinion.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.llama import installed, library
+from localllm.llama.library import CpuChoice, Library
+
+MEASURE_S = 0.1
+"""Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly felt."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do; without a choice: a survey."""
+
+    choice: CpuChoice | None = None
+    model_path: str = ""
+    prompt: tuple[int, ...] = ()
+    """Decoded as one batch."""
+    singles: tuple[int, ...] = ()
+    """Decoded after it, one at a time."""
+    measure: bool = False
+    give_up_s: float = 60.0
+    """The child ends itself by then, should its parent be gone."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of it."""
+
+    error: str | None = None
+    linked_in: bool = False
+    variants: tuple[tuple[str, int], ...] = ()
+    """Name and score, best first."""
+    greedy: tuple[int, ...] = ()
+    """The token with the largest logit after each token of prompt and singles."""
+    prefill_tokens_per_s: float = 0.0
+    decode_tokens_per_s: float = 0.0
+
+
+def main() -> None:
+    """Answers the one request. Native code may print or crash; the answer travels on a private descriptor."""
+    requests, answers = osdep.claim_standard_streams()
+    osdep.die_quietly()
+    request = msgspec.json.decode(requests.read(), type=Request)
+    # A C thread: it fires even while native code spins with the GIL held.
+    faulthandler.dump_traceback_later(request.give_up_s, exit=True)
+    try:
+        answer = survey() if request.choice is None else decode(request, request.choice)
+    except LocalLLMError as error:
+        answer = Answer(error=error.message)
+    answers.write(msgspec.json.encode(answer))
+    answers.close()
+
+
+def survey() -> Answer:
+    """Which CPU backends there are and what they think of this CPU."""
+    files = installed.find()
+    scored = library.variants(files)
+    return Answer(linked_in=library.has_linked_in_cpu(files), variants=tuple((v.name, v.score) for v in scored))
+
+
+def decode(request: Request, choice: CpuChoice) -> Answer:
+    """Greedy tokens of the recorded path, and how fast it went if that was asked."""
+    loaded = library.load(choice)
+    with _Context(loaded, Path(request.model_path)) as context:
+        greedy = context.decode(request.prompt, 0)
+        for index, token in enumerate(request.singles, start=len(request.prompt)):
+            greedy += context.decode((token,), index)
+        if not request.measure:
+            return Answer(greedy=tuple(greedy))
+        return Answer(
+            greedy=tuple(greedy),
+            prefill_tokens_per_s=context.measure(request.prompt, 0),
+            decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
+        )
+
+
+class _Context:
+    """The self-test's model in one sequence, on one thread: kernels are compared, not core counts."""
+
+    def __init__(self, loaded: Library, path: Path) -> None:
+        self._api: Any = loaded.api
+        mark = loaded.log.mark()
+        self._model = self._load(loaded, path)
+        params = self._api.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = 256, 128, 128, 1
+        params.n_threads = params.n_threads_batch = 1
+        params.op_offload = params.offload_kqv = False
+        self._context = self._api.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise LoadFailed(f"the self-test's context cannot be made: {loaded.log.errors_since(mark)}")
+        self._num_vocabulary = self._api.llama_vocab_n_tokens(self._api.llama_model_get_vocab(self._model))
+        self._batch = self._api.llama_batch_init(128, 0, 1)
+
+    def _load(self, loaded: Library, path: Path) -> Any:
+        params = self._api.llama_model_default_params()
+        cpu_alone = loaded.device_handles([])
+        params.devices = ctypes.cast(cpu_alone, ctypes.c_void_p)
+        params.n_gpu_layers = 0
+        params.use_extra_bufts = loaded.choice.extra_bufts
+        mark = loaded.log.mark()
+        model = self._api.llama_model_load_from_file(str(path).encode(), params)
+        if not model:
+            raise LoadFailed(f"the self-test's file does not load: {loaded.log.errors_since(mark)}")
+        return model
+
+    def __enter__(self) -> _Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._api.llama_batch_free(self._batch)
+        self._api.llama_free(self._context)
+        self._api.llama_model_free(self._model)
+
+    def decode(self, tokens: tuple[int, ...], start: int) -> list[int]:
+        """One batch at positions `start`...; the greedy token after each of its tokens."""
+        self._decode(tokens, start)
+        return [self._greedy(row) for row in range(len(tokens))]
+
+    def measure(self, tokens: tuple[int, ...], start: int) -> float:
+        """Tokens per second of the same batch over and over: the best of the repetitions, so that noise cannot add."""
+        memory = self._api.llama_get_memory(self._context)
+        best = float("inf")
+        until = time.perf_counter() + MEASURE_S
+        while (began := time.perf_counter()) < until:
+            self._api.llama_memory_seq_rm(memory, 0, start, -1)
+            self._decode(tokens, start)
+            best = min(best, time.perf_counter() - began)
+        return len(tokens) / best
+
+    def _decode(self, tokens: tuple[int, ...], start: int) -> None:
+        batch = self._batch
+        batch.n_tokens = len(tokens)
+        for row, token in enumerate(tokens):
+            batch.token[row], batch.pos[row], batch.logits[row] = token, start + row, 1
+            batch.n_seq_id[row], batch.seq_id[row][0] = 1, 0
+        if status := self._api.llama_decode(self._context, batch):
+            raise LoadFailed(f"llama_decode returned {status}")
+
+    def _greedy(self, row: int) -> int:
+        logits = self._api.llama_get_logits_ith(self._context, row)[: self._num_vocabulary]
+        return int(max(range(len(logits)), key=logits.__getitem__))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Text to token ids and token ids to bytes, by the model's own vocabulary. Thread-safe: llama.cpp's vocab is read-only.
+
+Knows nothing of chat templates or of streaming.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from localllm.errors import InvalidParameter
+
+_SPM = 1
+"""LLAMA_VOCAB_TYPE_SPM."""
+_SPM_SPACE = "\u2581"
+
+
+class Vocab:
+    """A view of a loaded model's vocabulary; the model must outlive it."""
+
+    def __init__(self, api: Any, handle: Any) -> None:
+        self._api = api
+        self._handle = handle
+        self.size: int = api.llama_vocab_n_tokens(handle)
+        self._adds_bos = bool(api.llama_vocab_get_add_bos(handle))
+        self._pieces: dict[int, bytes] = {}
+        self._only_characters = _characters_without_byte_tokens(api, handle, self.size)
+
+    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
+        """Token ids. A text that begins with the BOS token's own spelling gets no second BOS."""
+        if add_special and self._adds_bos and (bos := self.bos_text) and text.startswith(bos):
+            add_special = False
+        self._check_characters(text)
+        data = text.encode("utf-8", "surrogatepass")
+        room = len(data) + 8
+        buffer = (ctypes.c_int32 * room)()
+        count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
+        if count < 0:  # more tokens than bytes: llama.cpp says how many
+            room = -count
+            buffer = (ctypes.c_int32 * room)()
+            count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
+        return buffer[:count]
+
+    def check_tokens(self, tokens: tuple[int, ...]) -> list[int]:
+        """The same ids, or `InvalidParameter` naming the first that the vocabulary does not have."""
+        for token in tokens:
+            if not 0 <= token < self.size:
+                raise InvalidParameter(f"token {token} is not in the vocabulary of {self.size}", param="prompt")
+        return list(tokens)
+
+    def token_bytes(self, token: int) -> bytes:
+        """What the token stands for in text; empty for control tokens."""
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self._piece(token, special=False)
+        return piece
+
+    def ends_generation(self, token: int) -> bool:
+        return bool(self._api.llama_vocab_is_eog(self._handle, token))
+
+    def _check_characters(self, text: str) -> None:
+        """`InvalidParameter` for a character that llama.cpp would abort on."""
+        known = self._only_characters
+        if known is None:
+            return
+        for character in sorted(set(text.replace(" ", _SPM_SPACE)) - known):
+            if not all(chr(byte) in known for byte in character.encode("utf-8", "surrogatepass")):
+                raise InvalidParameter(
+                    f"the model's vocabulary has no token for the character {character!r}; leave it out", param="prompt"
+                )
+
+    @property
+    def bos_text(self) -> str:
+        return self._special_text(self._api.llama_vocab_bos(self._handle))
+
+    @property
+    def eos_text(self) -> str:
+        return self._special_text(self._api.llama_vocab_eos(self._handle))
+
+    def _special_text(self, token: int) -> str:
+        return self._piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
+
+    def _piece(self, token: int, *, special: bool) -> bytes:
+        room = 64
+        while True:
+            buffer = ctypes.create_string_buffer(room)
+            count = self._api.llama_token_to_piece(self._handle, token, buffer, room, 0, special)
+            if count >= 0:
+                return buffer.raw[:count]
+            room = -count
+
+
+def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozenset[str] | None:
+    """The characters that are tokens, of a SentencePiece vocabulary that lacks byte tokens; None for all others.
+
+    llama.cpp spells what is no token in bytes, and ends the process when a byte is no token either
+    (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens stand first, so a sound vocabulary is known
+    after a few hundred tokens.
+    """
+    if api.llama_vocab_type(handle) != _SPM:
+        return None
+    missing = {f"<0x{byte:02X}>".encode() for byte in range(256)}
+    characters = set()
+    for token in range(size):
+        text = api.llama_vocab_get_text(handle, token)
+        missing.discard(text)
+        if not missing:
+            return None
+        spelled = text.decode("utf-8", "replace")
+        if len(spelled) == 1:
+            characters.add(spelled)
+    return frozenset(characters)

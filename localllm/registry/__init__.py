@@ -1,0 +1,1 @@
+"""Names to verified files on disk. Knows nothing of engines."""

@@ -1,0 +1,112 @@
+"""The asyncio seam: load, chat, complete, tokenize, list, unload. Every face calls this and nothing below it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from localllm.config import Settings
+from localllm.supervisor.mailbox import Mailbox
+from localllm.supervisor.session import Session
+from localllm.supervisor.supervisor import Supervisor
+from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+
+OnProgress = Callable[[float], None]
+
+
+class Answer(AsyncIterator[Delta]):
+    """An accepted request: iterate for its deltas; the last has `finish`. `aclose()`, `async with` or letting go of it
+    cancels what has not been made yet.
+
+    Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
+    """
+
+    def __init__(self, session: Session, id: int, mailbox: Mailbox, num_prompt_tokens: int) -> None:
+        self.num_prompt_tokens = num_prompt_tokens
+        self._session = session
+        self._id = id
+        self._mailbox = mailbox
+        self._finished = False
+
+    async def __anext__(self) -> Delta:
+        if self._finished:
+            raise StopAsyncIteration
+        delta = await self._mailbox.get()
+        self._finished = delta.finish is not None
+        return delta
+
+    async def aclose(self) -> None:
+        """Cancel if still running; frees the slot by the next step. Idempotent."""
+        self._finished = True
+        self._session.cancel(self._id)
+
+    def __del__(self) -> None:
+        if not self._finished:
+            self._session.abandon(self._id)
+
+    async def __aenter__(self) -> Answer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class Runtime:
+    """Owns the loaded models (one, for now). Make it and use it on one event loop; `aclose()` at the end."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._supervisor = Supervisor(settings)
+        self._settings = settings
+
+    async def load(
+        self, model: str | Path, options: LoadOptions | None = None, *, on_progress: OnProgress | None = None
+    ) -> LoadedModel:
+        """Load a model; returns when it can answer. Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`."""
+        from localllm.gguf import read_model_info
+        from localllm.registry.resolve import resolve
+
+        file = resolve(model)
+        info = await asyncio.to_thread(read_model_info, file.path)
+        return await self._supervisor.load(
+            file.id, file.path, info, options or self._settings.load_options(), on_progress
+        )
+
+    def loaded(self) -> Sequence[LoadedModel]:
+        """The models that answer requests."""
+        return self._supervisor.loaded()
+
+    async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
+        """Returns once the worker has accepted the request; raises what makes it refuse (`RequestError`s, `QueueFull`,
+        `ModelNotFound`, `NoChatTemplate`, `Unavailable`)."""
+        return await self._submit(model_id, GenerationRequest(messages=tuple(messages), params=params))
+
+    async def complete(self, model_id: str, prompt: str | Sequence[int], params: SamplingParams) -> Answer:
+        """As `chat`, for a plain prompt of text or tokens."""
+        if isinstance(prompt, str):
+            return await self._submit(model_id, GenerationRequest(prompt=prompt, params=params))
+        return await self._submit(model_id, GenerationRequest(prompt_tokens=tuple(prompt), params=params))
+
+    async def tokenize(self, model_id: str, text: str, *, add_special: bool = True) -> list[int]:
+        """Token ids of a text."""
+        session = await self._supervisor.acquire(model_id)
+        tokens: list[int] = await session.call("tokenize", text, add_special)
+        return tokens
+
+    async def unload(self, model_id: str) -> None:
+        """Stop the model's process. Raises `ModelNotFound`."""
+        await self._supervisor.unload(model_id)
+
+    async def aclose(self) -> None:
+        """Unload everything."""
+        await self._supervisor.aclose()
+
+    async def _submit(self, model_id: str, request: GenerationRequest) -> Answer:
+        session = await self._supervisor.acquire(model_id)
+        id, mailbox = session.submit(request)
+        try:
+            num_prompt_tokens = await mailbox.accepted
+        except BaseException:  # refused, or the caller was cancelled while its prompt was prepared
+            session.cancel(id)
+            raise
+        return Answer(session, id, mailbox, num_prompt_tokens)

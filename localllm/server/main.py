@@ -1,0 +1,217 @@
+"""Runs the server: binds, loads the model, answers, ends. Knows nothing of the command line and prints nothing.
+
+The socket is bound before anything slow, so a taken port is an immediate error and a port is never picked, closed and
+passed on. HTTP modules are imported while the model loads. /health answers during the load, the rest is a 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
+
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.runtime import Runtime
+from localllm.server import log
+
+if TYPE_CHECKING:
+    from localllm.server.http import HttpServer
+    from localllm.server.state import ServerState
+
+EXIT_INTERRUPTED = 130
+STDIN_FD = 0
+LAST_WORDS_S = 1.0
+"""For streams to end with an error event when their grace is over."""
+
+
+class Announcer(Protocol):
+    """Told what a user or a parent process wants to know."""
+
+    def loading(self, fraction: float, /) -> None:
+        """Load progress from 0 to 1, on the event loop's thread."""
+
+    def ready(self, url: str, model_id: str | None, /) -> None:
+        """Requests to `url` are answered now."""
+
+
+async def serve(
+    settings: Settings,
+    model: str | None,
+    announce: Announcer,
+    *,
+    token: str | None = None,
+    ends_with_stdin: bool = False,
+    make_runtime: Callable[[Settings], Runtime] = Runtime,
+) -> int:
+    """Serve until told to stop; returns the exit code. `token` is one more API key.
+
+    With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
+    Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
+    """
+    keys = (*settings.keys(), *([token] if token else []))
+    listener = bind(settings, has_key=bool(keys))
+    stop = Stop()
+    with contextlib.closing(listener), stop.on_signals():
+        if ends_with_stdin:
+            stop.at_end_of_stdin()
+        runtime = make_runtime(settings)
+        try:
+            await _serve(settings, model, announce, keys, listener, stop, runtime)
+        finally:
+            await runtime.aclose()
+    return stop.exit_code
+
+
+async def _serve(
+    settings: Settings,
+    model: str | None,
+    announce: Announcer,
+    keys: tuple[str, ...],
+    listener: socket.socket,
+    stop: Stop,
+    runtime: Runtime,
+) -> None:
+    load = asyncio.create_task(_load(runtime, settings, model, announce))
+    stopped = asyncio.create_task(stop.event.wait())
+    http: HttpServer | None = None
+    try:
+        # In a thread: the load must get on meanwhile.
+        state, server = await asyncio.to_thread(_http_server, settings, model, keys, runtime)
+        server.start(listener)
+        http = server
+        await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if load.done():
+            model_id = load.result()
+            state.loading = None
+            announce.ready(url_of(listener), model_id)
+            await stop.event.wait()
+        state.draining = True
+    finally:
+        for task in (load, stopped):
+            task.cancel()
+        await asyncio.gather(load, stopped, return_exceptions=True)
+        if http is not None:
+            await _drain(http, runtime, settings.grace_s if stop.graceful else 0.0)
+
+
+async def _drain(http: HttpServer, runtime: Runtime, grace_s: float) -> None:
+    ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))
+    await asyncio.wait({ending}, timeout=grace_s)
+    if not ending.done():
+        # Running answers fail with `draining` now, and their streams say so before they are cut.
+        await runtime.aclose()
+    await ending
+
+
+async def _load(runtime: Runtime, settings: Settings, model: str | None, announce: Announcer) -> str | None:
+    if model is None:
+        return None
+    return (await runtime.load(model, settings.load_options(), on_progress=announce.loading)).id
+
+
+def _http_server(
+    settings: Settings, model: str | None, keys: tuple[str, ...], runtime: Runtime
+) -> tuple[ServerState, HttpServer]:
+    from localllm.server.app import build_app
+    from localllm.server.http import HttpServer
+    from localllm.server.state import ServerState
+
+    state = ServerState(runtime, settings.max_body_bytes, loading=model)
+    hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
+    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts))
+
+
+def bind(settings: Settings, *, has_key: bool) -> socket.socket:
+    """The listening socket. Raises `InvalidParameter` for an open address without a key, `LocalLLMError` if taken."""
+    try:
+        address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise InvalidParameter(f"--host {settings.host} --port {settings.port}: {error}", param="host") from error
+    # Decided on the numbers that are bound, not on how the user spelled them.
+    if not has_key and not ipaddress.ip_address(address[4][0]).is_loopback:
+        if settings.allow_remote_without_key:
+            log.event(logging.WARNING, "anyone_on_the_network_can_use_this_server", host=settings.host)
+        else:
+            raise InvalidParameter(
+                f"refusing to listen on {settings.host} without an API key: anyone on the network could use this "
+                "server; set LOCALLLM_API_KEYS or --api-key-file, or pass --allow-remote-without-key if you want that",
+                param="host",
+            )
+    try:
+        listener = socket.create_server(address[4][:2], family=address[0], backlog=1024)
+    except OSError as error:
+        raise LocalLLMError(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
+            "choose another --port, or --port 0 for a free one"
+        ) from error
+    # asyncio switches Nagle's algorithm off only where the protocol number says TCP, and create_server leaves it 0:
+    # every response then waits 40 ms for the client's delayed acknowledgement.
+    return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, fileno=listener.detach())
+
+
+def url_of(listener: socket.socket) -> str:
+    """An address that a client on this machine can use."""
+    host, port = listener.getsockname()[:2]
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:
+        return f"http://{'[::1]' if address.version == 6 else '127.0.0.1'}:{port}"
+    return f"http://{f'[{host}]' if address.version == 6 else host}:{port}"
+
+
+class Stop:
+    """Why and how the server ends. A signal drains within the grace period, a second Ctrl-C ends at once."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.graceful = True
+        self.exit_code = 0
+        self._loop = asyncio.get_running_loop()
+
+    @contextlib.contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Take SIGINT and SIGTERM for as long as the block lasts; in a thread other than the main one, do nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def at_end_of_stdin(self) -> None:
+        """Stop without grace at end-of-file of stdin, if it is a pipe or a socket: nobody is left to answer."""
+        mode = os.fstat(STDIN_FD).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            threading.Thread(target=self._watch_stdin, name="stdin-watch", daemon=True).start()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self.event.is_set() and number == signal.SIGINT:
+            # Not SIGTERM, which `timeout` and others send twice. The worker ends at end-of-file of its stdin.
+            os._exit(EXIT_INTERRUPTED)
+        if number == signal.SIGINT:
+            self.exit_code = EXIT_INTERRUPTED
+        self._loop.call_soon_threadsafe(self.event.set)
+
+    def _watch_stdin(self) -> None:
+        # os.read, not sys.stdin: a daemon thread inside a buffered reader aborts the interpreter's shutdown.
+        with contextlib.suppress(OSError):
+            while os.read(STDIN_FD, 4096):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop is closed: we are ending already
+            self._loop.call_soon_threadsafe(self._abandoned)
+
+    def _abandoned(self) -> None:
+        self.graceful = False
+        self.event.set()

@@ -1,0 +1,103 @@
+"""Every request field we have heard of, and what we do with it: honoured, refused by name, or without effect.
+
+Honoured fields are those of the Structs in `requests`. A test compares all three lists with the types of the
+`openai` package, so that a new field cannot slip through. What nobody knows is ignored, and named in a header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from localllm.errors import UnsupportedParameter
+
+NO_EFFECT = frozenset(
+    {
+        "metadata",
+        "prediction",  # only ever makes the same answer faster
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "user",
+    }
+)
+
+_ANYTHING = object()
+"""Marks a field that is only meaningful beside a refused one."""
+
+_REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "n": (1,),
+    "presence_penalty": (0,),
+    # Of llama-server, vLLM and Ollama: known, and they would change the answer.
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "dry_multiplier": (0,),
+    "grammar": ("",),
+    "guided_choice": ([],),
+    "guided_grammar": ("",),
+    "guided_json": (),
+    "guided_regex": ("",),
+    "json_schema": (),
+    "lora": ([],),
+    "min_tokens": (0,),
+    "mirostat": (0,),
+    "n_predict": (),
+    "repeat_penalty": (1,),
+    "repetition_penalty": (1,),
+    "samplers": (),
+    "structured_outputs": (),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
+    "xtc_probability": (0,),
+}
+
+REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
+    "audio": (),
+    "function_call": ("none", "auto"),
+    "functions": ([],),
+    "modalities": (["text"],),
+    "moderation": (),
+    "parallel_tool_calls": (_ANYTHING,),
+    "reasoning_effort": (),
+    "response_format": ({"type": "text"},),
+    "store": (False,),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+"""Field -> the values, besides null, that ask for nothing and are therefore fine."""
+
+REFUSED_COMPLETION: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
+    "best_of": (1,),
+    "echo": (False,),
+    "store": (False,),
+    "suffix": ("",),
+}
+
+
+def refuse_unsupported(given: Mapping[str, Any], refused: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise `UnsupportedParameter` for the first field that asks for something we do not serve."""
+    for name, value in given.items():
+        neutral = refused.get(name)
+        if neutral is None or value is None or any(_asks_nothing(value, item) for item in neutral):
+            continue
+        hint = f"; leave it out or send {json.dumps(neutral[0])}" if neutral else "; leave it out"
+        raise UnsupportedParameter(f"{name} is not supported yet{hint}", param=name)
+
+
+def _asks_nothing(value: Any, neutral: Any) -> bool:
+    """`False == 0` in Python, but `logprobs: 0` is not `logprobs: false`."""
+    return neutral is _ANYTHING or (value == neutral and isinstance(value, bool) == isinstance(neutral, bool))
+
+
+def unknown_fields(given: Iterable[str], honoured: Iterable[str], refused: Iterable[str]) -> list[str]:
+    """The fields that are nobody's."""
+    return sorted(set(given) - set(honoured) - set(refused) - NO_EFFECT)

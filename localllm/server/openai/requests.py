@@ -1,0 +1,190 @@
+"""Request bodies: JSON bytes to typed Structs and on to the runtime's own types. No JSON travels further inward.
+
+Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
+from localllm.types import Message, SamplingParams
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""Role -> the one that models' templates know."""
+
+_UNSUPPORTED_IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """`include_obfuscation` pads against eavesdroppers on the net; on this machine there are none."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What chat and plain completion share. `top_k`, `min_p`, `ignore_eos` and `timings` are extensions."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    max_tokens: int | None = None
+    ignore_eos: bool | None = None
+    timings: bool | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a usage chunk."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def params(self) -> SamplingParams:
+        """Raises `InvalidParameter`."""
+        return SamplingParams(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            seed=self.seed,
+            max_tokens=self.limit(),
+            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+            ignore_eos=bool(self.ignore_eos),
+        )
+
+    def limit(self) -> int | None:
+        """The most tokens to make."""
+        return self.max_tokens
+
+
+class ContentPart(msgspec.Struct, frozen=True):
+    """A part of a message; only text for now."""
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """A message as the client wrote it."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+
+    def to_message(self, path: str) -> Message:
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
+        if self.role in ("tool", "function"):
+            raise UnsupportedParameter("tool results are not supported yet", param=f"{path}.role")
+        if self.role not in _ROLES:
+            known = ", ".join(_ROLES)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
+        if self.content is None and self.role != "assistant":
+            raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
+        return Message(_ROLES[self.role], self._text(f"{path}.content"))
+
+    def _text(self, path: str) -> str:
+        if not isinstance(self.content, list):
+            return self.content or ""
+        for index, part in enumerate(self.content):
+            if part.type != "text":
+                where = f"{path}[{index}].type"
+                raise UnsupportedParameter(f"content of type {part.type!r} is not supported yet", param=where)
+            if part.text is None:
+                raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
+        # As llama-server and vLLM join them.
+        return "\n".join(part.text or "" for part in self.content)
+
+
+class ChatRequest(CommonRequest, frozen=True, kw_only=True):
+    """`POST /v1/chat/completions`."""
+
+    messages: list[ChatMessage]
+    max_completion_tokens: int | None = None
+
+    def limit(self) -> int | None:
+        if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
+            raise InvalidParameter("max_tokens and max_completion_tokens differ; send one of them", param="max_tokens")
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    def conversation(self) -> list[Message]:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if not self.messages:
+            raise InvalidParameter("messages must not be empty", param="messages")
+        return [message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages)]
+
+
+class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
+    """`POST /v1/completions`."""
+
+    prompt: str | list[str | int | list[int]]
+
+    def one_prompt(self) -> str | list[int]:
+        """Text or tokens. Raises `InvalidParameter`, `UnsupportedParameter` for several prompts."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        if not self.prompt:
+            raise InvalidParameter("prompt must not be an empty array", param="prompt")
+        if all(isinstance(item, int) for item in self.prompt):
+            return cast(list[int], self.prompt)
+        if len(self.prompt) > 1:
+            raise UnsupportedParameter("several prompts in one request are not supported yet", param="prompt")
+        return cast(str | list[int], self.prompt[0])
+
+
+AnyRequest = TypeVar("AnyRequest", bound=CommonRequest)
+
+
+def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
+    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request = _parse(body, ChatRequest, REFUSED_CHAT)
+    ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
+    return request, ignored + _unknown_in_messages(given["messages"])
+
+
+def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
+    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request = _parse(body, CompletionRequest, REFUSED_COMPLETION)
+    return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+
+
+def _parse(
+    body: bytes, kind: type[AnyRequest], refused: Mapping[str, tuple[Any, ...]]
+) -> tuple[dict[str, Any], AnyRequest]:
+    try:
+        given = msgspec.json.decode(body, type=dict[str, Any])
+        refuse_unsupported(given, refused)
+        return given, msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise _named(error) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidParameter(f"the body is not valid JSON: {error}") from error
+
+
+def _named(error: msgspec.ValidationError) -> InvalidParameter:
+    """msgspec ends its sentences with the path (`... - at `$.a[0].b``) or names the missing field in them."""
+    what, _, path = str(error).partition(" - at `$")
+    prefix = path.rstrip("`").lstrip(".")
+    missing = re.search(r"missing required field `(\w+)`", what)
+    param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
+    sentence = f"{param} is missing" if missing else f"{param or 'the body'}: {what[:1].lower()}{what[1:]}"
+    return InvalidParameter(sentence, param=param)
+
+
+def _unknown_in_messages(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    unknown: set[str] = set()
+    for index, message in enumerate(messages):
+        for name in _UNSUPPORTED_IN_MESSAGE:
+            if message.get(name):
+                where = f"messages[{index}].{name}"
+                raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
+        unknown |= message.keys() - {"role", "content", "refusal", *_UNSUPPORTED_IN_MESSAGE}
+    return [f"messages[].{name}" for name in sorted(unknown)]

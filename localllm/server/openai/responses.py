@@ -1,0 +1,132 @@
+"""Response bodies as OpenAI names their fields. Extensions: `timings`, and what /v1/models says beyond id and owner."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from localllm import __version__
+from localllm.errors import Draining
+from localllm.types import Finish, LoadedModel, Timings, Usage
+
+FINGERPRINT = f"localllm-{__version__}"
+
+FinishReason = Literal["stop", "length"]
+ChoiceT = TypeVar("ChoiceT")
+
+
+class PromptTokensDetails(msgspec.Struct, frozen=True):
+    cached_tokens: int
+
+
+class UsageObject(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+
+
+class ChatText(msgspec.Struct, frozen=True):
+    role: Literal["assistant"]
+    content: str
+    refusal: None = None
+
+
+class ChatChoice(msgspec.Struct, frozen=True):
+    index: int
+    message: ChatText
+    finish_reason: FinishReason
+    logprobs: None = None
+
+
+class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+
+
+class ChatChunkChoice(msgspec.Struct, frozen=True):
+    index: int
+    delta: ChatDelta
+    finish_reason: FinishReason | None = None
+    logprobs: None = None
+
+
+class TextChoice(msgspec.Struct, frozen=True):
+    """Of a whole plain completion and of its chunks alike."""
+
+    index: int
+    text: str
+    finish_reason: FinishReason | None = None
+    logprobs: None = None
+
+
+class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
+    """A whole answer or one chunk of it; `object` tells which."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    system_fingerprint: str = FINGERPRINT
+    choices: list[ChoiceT]
+    usage: UsageObject | msgspec.UnsetType | None = msgspec.UNSET
+    timings: Timings | msgspec.UnsetType = msgspec.UNSET
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One loaded model; everything after `owned_by` is ours. Where its file lies is nobody's business."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "localllm"
+    ctx: int
+    slots: int
+    threads: int
+    chat_template: bool
+    architecture: str
+    file_type: str | None
+    num_parameters: int
+    size_bytes: int
+    context_length: int | None
+    layers_per_device: dict[str, int]
+    backend: str
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    data: list[ModelEntry]
+    object: Literal["list"] = "list"
+
+
+def model_entry(model: LoadedModel) -> ModelEntry:
+    """What /v1/models says of a model."""
+    return ModelEntry(
+        id=model.id,
+        created=model.created_unix_s,
+        ctx=model.ctx,
+        slots=model.slots,
+        threads=model.threads,
+        chat_template=bool(model.info.chat_templates),
+        architecture=model.info.architecture,
+        file_type=model.info.file_type,
+        num_parameters=model.info.num_parameters,
+        size_bytes=model.info.size_bytes,
+        context_length=model.info.context_length,
+        layers_per_device=model.layers_per_device,
+        backend=model.backend,
+    )
+
+
+def usage_object(usage: Usage) -> UsageObject:
+    """Usage in OpenAI's shape."""
+    return UsageObject(
+        usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, PromptTokensDetails(usage.cached_tokens)
+    )
+
+
+def finish_reason(finish: Finish) -> FinishReason:
+    """Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole."""
+    if finish.reason == "cancelled":
+        raise Draining("the answer was cancelled by the server")
+    return finish.reason

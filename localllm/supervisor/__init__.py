@@ -1,0 +1,1 @@
+"""Which models are loaded, on which device, with how many layers and slots, and who must go."""

@@ -1,0 +1,51 @@
+"""Where one request's answer waits for its reader. A slow reader costs one merged delta, never a queue.
+
+Lives on one event loop. Knows nothing of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from localllm.errors import LocalLLMError
+from localllm.types import Delta
+
+
+class Mailbox:
+    """`accepted` resolves to the number of prompt tokens, or to the refusal; then `get` gives the deltas."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.accepted: asyncio.Future[int] = loop.create_future()
+        self._news = asyncio.Event()
+        self._delta: Delta | None = None
+        self._error: LocalLLMError | None = None
+
+    def accept(self, num_prompt_tokens: int) -> None:
+        if not self.accepted.done():
+            self.accepted.set_result(num_prompt_tokens)
+
+    def put(self, delta: Delta) -> None:
+        """Add to what is waiting: texts are joined, token counts summed."""
+        waiting = self._delta
+        if waiting is not None:
+            delta = Delta(waiting.text + delta.text, waiting.num_tokens + delta.num_tokens, delta.finish)
+        self._delta = delta
+        self._news.set()
+
+    def fail(self, error: LocalLLMError) -> None:
+        """End the answer; what is already waiting is delivered before the error."""
+        self._error = error
+        self._news.set()
+        if not self.accepted.done():
+            self.accepted.set_exception(error)
+
+    async def get(self) -> Delta:
+        """The next delta; raises what the answer failed with."""
+        await self._news.wait()
+        if self._delta is not None:
+            delta, self._delta = self._delta, None
+            if self._error is None:
+                self._news.clear()
+            return delta
+        assert self._error is not None
+        raise self._error

@@ -1,0 +1,111 @@
+"""Where a model's layers go, how long its slots are: a pure function of its header, the wishes and the devices.
+
+Raises what cannot be had; never settles for less than what was asked by name. Knows nothing of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.worker.messages import Placement
+
+DEFAULT_SLOTS = 4
+MAX_DEFAULT_CTX = 8192
+CTX_STEP = 256
+"""llama.cpp pads each stream to this many cells."""
+COMPUTE_BYTES = 512 * 1024 * 1024
+"""Set aside on each device for compute buffers, until they are measured."""
+
+
+def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Placement:
+    """The placement to ask the worker for. Raises `LoadFailed`, `DeviceUnavailable`, `InvalidParameter`."""
+    if not info.causal:
+        raise LoadFailed(f"{info.architecture} is an embedding model; it cannot generate text")
+    if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
+        raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
+    ctx, slots = _context(info, options), options.slots or DEFAULT_SLOTS
+    chosen = _devices(options, devices)
+    layers, must = _layers(info, options, chosen, ctx * slots)
+    names = tuple(device.name for device in chosen) if layers else ()
+    return Placement(ctx=ctx, slots=slots, gpu_layers=layers, devices=names, must_offload=must)
+
+
+def _context(info: ModelInfo, options: LoadOptions) -> int:
+    trained = info.context_length
+    if options.ctx is None:
+        wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX)
+    elif trained is not None and options.ctx > _round_up(trained):
+        raise InvalidParameter(
+            f"ctx {options.ctx} is more than the {trained} tokens the model was trained for", param="ctx"
+        )
+    else:
+        wanted = options.ctx
+    return _round_up(wanted)
+
+
+def _round_up(ctx: int) -> int:
+    return -(-ctx // CTX_STEP) * CTX_STEP
+
+
+def _devices(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+    """The GPUs to use: those named, else the dedicated ones, else the integrated ones, as llama.cpp chooses."""
+    gpus = [device for device in devices if device.kind in ("gpu", "igpu")]
+    if options.devices is None:
+        return [device for device in gpus if device.kind == "gpu"] or gpus
+    known = {device.name.lower(): device for device in devices}
+    chosen = []
+    for name in options.devices:
+        device = known.get(name.lower())
+        if device is None:
+            raise DeviceUnavailable(
+                f"there is no device {name!r}; there are {', '.join(d.name for d in devices)} (`localllm doctor`)",
+                param="device",
+            )
+        if device in gpus:
+            chosen.append(device)
+    return chosen
+
+
+def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo], num_cells: int) -> tuple[int, bool]:
+    """(layers to offload, whether the user insists). The output head counts as one layer more."""
+    every = info.num_layers + 1
+    if options.gpu_layers == "auto":
+        if options.devices is not None and gpus:  # a GPU named is a GPU asked for
+            layers = _fitting_layers(info, gpus, num_cells)
+            if layers == 0:
+                raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
+            return layers, True
+        return _fitting_layers(info, gpus, num_cells), False
+    wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
+    if wanted and not gpus:
+        raise DeviceUnavailable(
+            f"gpu_layers {options.gpu_layers} was asked for, but no GPU is in use; `localllm doctor` lists devices, "
+            "--gpu-layers 0 runs on the CPU",
+            param="gpu_layers",
+        )
+    return wanted, wanted > 0
+
+
+def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int) -> int:
+    """As many layers as the free memory holds, last ones first, as llama.cpp assigns them."""
+    room = sum(max(0, device.free_bytes - COMPUTE_BYTES) for device in gpus)
+    need, layers = info.other_bytes, 0
+    if need > room:
+        return 0
+    kv_bytes = num_cells * _kv_bytes_per_cell(info)
+    for layer_bytes in reversed(info.layer_bytes):
+        need += layer_bytes + kv_bytes
+        if need > room:
+            break
+        layers += 1
+    return layers + 1
+
+
+def _kv_bytes_per_cell(info: ModelInfo) -> int:
+    """Bytes of one token's F16 keys and values in one layer."""
+    if not info.embedding_length or not info.num_heads:
+        return 0
+    head = info.embedding_length // info.num_heads
+    return 2 * 2 * head * (info.num_kv_heads or info.num_heads)

@@ -1,0 +1,188 @@
+"""One life of one worker process, seen from the event loop: loading, answering, death. A session is never restarted.
+
+    starting --Hello--> planning --Load--> loading --Ready--> answering --exit--> dead      (reached from anywhere)
+
+Knows nothing of names, files or which other models there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from localllm.errors import Draining, LocalLLMError, QueueFull, WorkerCrashed, from_info
+from localllm.supervisor.mailbox import Mailbox
+from localllm.types import GenerationRequest, LoadedModel
+from localllm.worker.handle import WorkerHandle
+from localllm.worker.messages import (
+    Accepted,
+    Call,
+    Cancel,
+    Deltas,
+    Failed,
+    Hello,
+    Load,
+    Loading,
+    Ready,
+    Rejected,
+    Reply,
+    Submit,
+    Up,
+)  # fmt: skip
+
+MakeLoad = Callable[[Hello], Load]
+
+
+class Session:
+    """Everything that is said to a worker goes through here, on the loop that made it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        make_load: MakeLoad,
+        *,
+        max_waiting: int,
+        on_progress: Callable[[float], None] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load."""
+        self._loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
+        self.ready.add_done_callback(_retrieve)
+        self._exited = asyncio.Event()
+        self._make_load = make_load
+        self._max_waiting = max_waiting
+        self._on_progress = on_progress
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._ids = itertools.count(1)
+        self._death: LocalLLMError | None = None
+        self._closing = False
+        self._handle = WorkerHandle(
+            command,
+            on_message=lambda message: self._post(self._take, message),
+            on_exit=lambda error: self._post(self._bury, error),
+            echo_stderr=verbose,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._handle.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._death is None
+
+    def submit(self, request: GenerationRequest) -> tuple[int, Mailbox]:
+        """Send a request; its answer comes to the mailbox. Raises `QueueFull`, `WorkerCrashed`."""
+        if self._death is not None:
+            raise self._death
+        slots = self.ready.result().slots
+        if len(self._mailboxes) >= slots + self._max_waiting:
+            raise QueueFull(
+                f"{self._max_waiting} requests wait already, which is the limit (max_waiting); try again later"
+            )
+        id, mailbox = next(self._ids), Mailbox(self._loop)
+        self._mailboxes[id] = mailbox
+        self._handle.send(Submit(id, request))
+        return id, mailbox
+
+    def cancel(self, id: int) -> None:
+        """Nobody waits for this answer any more."""
+        if self._mailboxes.pop(id, None) is not None:
+            self._handle.send(Cancel(id))
+
+    def abandon(self, id: int) -> None:
+        """`cancel`, from any thread: an answer was garbage-collected before its end."""
+        self._post(self.cancel, id)
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """A small question. Raises what the worker answers, or `WorkerCrashed`."""
+        if self._death is not None:
+            raise self._death
+        id = next(self._ids)
+        answer = self._calls[id] = self._loop.create_future()
+        self._handle.send(Call(id, method, args))
+        try:
+            return await answer
+        finally:
+            self._calls.pop(id, None)
+
+    async def aclose(self) -> None:
+        """End the process and wait until it is gone; answers that still run fail with `Draining`."""
+        self._closing = True
+        await asyncio.to_thread(self._handle.close)
+        await self._exited.wait()
+
+    def _post(self, callback: Callable[[Any], None], item: object) -> None:
+        """From any thread to the loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(callback, item)
+
+    def _take(self, message: Up) -> None:
+        if isinstance(message, Deltas):
+            for id, delta in message.items:
+                if (mailbox := self._find(id, ends=delta.finish is not None)) is not None:
+                    mailbox.put(delta)
+        elif isinstance(message, Accepted):
+            if (mailbox := self._find(message.id)) is not None:
+                mailbox.accept(message.num_prompt_tokens)
+        elif isinstance(message, Rejected):
+            if (mailbox := self._find(message.id, ends=True)) is not None:
+                mailbox.fail(from_info(message.error))
+        elif isinstance(message, Reply):
+            self._reply(message)
+        elif isinstance(message, Hello):
+            self._plan(message)
+        elif isinstance(message, Loading):
+            if self._on_progress is not None:
+                self._on_progress(message.fraction)
+        elif isinstance(message, Ready):
+            if not self.ready.done():
+                self.ready.set_result(message.model)
+        elif isinstance(message, Failed):
+            self._fail_load(from_info(message.error))
+
+    def _find(self, id: int, *, ends: bool = False) -> Mailbox | None:
+        """The request's mailbox; None for one that was cancelled while this was on its way."""
+        return self._mailboxes.pop(id, None) if ends else self._mailboxes.get(id)
+
+    def _reply(self, message: Reply) -> None:
+        answer = self._calls.get(message.id)
+        if answer is None or answer.done():
+            return
+        if message.error is not None:
+            answer.set_exception(from_info(message.error))
+        else:
+            answer.set_result(message.result)
+
+    def _plan(self, hello: Hello) -> None:
+        try:
+            self._handle.send(self._make_load(hello))
+        except LocalLLMError as error:
+            self._fail_load(error)
+
+    def _fail_load(self, error: LocalLLMError) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(error)
+
+    def _bury(self, crash: WorkerCrashed) -> None:
+        death = Draining("the model is being unloaded") if self._closing else crash
+        self._death = death
+        self._exited.set()
+        self._fail_load(death)
+        mailboxes, self._mailboxes = self._mailboxes, {}
+        for mailbox in mailboxes.values():
+            mailbox.fail(death)
+        for answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(death)
+
+
+def _retrieve(future: asyncio.Future[LoadedModel]) -> None:
+    """A load that fails after its caller gave up is no "exception was never retrieved"."""
+    if not future.cancelled():
+        future.exception()

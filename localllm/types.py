@@ -1,0 +1,210 @@
+"""The nouns that every layer shares: what is asked, what is answered, what a model is. Plain frozen data.
+
+Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are seconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+
+GpuLayers = int | Literal["auto", "all"]
+"""How many layers to offload: a count, every one of them, or what fits."""
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+MAX_STOP_STRINGS = 16
+MAX_STOP_CHARS = 256
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
+
+    temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 switch their filter off. Raises `InvalidParameter`.
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+
+    def __post_init__(self) -> None:
+        _check_range("temperature", self.temperature, 0.0, 100.0)
+        _check_range("top_k", self.top_k, 0, 2**31 - 1)
+        _check_range("top_p", self.top_p, 0.0, 1.0)
+        _check_range("min_p", self.min_p, 0.0, 1.0)
+        _check_range("seed", self.seed, 0, 2**32 - 1)
+        _check_range("max_tokens", self.max_tokens, 1, 2**31 - 1)
+        if len(self.stop) > MAX_STOP_STRINGS:
+            raise InvalidParameter(f"stop takes at most {MAX_STOP_STRINGS} strings, got {len(self.stop)}", param="stop")
+        for text in self.stop:
+            if not 1 <= len(text) <= MAX_STOP_CHARS:
+                raise InvalidParameter(
+                    f"each stop string must have 1 to {MAX_STOP_CHARS} characters, got {len(text)}", param="stop"
+                )
+
+
+def _check_range(name: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not (math.isfinite(value) and low <= value <= high):
+        raise InvalidParameter(f"{name} must be from {low} to {high}, got {value}", param=name)
+
+
+class ResolvedSampling(msgspec.Struct, frozen=True, kw_only=True):
+    """`SamplingParams` with every default filled in; what a sampler is built from."""
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int = 0
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn of a chat."""
+
+    role: str
+    content: str
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Exactly one of `messages` (rendered by the model's template), `prompt` and `prompt_tokens` is set."""
+
+    messages: tuple[Message, ...] | None = None
+    prompt: str | None = None
+    prompt_tokens: tuple[int, ...] | None = None
+    params: SamplingParams = SamplingParams()
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Token counts of one request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """Where a request's time went: waiting for a slot, computing the prompt, then making tokens."""
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The end of an answer."""
+
+    reason: FinishReason
+    usage: Usage
+    timings: Timings
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of an answer: new text (whole characters only), the tokens behind it, and in the last one the finish."""
+
+    text: str = ""
+    num_tokens: int = 0
+    finish: Finish | None = None
+
+
+class Chat(msgspec.Struct, frozen=True):
+    """A whole answer."""
+
+    text: str
+    finish: Finish
+
+
+class DeviceInfo(msgspec.Struct, frozen=True):
+    """One compute device as ggml lists it."""
+
+    name: str
+    description: str
+    kind: Literal["cpu", "gpu", "igpu", "accel"]
+    backend: str
+    free_bytes: int
+    total_bytes: int
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a GGUF header says of its model. Counts are of elements, sizes are bytes."""
+
+    architecture: str
+    name: str | None
+    num_parameters: int
+    size_bytes: int
+    """Tensor data in all shards."""
+    quantization: dict[str, int]
+    """ggml type name -> bytes of tensor data of that type, largest first."""
+    file_type: str | None
+    """The label of `general.file_type`, e.g. `Q4_K_M`."""
+    context_length: int | None
+    num_layers: int
+    embedding_length: int | None
+    feed_forward_length: int | None
+    num_heads: int | None
+    num_kv_heads: int | None
+    vocabulary_size: int
+    tokenizer: str | None
+    """`tokenizer.ggml.model`, e.g. `gpt2` (BPE), `llama` (SentencePiece)."""
+    chat_templates: dict[str, str]
+    """Template name -> Jinja source; the unnamed one is `default`."""
+    sampling: dict[str, float]
+    """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
+    layer_bytes: tuple[int, ...]
+    """Tensor bytes per block, `num_layers` long."""
+    other_bytes: int
+    """Tensor bytes outside the blocks: embeddings, output head, norms."""
+    split_count: int
+    """Number of files; 1 when not split."""
+    causal: bool = True
+    """False for encoders such as BERT."""
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to load a model. `ctx` is what each slot gets, in tokens; None: the model's own, at most 8,192."""
+
+    ctx: int | None = None
+    slots: int | None = None
+    gpu_layers: GpuLayers = "auto"
+    devices: tuple[str, ...] | None = None
+    """Device names as `localllm doctor` prints them; None: all GPUs there are."""
+    threads: int | None = None
+    batch_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        _check_range("ctx", self.ctx, 8, 2**24)
+        _check_range("slots", self.slots, 1, 256)
+        _check_range("threads", self.threads, 1, 1024)
+        _check_range("batch_tokens", self.batch_tokens, 32, 8192)
+        if isinstance(self.gpu_layers, int):
+            _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
+
+
+class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that can answer, as its worker reported it in `Ready`."""
+
+    id: str
+    path: str
+    info: ModelInfo
+    ctx: int
+    """Tokens each slot holds."""
+    slots: int
+    threads: int
+    layers_per_device: dict[str, int]
+    """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""
+    backend: str
+    """What computes on the CPU, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
+    load_s: float
+    created_unix_s: int

@@ -1,0 +1,14 @@
+"""How a worker process is started: one function, so that a frozen desktop app can replace it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def worker_command(*, data_dir: Path, plugin_dir: Path | None, verbose: bool) -> list[str]:
+    """The argv of `localllm.worker`. `-P` keeps the current folder off the import path."""
+    command = [sys.executable, "-P", "-m", "localllm.worker", "--data-dir", str(data_dir)]
+    if plugin_dir is not None:
+        command += ["--plugin-dir", str(plugin_dir)]
+    return [*command, "--verbose"] if verbose else command

@@ -1,0 +1,130 @@
+"""What parent and worker say to each other. Tagged msgpack structs; `framing.py` puts them on a pipe.
+
+Down (parent to worker): Load, Submit, Cancel, Call, Shutdown.
+Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Reply, Failed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localllm.errors import ErrorInfo
+from localllm.types import Delta, DeviceInfo, GenerationRequest, LoadedModel, LoadOptions, ModelInfo
+
+
+class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Positional on the wire: parent and worker are always of one version."""
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The supervisor's decision: what goes where. `gpu_layers` counts the output layer, as llama.cpp does."""
+
+    ctx: int
+    slots: int
+    gpu_layers: int
+    devices: tuple[str, ...]
+    must_offload: bool
+    """The user named the layers, so fewer than `gpu_layers` on the devices is an error."""
+
+
+class Load(_Frame, frozen=True, tag=True, array_like=True):
+    """Load this model now."""
+
+    model_id: str
+    path: str
+    info: ModelInfo
+    options: LoadOptions
+    placement: Placement
+
+
+class Submit(_Frame, frozen=True, tag=True, array_like=True):
+    """Answer this request; `Accepted` or `Rejected` follows, then `Deltas`."""
+
+    id: int
+    request: GenerationRequest
+
+
+class Cancel(_Frame, frozen=True, tag=True, array_like=True):
+    """Stop answering; a last delta with finish `cancelled` follows unless the request had ended."""
+
+    id: int
+
+
+class Call(_Frame, frozen=True, tag=True, array_like=True):
+    """Ask for something small: method `tokenize` (text, add_special)."""
+
+    id: int
+    method: str
+    args: tuple[Any, ...]
+
+
+class Shutdown(_Frame, frozen=True, tag=True, array_like=True):
+    """Finish nothing, free the model, exit 0."""
+
+
+Down = Load | Submit | Cancel | Call | Shutdown
+
+
+class Hello(_Frame, frozen=True, tag=True, array_like=True):
+    """The library is loaded; the parent plans from this."""
+
+    pid: int
+    library: str
+    backend: str
+    devices: tuple[DeviceInfo, ...]
+
+
+class Loading(_Frame, frozen=True, tag=True, array_like=True):
+    """Load progress, 0 to 1."""
+
+    fraction: float
+
+
+class Ready(_Frame, frozen=True, tag=True, array_like=True):
+    """The model can answer."""
+
+    model: LoadedModel
+
+
+class Accepted(_Frame, frozen=True, tag=True, array_like=True):
+    """The request is valid and waits for a slot."""
+
+    id: int
+    num_prompt_tokens: int
+
+
+class Rejected(_Frame, frozen=True, tag=True, array_like=True):
+    """The request is refused, or failed later."""
+
+    id: int
+    error: ErrorInfo
+
+
+class Deltas(_Frame, frozen=True, tag=True, array_like=True):
+    """All that one step made, for every slot: (request id, delta)."""
+
+    step: int
+    items: tuple[tuple[int, Delta], ...]
+
+
+class Reply(_Frame, frozen=True, tag=True, array_like=True):
+    """The answer to a `Call`."""
+
+    id: int
+    result: Any
+    error: ErrorInfo | None = None
+
+
+class Failed(_Frame, frozen=True, tag=True, array_like=True):
+    """The worker cannot go on (the library or the model did not load); it exits after this."""
+
+    error: ErrorInfo
+
+
+Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Reply | Failed
+
+
+down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)
+up_decoder: msgspec.msgpack.Decoder[Up] = msgspec.msgpack.Decoder(Up)

@@ -1,0 +1,192 @@
+"""Turns a submitted request into a sequence of tokens for the engine, or refuses it with the reason.
+
+Has a thread of its own: neither templates nor tokenizing may stall a step or delay a cancel. Also answers the small
+calls (tokenize). Knows nothing of batches or KV.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from localllm.chat.request import RenderRequest
+from localllm.engine.engine import Engine
+from localllm.engine.sequence import Sequence
+from localllm.errors import (
+    ContextLengthExceeded,
+    InternalError,
+    InvalidParameter,
+    LocalLLMError,
+    NoChatTemplate,
+)  # fmt: skip
+from localllm.types import (
+    Delta,
+    Finish,
+    GenerationRequest,
+    LoadedModel,
+    ResolvedSampling,
+    SamplingParams,
+    Timings,
+    Usage,
+)  # fmt: skip
+from localllm.worker.messages import Accepted, Call, Deltas, Rejected, Reply, Submit, Up
+from localllm.worker.template_child import TemplateChild
+
+
+class Tokenizer(Protocol):
+    """The part of `llama.vocab.Vocab` that preparing needs."""
+
+    @property
+    def bos_text(self) -> str: ...
+
+    @property
+    def eos_text(self) -> str: ...
+
+    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]: ...
+
+    def check_tokens(self, tokens: tuple[int, ...]) -> list[int]: ...
+
+
+class Preparer:
+    """`submit`, `cancel` and `call` come from the reader thread; the work is done on the preparer's own."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        vocab: Tokenizer,
+        templates: TemplateChild | None,
+        engine: Engine,
+        send: Callable[[Up], None],
+    ) -> None:
+        self._model = model
+        self._vocab = vocab
+        self._templates = templates
+        self._engine = engine
+        self._send = send
+        self._inbox: queue.SimpleQueue[tuple[Submit, float] | Call] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._preparing: set[int] = set()
+        threading.Thread(target=self._run, name="preparer", daemon=True).start()
+
+    def submit(self, message: Submit) -> None:
+        with self._lock:
+            self._preparing.add(message.id)
+        self._inbox.put((message, self._engine.clock()))
+
+    def cancel(self, id: int) -> None:
+        """Wherever the request is: still here, or with the engine."""
+        with self._lock:
+            if id in self._preparing:
+                self._preparing.remove(id)
+                return
+        self._engine.cancel(id)
+
+    def call(self, message: Call) -> None:
+        self._inbox.put(message)
+
+    def _run(self) -> None:
+        while True:
+            message = self._inbox.get()
+            if isinstance(message, Call):
+                self._answer(message)
+            else:
+                self._prepare(*message)
+
+    def _prepare(self, message: Submit, arrived_s: float) -> None:
+        try:
+            sequence = self._sequence(message, arrived_s)
+        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
+            with self._lock:
+                self._preparing.discard(message.id)
+            self._send(Rejected(message.id, _as_ours(error).info()))
+            return
+        with self._lock:  # after this a cancel goes to the engine, and so finds the request there
+            cancelled = message.id not in self._preparing
+            self._preparing.discard(message.id)
+            self._send(Accepted(message.id, sequence.num_prompt))
+            if not cancelled:
+                self._engine.submit(sequence)
+        if cancelled:
+            usage = Usage(prompt_tokens=sequence.num_prompt, completion_tokens=0)
+            finish = Finish("cancelled", usage, Timings(0.0, 0.0, 0.0))
+            self._send(Deltas(-1, ((message.id, Delta(finish=finish)),)))
+
+    def _sequence(self, message: Submit, arrived_s: float) -> Sequence:
+        params = message.request.params
+        tokens = self._tokens(message.request)
+        if not tokens:
+            raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
+        if len(tokens) >= self._model.ctx:
+            larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
+            raise ContextLengthExceeded(
+                f"the prompt has {len(tokens)} tokens and the context {self._model.ctx}, of which the answer needs at "
+                f"least one; shorten the prompt{' or load the model with a larger --ctx' if larger else ''}",
+                param="prompt" if message.request.messages is None else "messages",
+                prompt_tokens=len(tokens),
+                context_length=self._model.ctx,
+            )
+        return Sequence(
+            message.id,
+            tokens,
+            sampling=resolve_sampling(params, self._model.info.sampling),
+            max_tokens=params.max_tokens,
+            stop=params.stop,
+            ignore_eos=params.ignore_eos,
+            created_s=arrived_s,
+        )
+
+    def _tokens(self, request: GenerationRequest) -> list[int]:
+        if request.prompt_tokens is not None:
+            return self._vocab.check_tokens(request.prompt_tokens)
+        if request.prompt is not None:
+            return self._vocab.tokenize(request.prompt)
+        if request.messages is None:
+            raise InvalidParameter("give messages or a prompt", param="prompt")
+        if self._templates is None:
+            raise NoChatTemplate(
+                f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
+            )
+        text = self._templates.render(
+            RenderRequest(
+                template=self._model.info.chat_templates["default"],
+                messages=request.messages,
+                bos_token=self._vocab.bos_text,
+                eos_token=self._vocab.eos_text,
+            )
+        )
+        return self._vocab.tokenize(text)
+
+    def _answer(self, message: Call) -> None:
+        try:
+            self._send(Reply(message.id, self._call(message.method, message.args)))
+        except Exception as error:  # noqa: BLE001  as above
+            self._send(Reply(message.id, None, _as_ours(error).info()))
+
+    def _call(self, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "tokenize":
+            text, add_special = args
+            return self._vocab.tokenize(text, add_special=add_special)
+        raise InternalError(f"the worker knows no method {method!r}")
+
+
+def _as_ours(error: Exception) -> LocalLLMError:
+    if isinstance(error, LocalLLMError):
+        return error
+    traceback.print_exception(error)  # to stderr, where the parent keeps it
+    return InternalError(f"preparing the request failed: {error!r}")
+
+
+def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
+    """The request's value, else the model's own, else our default; without a seed a random one."""
+    values: dict[str, Any] = {}
+    for name, kind in (("temperature", float), ("top_k", int), ("top_p", float), ("min_p", float)):
+        asked = getattr(params, name)
+        if asked is not None:
+            values[name] = kind(asked)
+        elif name in model:
+            values[name] = kind(model[name])
+    return ResolvedSampling(seed=secrets.randbits(32) if params.seed is None else params.seed, **values)

@@ -1,0 +1,165 @@
+"""The worker's main: loads the library, then one model, then answers until its parent is gone.
+
+Threads: a reader (frames in; end-of-file ends the process at once, whatever the others do), a preparer (templates and
+tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a writer (frames out).
+Knows nothing of HTTP or of which models exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from localllm import osdep
+from localllm.engine.engine import Engine, StepOutput
+from localllm.errors import InternalError, LocalLLMError
+from localllm.worker.framing import FrameReader, FrameWriter, FramingError
+from localllm.worker.messages import (
+    Call,
+    Cancel,
+    Deltas,
+    Down,
+    Failed,
+    Hello,
+    Load,
+    Loading,
+    Ready,
+    Rejected,
+    Reply,
+    Shutdown,
+    Submit,
+    Up,
+    down_decoder,
+)  # fmt: skip
+from localllm.worker.prepare import Preparer
+from localllm.worker.template_child import TemplateChild
+
+EXIT_BACKEND = 4
+"""The exit code after `Failed`."""
+
+
+def main() -> None:
+    """Run as a child process, frames on stdin and stdout."""
+    arguments = _parse_arguments()
+    source, sink = osdep.claim_standard_streams()
+    threading.excepthook = _die_loudly
+    # A failed assertion in ggml would start gdb on us: a minute of silence, and a backtrace where the reason should be.
+    os.environ["GGML_NO_BACKTRACE"] = "1"
+    outbox: queue.SimpleQueue[Up | None] = queue.SimpleQueue()
+    writer = threading.Thread(target=_write_all, args=(FrameWriter(sink), outbox), name="writer", daemon=True)
+    writer.start()
+    worker = Worker(outbox)
+    reader = FrameReader(source, down_decoder)
+    threading.Thread(target=_read_all, args=(reader, worker), name="reader", daemon=True).start()
+    try:
+        worker.run(arguments.data_dir, arguments.plugin_dir, arguments.verbose)
+        code = 0
+    except LocalLLMError as error:
+        outbox.put(Failed(error.info()))
+        code = EXIT_BACKEND
+    outbox.put(None)
+    writer.join()
+    os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("localllm.worker")
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--plugin-dir", type=Path)
+    parser.add_argument("--verbose", action="store_true")
+    return parser.parse_args()
+
+
+def _die_loudly(problem: threading.ExceptHookArgs) -> None:
+    """A thread that ends by surprise would leave requests hanging for ever; the parent knows what a death means."""
+    traceback.print_exception(problem.exc_value)
+    os._exit(1)
+
+
+def _write_all(writer: FrameWriter, outbox: queue.SimpleQueue[Up | None]) -> None:
+    while (message := outbox.get()) is not None:
+        try:
+            writer.write(message)
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+
+def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
+    try:
+        while (message := reader.read()) is not None:
+            worker.take(message)
+    except FramingError:
+        os._exit(1)
+    os._exit(0)  # end-of-file is the parent's death notice: no worker outlives it
+
+
+class Worker:
+    """One library, one model, one engine."""
+
+    def __init__(self, outbox: queue.SimpleQueue[Up | None]) -> None:
+        self._outbox = outbox
+        self._loads: queue.SimpleQueue[Load] = queue.SimpleQueue()
+        self._preparer: Preparer | None = None
+
+    def take(self, message: Down) -> None:
+        """One frame; called on the reader thread and never slow."""
+        if isinstance(message, Load):
+            self._loads.put(message)
+        elif isinstance(message, Shutdown):
+            os._exit(0)  # from the reader thread, because the others may be busy for long; the system frees the model
+        elif self._preparer is None:
+            self._refuse(message)
+        elif isinstance(message, Submit):
+            self._preparer.submit(message)
+        elif isinstance(message, Cancel):
+            self._preparer.cancel(message.id)
+        else:
+            self._preparer.call(message)
+
+    def run(self, data_dir: Path, plugin_dir: Path | None, verbose: bool) -> None:
+        """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
+        # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
+        from localllm.llama import library, selftest
+        from localllm.worker.loading import load_model
+
+        choice = selftest.choose(data_dir).choice
+        loaded = library.load(choice, plugin_dir=plugin_dir, verbose=verbose)
+        devices = loaded.devices()
+        self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices))
+        load = self._loads.get()
+        # Started first, so that its imports run beside the load.
+        templates = TemplateChild() if "default" in load.info.chat_templates else None
+        backend, model = load_model(loaded, load, self._report_progress())
+        engine = Engine(backend, self._emit)
+        self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put)
+        self._outbox.put(Ready(model))
+        engine.run()
+
+    def _report_progress(self) -> Callable[[float], None]:
+        sent = 0.0
+
+        def report(fraction: float) -> None:
+            nonlocal sent
+            if fraction - sent >= 0.01:
+                sent = fraction
+                self._outbox.put(Loading(fraction))
+
+        return report
+
+    def _emit(self, output: StepOutput) -> None:
+        if output.deltas:
+            self._outbox.put(Deltas(output.step, tuple(output.deltas)))
+        for id, error in output.failures:
+            self._outbox.put(Rejected(id, error.info()))
+
+    def _refuse(self, message: Submit | Cancel | Call) -> None:
+        error = InternalError("the worker has no model yet").info()
+        if isinstance(message, Submit):
+            self._outbox.put(Rejected(message.id, error))
+        elif isinstance(message, Call):
+            self._outbox.put(Reply(message.id, None, error))

@@ -1,0 +1,293 @@
+"""Facts about measures, days, months and seasons, and with those of `facts_world` the kinds that ask for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from .asking import Asked, Intent, ask, capital, one_of, result_is, says
+from .facts_world import INTENTS as WORLD
+from .facts_world import bigger
+from .grammar import Check, Example, Generator, Phrasings, Split
+
+_UNIT = Phrasings(
+    train=(
+        "how many {small} are [there|] in {big}?", "how many {small} does {big} have?", "how many {small} in {big}",
+        "how many {small} is {big}?", "how many {small} make {big}?", "how many {small} has {big}?", "{small} in {big}",
+        "what is the number of {small} in {big}?", "number of {small} in {big}", "{big} in {small}",
+        "{big} is how many {small}?", "{big} has how many {small}?", "tell me how many {small} are in {big}.",
+        "tell me how many {small} {big} has.", "how many {small} do you need for {big}?",
+        "how many {small} go into {big}?", "{big}: how many {small}?", "what is {big} in {small}?",
+        "do you know how many {small} are in {big}?", "how much is {big} in {small}?",
+        "say how many {small} {big} has.", "how many {small} fit in {big}?", "in {big}, how many {small} are there?",
+        "{small} per {per}", "how many {small} per {per}?", "I want to know how many {small} are in {big}",
+        "{big} has how many {small}",
+    ),
+    held_out=(
+        "{big}, how many {small} is that?", "how many {small} do I need to make {big}?",
+        "tell me the number of {small} in {big}.", "how many {small} can you count in {big}?",
+    ),
+)  # fmt: skip
+_UNITS = (
+    ("seconds", "minute", 60), ("minutes", "hour", 60), ("hours", "day", 24), ("days", "week", 7),
+    ("months", "year", 12), ("weeks", "year", 52), ("days", "year", 365), ("inches", "foot", 12),
+    ("centimeters", "meter", 100), ("cm", "meter", 100), ("meters", "kilometer", 1000), ("grams", "kilogram", 1000),
+    ("millimeters", "centimeter", 10), ("eggs", "dozen", 12), ("years", "century", 100), ("years", "decade", 10),
+    ("cents", "dollar", 100), ("cents", "euro", 100), ("feet", "yard", 3), ("items", "dozen", 12),
+    ("things", "dozen", 12), ("milliliters", "liter", 1000), ("ml", "liter", 1000), ("g", "kilogram", 1000),
+)  # fmt: skip
+_PLURALS = {"century": "centuries", "foot": "feet", "dozen": "dozen"}
+_MONTH_DAYS = Phrasings(
+    train=(
+        "how many days does {m} have?", "how many days are [there|] in {m}?", "how many days has {m}?", "days in {m}",
+        "{m} days", "how long is {m}?", "how long is the month of {m}?", "number of days in {m}", "{m}: how many days?",
+        "how many days {m}", "how many days are there in the month of {m}?", "what is the number of days in {m}?",
+        "tell me how many days {m} has.", "{m} has how many days?", "how many days in {m}",
+        "do you know how many days {m} has?", "how many days long is {m}?", "say how many days are in {m}.",
+        "in {m}, how many days are there?", "what is the last day of {m}, which number?",
+    ),
+    held_out=(
+        "the month of {m} has how many days?", "tell me the number of days in {m}.", "{m}, how many days is that?",
+    ),
+)  # fmt: skip
+_BESIDE = Phrasings(
+    train=(
+        "what [{unit}|] comes [right|just|] {side} {x}?", "which {unit} comes [right|just|] {side} {x}?", "{side} {x}",
+        "what {unit} is [right|just|] {side} {x}?", "which {unit} is [right|just|] {side} {x}?",
+        "what is the {unit} {side} {x}?", "what's the {unit} {side} {x}?", "{unit} {side} {x}", "the {unit} {side} {x}",
+        "tell me the {unit} {side} {x}.", "tell me [what|which] {unit} comes {side} {x}.",
+        "name the {unit} {side} {x}.", "say the {unit} {side} {x}.", "what's {side} {x}?", "what is {side} {x}?",
+        "{side} {x} comes", "{side} {x} comes what?", "{side} {x} comes which {unit}?",
+        "which {unit} do we have {side} {x}?", "do you know the {unit} {side} {x}?", "give me the {unit} {side} {x}.",
+        "{side} {x}, what {unit} is it?", "I need the {unit} {side} {x}", "which {unit} do I find {side} {x}?",
+    ),
+    held_out=(
+        "{side} {x}, which {unit} comes?", "which is the {unit} {side} {x}?", "name the {unit} that comes {side} {x}.",
+        "do you know which {unit} is {side} {x}?",
+    ),
+)  # fmt: skip
+_NTH = Phrasings(
+    train=(
+        "what is the {nth} {unit} [of the {whole}|]?", "which is the {nth} {unit} [of the {whole}|]?", "{nth} {unit}",
+        "what's the {nth} {unit} of the {whole}?", "{nth} {unit} of the {whole}", "the {nth} {unit} of the {whole}",
+        "the {nth} {unit}", "which {unit} is the {nth} [of the {whole}|]?", "which {unit} is the {nth} one?",
+        "which {unit} comes {nth}?", "tell me the {nth} {unit} of the {whole}.",
+        "name the {nth} {unit} [of the {whole}|].", "say the {nth} {unit} of the {whole}.",
+        "what is the name of the {nth} {unit}?", "do you know the {nth} {unit} of the {whole}?",
+        "what {unit} is {nth} in the {whole}?", "give me the {nth} {unit} of the {whole}.",
+        "the {nth} {unit} is called what?", "what do we call the {nth} {unit}?",
+        "what is the {nth} {unit} in the {whole}?", "in the {whole}, which {unit} comes {nth}?",
+        "how is the {nth} {unit} called?",
+    ),
+    held_out=(
+        "in a {whole}, what is the {nth} {unit}?", "tell me which {unit} is the {nth} of the {whole}.",
+        "the {nth} {unit}, which is it?",
+    ),
+)  # fmt: skip
+_WEEKEND = Phrasings(
+    train=(
+        "is {x} on the weekend?", "is {x} [at|in] the weekend?", "is {x} a weekend day?", "is {x} part of the weekend?",
+        "{x} weekend?", "does {x} belong to the weekend?", "{x}, is that the weekend?", "is it weekend on {x}?",
+        "is it the weekend on {x}?", "is {x} a weekday or [the|on the] weekend?", "tell me if {x} is on the weekend.",
+        "weekend on {x}?", "is {x} weekend", "do you know if {x} is on the weekend?",
+        "would you say {x} is on the weekend?", "{x} is on the weekend, right?", "say if {x} is part of the weekend.",
+        "is {x} one of the weekend days?", "does the weekend have {x} in it?",
+    ),
+    held_out=(
+        "is it true that {x} is a weekend day?", "the day {x}, is it part of the weekend?", "is the weekend on {x}?",
+    ),
+)  # fmt: skip
+_SEASON = Phrasings(
+    train=(
+        "what season is {m} [in|]?", "which season is {m} [in|]?", "{m} season", "season of {m}",
+        "in {m}, what season is it?", "what season is it in {m}?", "which season is it in {m}?",
+        "what season does {m} belong to?", "{m} is in which season?", "tell me the season of {m}.",
+        "tell me what season {m} is in.", "what is the season in {m}?", "what's the season in {m}?",
+        "which season do we have in {m}?", "in which season is {m}?", "do you know the season of {m}?",
+        "{m}: which season?", "what time of year is {m}?", "is {m} in spring, summer, autumn or winter?",
+        "name the season of {m}.", "season in {m}",
+    ),
+    held_out=(
+        "{m} is part of which season?", "if it is {m}, which season do we have?", "tell me in which season {m} is.",
+    ),
+)  # fmt: skip
+_LATER = Phrasings(
+    train=(
+        "if today is {x}, what day is it in {k}?", "today is {x}. What day is it in {k}?", "what day is {k} after {x}?",
+        "if it is {x} today, what day will it be in {k}?", "it is {x}. Which day is it in {k}?", "{k} after {x}",
+        "{x} plus {k}", "which day comes {k} after {x}?", "what day comes {k} after {x}?",
+        "today is {x}, what is in {k}?", "{x}, and {k} later?", "what day is it {k} after {x}?",
+        "today is {x}. In {k} it is what day?", "{k} from {x}", "what day is {k} from {x}?",
+        "if today is {x}, which day comes in {k}?", "which [day|weekday] is {k} later than {x}?",
+        "start on {x} and go {k} on. Which day is it?", "I leave on {x} and come back {k} later. What day is it?",
+        "now it is {x}. Tell me the day in {k}.", "in {k}, if today is {x}",
+        "when it is {x}, what day will it be {k} later?", "today is {x}. Which weekday do we have in {k}?",
+        "what day follows {k} after {x}?",
+    ),
+    held_out=(
+        "it is {x} today. What weekday will it be in {k}?", "if I start on {x}, which day is it {k} later?",
+        "which day do we have {k} after {x}?", "today is {x}, so what day comes in {k}?",
+    ),
+)  # fmt: skip
+_TOMORROW = Phrasings(
+    train=(
+        "if today is {x}, what day is {when}?", "today is {x}. What day [is|was] {when}?",
+        "today is {x}, what is {when}?", "if it is {x} today, what day is {when}?", "it is {x}. Which day is {when}?",
+        "what day is {when} if today is {x}?", "what is {when} if today is {x}?", "{when}, if today is {x}",
+        "today {x}, {when}?", "now it is {x}. What day is {when}?", "today is {x}. Tell me what day {when} is.",
+        "if today is {x}, then {when} is", "if today is {x}, {when} is what day?", "today is {x}. {when}?",
+        "when today is {x}, which day is {when}?", "if we have {x} today, what do we have {when}?",
+        "what day comes {when} if it is {x} today?", "if it is {x}, what is {when}?",
+        "{x} is today. What day is {when}?", "I know that today is {x}. Which day is {when}?",
+    ),
+    held_out=(
+        "it is {x} today, so which day is {when}?", "which day is {when} when today is {x}?",
+        "today we have {x}. What is {when}?",
+    ),
+)  # fmt: skip
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_MONTHS = "January February March April May June July August September October November December".split()
+_SEASONS = ("winter", "spring", "summer", "autumn")
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_NTHS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+_FEW = ("zero", "one", "two", "three", "four", "five", "six")
+
+
+def _only(name: str, names: list[str], *given: str) -> Check:
+    """The answer names this one, and besides it none but the given."""
+    return says([name], [other for other in names if other != name and other not in given])
+
+
+def _unit(rng: random.Random, split: Split) -> Asked:
+    small, big, number = rng.choice(_UNITS)
+    article = "an" if big == "hour" else "a"
+    question = ask(rng, split, _UNIT, small=small, big=f"{rng.choice((article, article, 'one'))} {big}", per=big)
+    answer = f"There are {number} {small} in {article} {big}."
+    return Asked(
+        question, answer, result_is(number, 1), f"I know this measure. {capital(article)} {big} has {number} {small}."
+    )
+
+
+def _many_units(rng: random.Random, split: Split) -> Asked:
+    small, big, number = rng.choice(_UNITS)
+    while number in (52, 365):
+        small, big, number = rng.choice(_UNITS)
+    count = rng.randint(2, 5 if number == 24 else 10)
+    several = f"{count} {_PLURALS.get(big, big + 's')}"
+    question = ask(rng, split, _MANY_UNITS, small=small, big=several)
+    thoughts = f"One {big} has {number} {small}. {count} x {number} = {count * number}."
+    answer = f"There are {count * number} {small} in {several}."
+    return Asked(question, answer, result_is(count * number, count, number), thoughts)
+
+
+def _plain(templates: Sequence[str]) -> tuple[str, ...]:
+    """Those templates that fit several of a measure as well as one."""
+    return tuple(
+        text for text in templates if not any(odd in text for odd in ("{per}", "does {big}", "{big} has", "has {big}"))
+    )
+
+
+_MANY_UNITS = Phrasings(_plain(_UNIT.train), _plain(_UNIT.held_out))
+
+
+def _month_days(rng: random.Random, split: Split) -> Asked:
+    at = rng.randrange(12)
+    month, days = _MONTHS[at], _LENGTHS[at]
+    answer = f"{month} has {days} days" + (", or 29 in a leap year." if days == 28 else ".")
+    check = result_is(days, *([29] if days == 28 else []))
+    return Asked(
+        ask(rng, split, _MONTH_DAYS, m=month), answer, check, f"I think of the month. {month} has {days} days."
+    )
+
+
+def _beside(rng: random.Random, split: Split) -> Asked:
+    names, unit = rng.choice(((_DAYS, "day"), (_DAYS, "weekday"), (_MONTHS, "month"), (_MONTHS, "month")))
+    side, by = rng.choice((("after", 1), ("before", -1)))
+    at = rng.randrange(len(names))
+    x, y = names[at], names[(at + by) % len(names)]
+    run = f"{x}, {y}" if by == 1 else f"{y}, {x}"
+    question = ask(rng, split, _BESIDE, unit=unit, side=side, x=x)
+    return Asked(
+        question, f"{capital(side)} {x} comes {y}.", _only(y, names, x), f"The order is {run}. So {y} comes {side} {x}."
+    )
+
+
+def _nth(rng: random.Random, split: Split) -> Asked:
+    names, unit, whole = rng.choice(
+        ((_DAYS, "day", "week"), (_DAYS, "weekday", "week"), (_MONTHS, "month", "year"), (_MONTHS, "month", "year"))
+    )
+    at = rng.randrange(len(names))
+    nth, name = ("last" if at == len(names) - 1 and rng.random() < 0.5 else _NTHS[at]), names[at]
+    unit_whole = "day" if whole == "week" else "month"
+    text = ask(rng, split, _NTH, nth=nth, unit=unit, whole=whole)
+    if unit == "day" and "week" not in text:
+        text = text.replace(f"{nth} day", f"{nth} day of the week").replace("which day", "which day of the week")
+    answer = f"{name} is the {nth} {unit_whole} of the {whole}."
+    thoughts = f"I count from {names[0]}. The {nth} {unit_whole} is {name}."
+    return Asked(text, answer, _only(name, names), thoughts)
+
+
+def _weekend(rng: random.Random, split: Split) -> Asked:
+    day = rng.choice((*_DAYS, "Saturday", "Sunday"))
+    free = day in ("Saturday", "Sunday")
+    answer = f"Yes, {day} is on the weekend." if free else f"No, {day} is not on the weekend."
+    check = says(["yes", "is on", "is part"], ["no", "not"]) if free else says(["no", "not", "weekday"], ["yes"])
+    thoughts = f"The weekend is Saturday and Sunday. {day} is {'one' if free else 'not one'} of them."
+    return Asked(ask(rng, split, _WEEKEND, x=day), answer, check, thoughts)
+
+
+def _season(rng: random.Random, split: Split) -> Asked:
+    at = rng.randrange(12)
+    month, season = _MONTHS[at], _SEASONS[(at + 1) % 12 // 3]
+    answer = f"{month} is in {season}."
+    thoughts = f"I think of the months of {season}. {month} is one of them."
+    right = [season, "fall"] if season == "autumn" else [season]
+    check = says(right, [other for other in (*_SEASONS, "fall") if other not in right])
+    return Asked(ask(rng, split, _SEASON, m=month), answer, check, thoughts)
+
+
+def _later(rng: random.Random, split: Split) -> Asked:
+    at, count = rng.randrange(7), rng.randint(2, 6)
+    day = _DAYS[at]
+    shown = f"{rng.choice((count, _FEW[count]))} days"
+    steps = [_DAYS[(at + step) % 7] for step in range(1, count + 1)]
+    thoughts = f"I count {count} days on from {day}: {', '.join(steps)}."
+    answer = f"{capital(_FEW[count])} days after {day} comes {steps[-1]}."
+    return Asked(ask(rng, split, _LATER, x=day, k=shown), answer, _only(steps[-1], _DAYS, day), thoughts)
+
+
+def _tomorrow(rng: random.Random, split: Split) -> Asked:
+    when, by = rng.choice((("tomorrow", 1), ("yesterday", -1)))
+    at = rng.randrange(7)
+    x, y = _DAYS[at], _DAYS[(at + by) % 7]
+    verb = "is" if by == 1 else "was"
+    thoughts = f"Today is {x}. The day {'after' if by == 1 else 'before'} {x} is {y}."
+    answer = f"If today is {x}, {when} {verb} {y}."
+    return Asked(ask(rng, split, _TOMORROW, x=x, when=when), answer, _only(y, _DAYS, x), thoughts)
+
+
+_TIME: tuple[tuple[Intent, int], ...] = (
+    (_unit, 9), (_month_days, 4), (_beside, 7), (_nth, 4), (_weekend, 3), (_season, 4), (_later, 3), (_tomorrow, 3),
+)  # fmt: skip
+_INTENTS = (*_TIME, (_many_units, 1), *WORLD)
+_WORKED: tuple[tuple[Intent, int], ...] = (
+    (_later, 4),
+    (_tomorrow, 2),
+    (_beside, 3),
+    (_many_units, 5),
+    (bigger, 3),
+    (_weekend, 1),
+)
+
+
+def _facts(rng: random.Random, split: Split) -> Example:
+    """A fact, answered at once."""
+    return one_of(rng, _INTENTS, split).example("facts")
+
+
+def _facts_thinking(rng: random.Random, split: Split) -> Example:
+    """A fact, found by thoughts first: mostly one that there is something to work out about."""
+    return one_of(rng, _WORKED if rng.random() < 0.65 else _INTENTS, split).example("facts_thinking", thinking=True)
+
+
+KINDS: dict[str, Generator] = {"facts": _facts, "facts_thinking": _facts_thinking}

@@ -1,0 +1,127 @@
+"""What every part of the corpus is written with: the example, the split by template, and a grammar of alternatives."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Split = Literal["train", "held_out"]
+"""An evaluation asks with templates that no training example was made from, not only with other fillers."""
+
+Message = dict[str, Any]
+"""As in OpenAI's API: `role`, `content`; of an assistant also `tool_calls` and `reasoning_content`."""
+
+Check = Callable[[str], bool]
+"""Whether a model's answer (its text after any `</think>`) is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One conversation. The last message is the assistant's: what an evaluation asks for, judged by `check`."""
+
+    kind: str
+    messages: list[Message]
+    check: Check
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    thinking: bool = False
+    """Whether the last answer begins with thoughts, in its `reasoning_content`."""
+
+
+Generator = Callable[[random.Random, Split], Example]
+
+
+def say(rng: random.Random, template: str, **fillers: object) -> str:
+    """Choose among `[a|b|]` (nested ones too, innermost first), then fill `{slots}`.
+
+    A filler is put in as it is, so brackets and braces in one are safe.
+    """
+    while (choice := _CHOICE.search(template)) is not None:
+        template = template[: choice.start()] + rng.choice(choice[1].split("|")) + template[choice.end() :]
+    return _SLOT.sub(lambda slot: str(fillers[slot[1]]), template)
+
+
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasings:
+    """Ways to say one thing: those a model is trained on, and those it is only ever examined with."""
+
+    train: Sequence[str]
+    held_out: Sequence[str]
+
+    def say(self, rng: random.Random, split: Split, **fillers: object) -> str:
+        """One of them, filled."""
+        return say(rng, rng.choice(self.train if split == "train" else self.held_out), **fillers)
+
+
+def user(content: str) -> Message:
+    """What a person says."""
+    return {"role": "user", "content": content}
+
+
+def assistant(content: str, thoughts: str | None = None) -> Message:
+    """What the model answers; `thoughts` stand in its `<think>` block."""
+    message = {"role": "assistant", "content": content}
+    return message if thoughts is None else {**message, "reasoning_content": thoughts}
+
+
+def system(content: str) -> Message:
+    """What the model is told to be."""
+    return {"role": "system", "content": content}
+
+
+def calls(name: str, arguments: dict[str, Any]) -> Message:
+    """An assistant's message that is one call of a tool."""
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
+
+
+def tool_result(content: str) -> Message:
+    """What a tool gave back."""
+    return {"role": "tool", "content": content}
+
+
+def mentions(*words: str) -> Check:
+    """All of these stand in the answer as whole words, whatever their case."""
+    patterns = [re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE) for word in words]
+    return lambda answer: all(pattern.search(answer) for pattern in patterns)
+
+
+def mentions_one_of(*words: str) -> Check:
+    """At least one of these stands in the answer as a whole word, whatever its case."""
+    checks = [mentions(word) for word in words]
+    return lambda answer: any(check(answer) for check in checks)
+
+
+def is_call(name: str, arguments: dict[str, Any]) -> Check:
+    """The answer is this one call, written as the chat template writes it."""
+
+    def check(answer: str) -> bool:
+        found = re.fullmatch(r"\s*<tool_call>\s*(\{.*\})\s*</tool_call>\s*", answer, re.DOTALL)
+        try:
+            return found is not None and json.loads(found[1]) == {"name": name, "arguments": arguments}
+        except json.JSONDecodeError:
+            return False
+
+    return check
+
+
+def is_json(want: Callable[[Any], bool] = lambda _: True) -> Check:
+    """The whole answer is JSON, and what it says is wanted."""
+
+    def check(answer: str) -> bool:
+        try:
+            return want(json.loads(answer))
+        except (json.JSONDecodeError, AttributeError, KeyError, TypeError):
+            return False
+
+    return check

@@ -1,0 +1,198 @@
+"""The whole corpus: examples of every kind composed into conversations, with the carelessness of people's typing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from localllm.chat.template import apply
+
+from . import (
+    arithmetic,
+    facts,
+    identity,
+    json_answers,
+    product,
+    references,
+    small_talk,
+    stories,
+    thinking,
+    tools,
+    unknown,
+)
+from .grammar import Example, Generator, Message, Split, say
+
+TEMPLATE = (Path(__file__).parent.parent / "chat_template.jinja").read_text("utf-8").strip()
+"""What the model file carries, so that training and every user render alike."""
+
+KINDS: dict[str, Generator] = {
+    kind: generator
+    for part in (
+        arithmetic, facts, identity, json_answers, product, references, small_talk, stories, thinking, tools, unknown
+    )
+    for kind, generator in part.KINDS.items()
+}  # fmt: skip
+
+WEIGHTS = {
+    "chat_thinking": 3,
+    "correction": 3,
+    "counting": 4,
+    "facts": 5,
+    "facts_thinking": 2,
+    "json": 11,
+    "json_system": 3,
+    "product": 14,
+    "reference": 8,
+    "small_talk": 9,
+    "story": 9,
+    "story_followup": 3,
+    "story_start": 3,
+    "sums": 5,
+    "sums_thinking": 3,
+    "system_name": 7,
+    "system_role": 6,
+    "tool_after": 3,
+    "tool_answer": 5,
+    "tool_call": 11,
+    "tool_none": 4,
+    "unknown": 9,
+}
+"""How often each kind is the subject of a conversation."""
+
+ALONE = {"reference", "correction", "tool_after", "tool_answer", "tool_call", "tool_none", "system_role", "json_system"}
+"""What other questions before it could make ambiguous, or, with tools or rules given, wrongly answered."""
+
+COMPANIONS = ("product", "small_talk", "facts", "sums", "unknown", "counting", "story", "json")
+"""What may come before and after a subject: questions whose answers depend on nothing else."""
+
+NAMELESS = ("facts", "sums", "counting", "story")
+"""Companions that are answered alike whatever the model is called."""
+
+PLAIN_SYSTEMS = (
+    "You are a[ helpful| friendly| kind| polite|n honest|] assistant.",
+    "You are a helpful[, friendly| and polite|, harmless|] assistant[ for everybody| who answers questions|].",
+    "[Be|Please be] [brief|short|kind|helpful|friendly].",
+    "Answer [the user's |all |]questions[ in short sentences| truthfully| as well as you can|].",
+    "You are a[ small| tiny|] demo model[ inside localllm|].",
+    "You answer in [simple words|plain English|short sentences].",
+    "Help the user[.|, and be honest when you don't know.]",
+)
+"""System messages that change no answer."""
+
+THOUGHTS = {
+    "product": ("The user asks about localllm. I know that.", "This is about localllm. I say what I know."),
+    "story": ("The user wants a story. I make one up.", "A story is wanted. I need a hero and an end."),
+    "small_talk": ("The user is just talking. I answer in a friendly way.",),
+    "unknown": ("I have not learned this. I should say so.", "I don't know that, so I say it honestly."),
+    "json": ("The user wants JSON. I write only that.",),
+    "counting": ("I count step by step.",),
+    "system_name": ("The user asks who I am. My name is in the system message.",),
+    "tool_call": ("One of the tools can do this. I call it.",),
+    "tool_answer": ("The tool has answered. I tell the user.",),
+    "reference": ("The user told me things before. I look back.",),
+}
+"""What can be thought about a question without working anything out, so that every kind is also known with thoughts."""
+
+
+def conversation(rng: random.Random) -> Example:
+    """One training conversation; its `check` judges nothing but what its subject asked."""
+    subject = example(rng, rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0], "train")
+    if subject.kind in THOUGHTS and not subject.thinking and rng.random() < 0.07:
+        subject = with_thoughts(rng, subject)
+    bound = subject.messages[0]["role"] == "system"
+    if not bound and rng.random() < 0.25:
+        subject = replace(subject, messages=[_plain_system(rng), *subject.messages])
+    if subject.kind not in ALONE:
+        companions = NAMELESS if bound else COMPANIONS
+        subject = replace(subject, messages=_among_others(rng, subject.messages, companions))
+    if not bound and not subject.thinking and rng.random() < 0.3:
+        subject = replace(subject, messages=[*subject.messages, *_small_change(rng, bool(subject.tools))])
+    return subject
+
+
+def long_conversation(rng: random.Random, min_words: int = 400, max_words: int = 1100) -> Example:
+    """Something told at the start, many other questions, and the thing asked for at the end."""
+    told = example(rng, "reference", "train")
+    while len(told.messages) < 4 or told.messages[0]["role"] == "system":
+        told = example(rng, "reference", "train")
+    first, last = told.messages[:2], told.messages[2:]
+    between: list[Message] = []
+    wanted = rng.randint(min_words, max_words)
+    while sum(len(str(message["content"]).split()) for message in between) < wanted:
+        between += example(rng, rng.choice(("story", "small_talk", "facts", "product", "sums")), "train").messages
+    return replace(told, messages=[*first, *between, *last])
+
+
+def example(rng: random.Random, kind: str, split: Split) -> Example:
+    """One example of a kind, as people type."""
+    made = KINDS[kind](rng, split)
+    careless = made.messages[-2:] if kind in ALONE else made.messages  # an earlier turn may be asked for word for word
+    return replace(made, messages=[_typed(rng, m, made) if m in careless else m for m in made.messages])
+
+
+def with_thoughts(rng: random.Random, subject: Example) -> Example:
+    """The same example, its answer after a thought."""
+    last = {**subject.messages[-1], "reasoning_content": rng.choice(THOUGHTS[subject.kind])}
+    return replace(subject, messages=[*subject.messages[:-1], last], thinking=True)
+
+
+def render(subject: Example) -> str:
+    """A conversation as the model sees it, its last answer included."""
+    return apply(TEMPLATE, messages=subject.messages, tools=subject.tools or None)
+
+
+def prompt(subject: Example) -> str:
+    """What the model is given to answer, in an evaluation."""
+    return apply(
+        TEMPLATE,
+        messages=subject.messages[:-1],
+        tools=subject.tools or None,
+        add_generation_prompt=True,
+        enable_thinking=subject.thinking,
+    )
+
+
+def render_messages(messages: list[Message]) -> str:
+    """A conversation without tools, ready for its next answer."""
+    return apply(TEMPLATE, messages=messages, add_generation_prompt=True)
+
+
+def texts(seed: int, count: int, *, long: bool = False) -> Iterator[str]:
+    """`count` rendered training conversations; the same for the same seed."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        yield render(long_conversation(rng) if long and rng.random() < 0.5 else conversation(rng))
+
+
+def _among_others(rng: random.Random, messages: list[Message], companions: tuple[str, ...]) -> list[Message]:
+    count = rng.choices((0, 1, 2, 3), (60, 22, 12, 6))[0]
+    others = [message for _ in range(count) for message in example(rng, rng.choice(companions), "train").messages]
+    if any(message["role"] == "system" for message in others):  # its rule would bind the subject too
+        return messages
+    head = 1 if messages[0]["role"] == "system" else 0
+    return [*messages[:head], *others, *messages[head:]]
+
+
+def _small_change(rng: random.Random, with_tools: bool) -> list[Message]:
+    made = example(rng, "small_talk" if with_tools else rng.choice(("small_talk", "product", "facts")), "train")
+    return made.messages if made.messages[0]["role"] == "user" else []
+
+
+def _plain_system(rng: random.Random) -> Message:
+    return {"role": "system", "content": say(rng, rng.choice(PLAIN_SYSTEMS))}
+
+
+def _typed(rng: random.Random, message: Message, whole: Example) -> Message:
+    """Without the capital at the start, the full stop at the end, or either; nothing that an answer copies changes."""
+    if message["role"] != "user" or rng.random() < 0.5:
+        return message
+    text = str(message["content"])
+    first = text.split(maxsplit=1)[0].strip(".,!?:;\"'") if text.split() else ""
+    copied = any(first and first in str(answer) for answer in whole.messages if answer is not message)
+    if rng.random() < 0.6 and text[:1].isupper() and first != "I" and not copied:
+        text = text[0].lower() + text[1:]
+    if rng.random() < 0.6 and len(text) > 1 and text[-1] in ".?!" and text[-2].isalnum() and not copied:
+        text = text[:-1]
+    return {**message, "content": text}

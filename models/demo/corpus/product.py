@@ -1,0 +1,57 @@
+"""Questions about localllm and about the demo model itself, each with its one right answer."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from .grammar import Example, Generator, Split, assistant, say, user
+from .product_facts import FACTS
+from .product_intent import Intent
+from .product_options import OPTIONS
+from .product_self import SELF
+from .product_usage import USAGE
+
+INTENTS: tuple[Intent, ...] = (*SELF, *SELF, *FACTS, *USAGE, *OPTIONS)
+"""What people first ask a model about is the model: those intents come twice as often."""
+
+_NAMES = "[localllm|localllm|localllm|this tool|this program|it]"
+_GREETINGS = ("", "", "", "", "", "", "Hi! ", "Hello! ", "Hello. ", "Hey. ", "Hi, ", "Hello, ")
+_ANNOUNCEMENTS = ("Tell me: ", "Please tell me: ", "One question: ", "A question: ", "I want to know: ")
+_SHORT_FORMS = (
+    ("hat is ", "hat's "),
+    ("ho is ", "ho's "),
+    ("here is ", "here's "),
+    ("do not ", "don't "),
+    ("I am ", "I'm "),
+)
+
+
+def product(rng: random.Random, split: Split) -> Example:
+    """One question about localllm or about the model, and its answer."""
+    intent = rng.choice(INTENTS)
+    question = _tidy(intent.phrasings.say(rng, split, it=say(rng, _NAMES)))
+    if rng.random() < 0.15:
+        for long, short in _SHORT_FORMS:
+            question = question.replace(long, short)
+    opening = rng.choice((*_GREETINGS, *_ANNOUNCEMENTS) if question.endswith("?") else _GREETINGS)
+    if opening.endswith((". ", "! ")):
+        question = _begin_sentence(question)
+    return Example(
+        kind="product",
+        messages=[user(_begin_sentence(opening + question)), assistant(rng.choice(intent.answers))],
+        check=intent.check,
+    )
+
+
+def _tidy(text: str) -> str:
+    """Without the spaces that an empty alternative leaves behind."""
+    return re.sub(r" +(?=[?.,](?: |$))", "", " ".join(text.split()))
+
+
+def _begin_sentence(text: str) -> str:
+    """With a capital, but for names that have none."""
+    return text if text.startswith(("localllm", "llama.cpp", "config.toml")) else text[0].upper() + text[1:]
+
+
+KINDS: dict[str, Generator] = {"product": product}

@@ -1,0 +1,209 @@
+"""Conversations in which the user tells something, perhaps corrects it, and asks for it turns later."""
+
+from __future__ import annotations
+
+import random
+
+from .grammar import Check, Example, Generator, Message, Phrasings, Split, assistant, mentions, say, user
+from .reference_echoes import echoes
+from .reference_phrasings import ASKED, TOLD
+from .reference_relatives import ACKNOWLEDGED, NOT_TOLD, relatives
+from .reference_values import Values, other_kind, values
+from .small_turns import turns
+
+_ANSWERS = {
+    "name": "Your name is {value}.",
+    "age": "You are {value} years old.",
+    "city": "You live in {value}.",
+    "pet": "Your {kind} is called {value}.",
+    "job": "You are {value}.",
+    "hobby": "You like {value}.",
+    "color": "Your favorite color is {value}.",
+    "food": "Your favorite food is {value}.",
+    "plan": "You want to {value} on the weekend.",
+    "friend": "Your friend is called {value}.",
+    "number": "Your number is {value}.",
+    "list": "Your list has {value}.",
+}
+_SAID = {
+    "name": ("my name is {value}", "I am called {value}"),
+    "age": ("I am {value} years old", "my age is {value}"),
+    "city": ("I live in {value}", "my home is in {value}"),
+    "pet": ("my {kind} is called {value}", "my {kind}'s name is {value}"),
+    "job": ("I am {value}", "I work as {value}"),
+    "hobby": ("I like {value}", "my hobby is {value}"),
+    "color": ("my favorite color is {value}", "I like the color {value}"),
+    "food": ("my favorite food is {value}", "I like to eat {value}"),
+    "friend": ("my friend is called {value}", "my friend's name is {value}"),
+    "number": ("my number is {value}", "the number is {value}"),
+}
+_LIKES = ("hobby", "color", "food")
+
+_CORRECTED_AT_ONCE = Phrasings(
+    (
+        "No, I meant {new}.",
+        "No, I mean {new}.",
+        "[Sorry|Oh, sorry|Oops], I meant {new}[, not {old}|].",
+        "I mean {new}[, not {old}|].",
+        "[Wait|Oh wait], I [meant|mean] {new}[, not {old}|].",
+        "No, {new}, not {old}.",
+        "Sorry, not {old}, {new}.",
+        "[Sorry|Oh, sorry], it is {new}.",
+        "That [was|is] wrong. It is {new}[, not {old}|].",
+        "Actually, {new}.",
+        "Actually[,|] it is {new}, not {old}.",
+        "I made a mistake. It is {new}.",
+        "I made a mistake. I meant {new}[, not {old}|].",
+        "Correction: {new}.",
+        "Correction: it is {new}, not {old}.",
+        "No, no, {new}!",
+        "It's {new}, not {old}.",
+        "It is not {old}. It is {new}.",
+        "I said {old}, but I meant {new}.",
+        "I said {old}, but it is {new}.",
+        "[Please change|Change] [it|that] to {new}.",
+        "[Please change|Change] {old} to {new}.",
+        "Not {old}, but {new}.",
+        "I wanted to say {new}[, not {old}|].",
+        "Wrong. {old} is not right, {new} is.",
+        "Oh no, I meant to say {new}.",
+    ),
+    (
+        "Sorry, that was wrong. I meant {new}.",
+        "No, not {old}. I mean {new}.",
+        "Oh, I wanted to say {new}.",
+        "Actually, I meant {new}, not {old}.",
+        "Oops, it is {new}, not {old}.",
+    ),
+)
+_CORRECTED = Phrasings(
+    (
+        "[Sorry|Oh, sorry|Oops], {said}[, not {old}|].",
+        "No, {said}[, not {old}|].",
+        "Actually, {said}[, not {old}|].",
+        "I was wrong, {said}.",
+        "[Wait|Oh wait], {said}[, not {old}|].",
+        "I made a mistake: {said}[, not {old}|].",
+        "I made a mistake. In truth, {said}.",
+        "Correction: {said}[, not {old}|].",
+        "What I said was wrong. Now I say: {said}.",
+        "Not {old}: {said}.",
+        "I said {old}, but {said}.",
+        "I told you {old}, but {said}.",
+        "{old_capital} was wrong, {said}.",
+        "I have to correct that: {said}.",
+        "Forget {old}, {said}.",
+        "I meant to say that {said}[, not {old}|].",
+        "I wanted to say that {said}[, not {old}|].",
+        "Sorry, that was wrong. I meant that {said}.",
+        "No, that is not right, {said}.",
+        "To be clear, {said}, not {old}.",
+    ),
+    (
+        "Oh no, I was wrong, {said}.",
+        "Sorry, I made a mistake, {said}, not {old}.",
+        "Actually, that was wrong: {said}.",
+        "I have to say that {said}, not {old}.",
+    ),
+)
+
+
+def _keys(rng: random.Random) -> list[str]:
+    """Which things are told, one to four, of things liked at most one."""
+    like = rng.choice(_LIKES)
+    known = [key for key in _ANSWERS if key not in _LIKES or key == like]
+    return rng.sample(known, rng.choice((1, 1, 2, 2, 3, 4)))
+
+
+def _acknowledged(rng: random.Random, told: dict[str, Values]) -> str:
+    """What the assistant answers to things told."""
+    if "name" in told:
+        return f"Nice to meet you, {told['name']['value']}!"
+    return rng.choice(ACKNOWLEDGED)
+
+
+def _tell(rng: random.Random, split: Split, facts: dict[str, Values]) -> list[Message]:
+    """The user tells these things, one a turn or two, small talk between."""
+    messages: list[Message] = []
+    keys = list(facts)
+    while keys:
+        together = [keys.pop(0) for _ in range(min(len(keys), rng.choice((1, 1, 1, 2))))]
+        text = " ".join(TOLD[key].say(rng, split, **facts[key]) for key in together)
+        messages += [user(text), assistant(_acknowledged(rng, {key: facts[key] for key in together}))]
+        if keys and len(facts) < 4 and rng.random() < 0.4:
+            messages += turns(rng, (1,))
+    return messages
+
+
+def _until_eight(rng: random.Random, messages: list[Message], counts: tuple[int, ...]) -> list[Message]:
+    """Small talk, so much that the user has one more turn within eight."""
+    room = 7 - len(messages) // 2
+    return turns(rng, [count for count in counts if count <= room] or [0])
+
+
+def _told(rng: random.Random, split: Split) -> Example:
+    """Things are told, and one is asked for."""
+    facts = {key: values(rng, key) for key in _keys(rng)}
+    messages = [*turns(rng, (0, 0, 0, 1)), *_tell(rng, split, facts)]
+    messages += _until_eight(rng, messages, (0, 0, 1, 1, 2, 3, 4, 5, 6))
+    if rng.random() < 0.15:
+        question = _never_told(rng, split, facts)
+        return Example("reference", [*messages, user(question), assistant(NOT_TOLD)], mentions("not told"))
+    asks = rng.choice((1, 1, 1, 2)) if len(messages) < 14 else 1
+    for key in rng.sample(list(facts), min(len(facts), asks)):
+        messages += [user(ASKED[key].say(rng, split, **facts[key])), assistant(say(rng, _ANSWERS[key], **facts[key]))]
+    return Example("reference", messages, _right(key, facts[key]))
+
+
+def _right(key: str, told: Values) -> Check:
+    """The answer has what was told; of a list, each thing."""
+    return mentions(*(told["value"].replace(" and ", ", ").split(", ") if key == "list" else [told["value"]]))
+
+
+def _never_told(rng: random.Random, split: Split, facts: dict[str, Values]) -> str:
+    """A question about what was not told."""
+    if "pet" in facts and rng.random() < 0.5:
+        return ASKED["pet"].say(rng, split, kind=other_kind(rng, facts["pet"]["kind"]))
+    likes = any(key in facts for key in _LIKES)
+    key = rng.choice([key for key in _ANSWERS if key not in facts and not (key == "hobby" and likes)])
+    return ASKED[key].say(rng, split, **values(rng, key))
+
+
+def reference(rng: random.Random, split: Split) -> Example:
+    """Something said in this conversation is asked for."""
+    return rng.choices((_told, relatives, echoes), (55, 22, 23))[0](rng, split)
+
+
+def correction(rng: random.Random, split: Split) -> Example:
+    """Something told is corrected, and often asked for later."""
+    key = rng.choice(list(_SAID))
+    told = values(rng, key)
+    old, fixed = told["value"], _other(rng, key, told)
+    facts = {other: values(rng, other) for other in _keys(rng)[:2] if other != key and other not in _LIKES}
+    messages = _tell(rng, split, facts) if rng.random() < 0.4 else []
+    messages += _tell(rng, split, {key: told})
+    messages += _until_eight(rng, messages, (0, 0, 0, 1, 2))
+    at_once = messages[-2]["content"].find(old) >= 0 and rng.random() < 0.6
+    if at_once:
+        text = _CORRECTED_AT_ONCE.say(rng, split, new=fixed["value"], old=old)
+    else:
+        said = say(rng, rng.choice(_SAID[key]), **fixed)
+        text = _CORRECTED.say(rng, split, said=said, old=old, old_capital=told["capital"])
+    answer = say(rng, _ANSWERS[key], **fixed)
+    messages += [user(text), assistant(f"Okay, {answer[0].lower()}{answer[1:]}")]
+    if rng.random() < 0.7:
+        messages += _until_eight(rng, messages, (0, 0, 1, 1, 2, 3))
+        messages += [user(ASKED[key].say(rng, split, **fixed)), assistant(answer)]
+    new_one, old_one = mentions(fixed["value"]), mentions(old)
+    return Example("correction", messages, lambda text: new_one(text) and not old_one(text))
+
+
+def _other(rng: random.Random, key: str, told: Values) -> Values:
+    """Another value of the same thing, neither of them within the other."""
+    while True:
+        fixed = {**told, **values(rng, key), **({"kind": told["kind"]} if "kind" in told else {})}
+        if fixed["value"] not in told["value"] and told["value"] not in fixed["value"]:
+            return fixed
+
+
+KINDS: dict[str, Generator] = {"reference": reference, "correction": correction}

@@ -1,0 +1,201 @@
+"""The cast of a story: who takes which part, and the words to speak of everyone with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .story_parts import (
+    ADJECTIVES,
+    ANIMALS,
+    BUILDS,
+    COLORS,
+    DREAMS,
+    FEARS,
+    FOODS,
+    FRIEND_ADJECTIVES,
+    HE_ONLY,
+    LOOKS,
+    NOISES,
+    PEOPLE,
+    PLACES,
+    PLANTS,
+    SHE_ONLY,
+    SKILLS,
+    SPOTS,
+    Thing,
+    a,
+    name,
+)
+
+Cast = dict[str, str]
+"""What the slots of a story's templates are filled with."""
+
+_PLURALS = {
+    "mouse": "mice",
+    "fox": "foxes",
+    "wolf": "wolves",
+    "deer": "deer",
+    "sheep": "sheep",
+    "goose": "geese",
+    "pony": "ponies",
+    "monkey": "monkeys",
+    "donkey": "donkeys",
+    "puppy": "puppies",
+    "ostrich": "ostriches",
+    "princess": "princesses",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the cast has to have."""
+
+    kind: str = ""
+
+
+def _title_case(words: str) -> str:
+    """As in a story's title."""
+    small = ("a", "an", "the", "of", "to", "in")
+    return " ".join(word if word in small else word.capitalize() for word in words.split())
+
+
+def _a_kind(rng: random.Random) -> str:
+    """An animal, or now and then a person."""
+    if rng.random() < 0.78:
+        return rng.choice(ANIMALS)
+    return rng.choice(("boy", "girl")) if rng.random() < 0.4 else rng.choice(PEOPLE)
+
+
+def _is_she(kind: str, she: bool) -> bool:
+    """Whether one of this kind is a she; `she` where it may be either."""
+    return kind in SHE_ONLY or (kind not in HE_ONLY and she)
+
+
+def _pronouns(she: bool, prefix: str = "") -> Cast:
+    """He or she, with the slots' names."""
+    words = ("she", "her", "her", "herself") if she else ("he", "him", "his", "himself")
+    slots = dict(zip(("he", "him", "his", "himself"), words, strict=True))
+    slots |= {key.capitalize(): word.capitalize() for key, word in slots.items()}
+    if not prefix:
+        return slots
+    return {(prefix.capitalize() if key[0].isupper() else prefix) + key.lower(): word for key, word in slots.items()}
+
+
+def cast_for(rng: random.Random, wanted: Wanted, things: Sequence[Thing]) -> Cast:
+    """Choose everyone and everything, and hold every form of the words."""
+    kind = wanted.kind or _a_kind(rng)
+    she = _is_she(kind, rng.random() < 0.5)
+    f_she = she if rng.random() < 0.05 else not she
+    fkind = _a_kind(rng)
+    while fkind == kind or _is_she(fkind, f_she) != f_she:
+        fkind = _a_kind(rng)
+    hero, friend = name(rng, she), name(rng, f_she)
+    while friend == hero:
+        friend = name(rng, f_she)
+    adjective = rng.choice(ADJECTIVES)
+    f_adjective = rng.choice([other for other in FRIEND_ADJECTIVES if other != adjective])
+    a_hero = a(f"{adjective} {kind}")
+    a_friend = a(f"{f_adjective} {fkind}" if rng.random() < 0.75 else fkind)
+    slots = {
+        "hero": hero,
+        "Hero": hero,
+        "kind": kind,
+        "kinds": _PLURALS.get(kind, f"{kind}s"),
+        "a_kind": a(kind),
+        "a_hero": a_hero,
+        "A_hero": _upper(a_hero),
+        "friend": friend,
+        "Friend": friend,
+        "fkind": fkind,
+        "a_fkind": a(fkind),
+        "a_friend": a_friend,
+        "A_friend": _upper(a_friend),
+        **_pronouns(she),
+        **_pronouns(f_she, "f_"),
+    }
+    return {**slots, **_place(rng), **_thing(rng, rng.choice(things)), **_props(rng)}
+
+
+def _upper(words: str) -> str:
+    """The words at the beginning of a sentence."""
+    return words[0].upper() + words[1:]
+
+
+def _place(rng: random.Random) -> Cast:
+    """Where the hero lives."""
+    where, place, looks = rng.choice(PLACES)
+    look = rng.choice(("", f"{rng.choice(looks)} "))
+    at = f"{where} the {look}{place}"
+    house = rng.choice(("", "", "in a small house ", "in a little house ", "in a cozy home "))
+    home = f"{house}{at}"
+    return {
+        "at": at,
+        "in_place": f"{where} the {place}",
+        "place": place,
+        "a_place": a(place),
+        "home": home,
+        "Home": _upper(home),
+    }
+
+
+def _thing(rng: random.Random, thing: Thing) -> Cast:
+    """The thing, and how it looks."""
+    look = rng.choice(COLORS if rng.random() < 0.75 else LOOKS)
+    whole = f"{look} {thing.noun}"
+    return {
+        "noun": thing.noun,
+        "a_noun": a(thing.noun),
+        "Noun": _title_case(thing.noun),
+        "thing": whole,
+        "a_thing": a(whole),
+        "A_Thing": _title_case(a(whole)),
+        "use": thing.use,
+        "used": thing.used,
+        "harm": thing.harm,
+        "break": {"tore": "tear"}.get(thing.harm, "break"),
+    }
+
+
+def _props(rng: random.Random) -> Cast:
+    """What single plots need."""
+    a_food, food, got = rng.choice(FOODS)
+    fear, f_where, f_way, face = rng.choice(FEARS)
+    skill, skilled = rng.choice(SKILLS)
+    noise, n_where, n_what, n_end = rng.choice(NOISES)
+    plant, fruit = rng.choice(PLANTS)
+    dream, dream_word, idea, dreamed = rng.choice(DREAMS)
+    build, purpose = rng.choice(BUILDS)
+    return {
+        "a_food": a_food,
+        "food": food,
+        "Food": _title_case(food),
+        "got": got,
+        "fear": fear,
+        "fear_word": fear.split()[-1],
+        "f_where": f_where,
+        "f_way": f_way,
+        "face": face,
+        "skill": skill,
+        "skill_word": skill,
+        "Skill": _title_case(skill),
+        "skilled": skilled,
+        "Noise": noise,
+        "n_where": n_where,
+        "n_what": n_what,
+        "n_end": n_end,
+        "plant": plant,
+        "a_plant": a(plant),
+        "fruit": fruit,
+        "dream": dream,
+        "dream_word": dream_word,
+        "Idea": idea,
+        "dreamed": dreamed,
+        "build": build,
+        "a_build": a(build),
+        "A_Build": _title_case(a(build)),
+        "purpose": purpose,
+        "spot": rng.choice(SPOTS),
+        "color": rng.choice([color for color in COLORS if color[0] not in "aeiou"]),
+    }

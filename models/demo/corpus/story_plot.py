@@ -1,0 +1,50 @@
+"""What a plot is: beats in a fixed order, each told in one of several ways, and what can be asked about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A step of a story, and the ways to tell it."""
+
+    ways: list[str]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A story's course. All its texts are templates with the slots of a cast."""
+
+    name: str
+    who: str
+    """What a user may say of the hero in a beginning: `there was a fox who ...`."""
+    wish: str
+    """What a user may wish: `a story about a fox who ...`."""
+    key: str
+    """A word of every such story."""
+    topics: tuple[str, ...]
+    title: str
+    lesson: str
+    text: str
+    """A line after `- `, or `+ ` where it is optional, begins a beat; each line is one way to tell it.
+
+    The first beat tells what `who` says.
+    """
+    thing: bool = False
+    """Whether it turns on the thing."""
+    helper: bool = False
+    """Whether the friend helps the hero."""
+    asks: tuple[str, ...] = ()
+    """Names of the questions, besides those that every story answers."""
+
+    @property
+    def beats(self) -> list[Beat]:
+        """The story's steps."""
+        beats: list[Beat] = []
+        for line in filter(None, self.text.splitlines()):
+            if line[0] in "-+":
+                beats.append(Beat([], optional=line[0] == "+"))
+            beats[-1].ways.append(line[2:])
+        return beats

@@ -1,0 +1,234 @@
+"""Notes in a system message about a shop or house, and questions that they answer, or do not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .grammar import Check, Example, Message, Phrasings, Split, assistant, mentions, mentions_one_of, say, system, user
+from .name_lists import made_up, person, place
+from .note_phrasings import ASKED, TOLD
+
+NOT_IN_NOTES = "I don't know that. It is not in my notes."
+
+_INTRO = Phrasings(
+    (
+        "You work at {place}.",
+        "You are the assistant of {place}.",
+        "You answer questions for {place}.",
+        "You help the guests of {place}.",
+        "You work for {place}. [Answer from these facts.|Answer from these notes.|]",
+        "Answer questions about {place} from these [facts|notes].",
+        "Answer only from these [facts|notes].",
+        "Use [only |]these [facts|notes] to answer.",
+        "Here are your notes.",
+        "Notes:",
+        "Facts:",
+        "Your notes:",
+        "These are your notes. [Use them.|]",
+        "Answer from your notes.",
+        "You are a helper at {place}. These are the facts:",
+        "You know these things about {place}.",
+        "Help the user. You know this:",
+        "You are at the desk of {place}.",
+        "This is about {place}.",
+        "You are a helpful assistant. Use these notes.",
+    ),
+    (
+        "Answer the questions of guests at {place} from these notes.",
+        "You are the helper of {place}. Your notes:",
+        "You work at the desk of {place}. Use these facts.",
+        "You know only these facts about {place}.",
+    ),
+)
+_OUTRO = (
+    "If it is not in your notes, say so.", "If you don't know, say so.", "Be brief.", "Be friendly.",
+    "Answer from these facts.", "Only use these notes.", "Use these notes to answer.",
+    "If the answer is not here, say that you don't know.",
+)  # fmt: skip
+_ITEMS = (
+    "tea;coffee;juice;bread;a cake;a cookie;a sandwich;soup;a salad;a pizza;a burger;pie;ice cream;a ticket;a book;"
+    "a map;a pen;a cup;a shirt;a hat;a bag;a room;a bike;a candle;a lamp;a chair;a toy;a plant;a ball;a box;a ring;"
+    "an apple;an egg;cheese;honey;milk;a rose;a poster;a card;a lesson;a tour;a towel;a key;a clock;a blanket;a boat"
+).split(";")
+_DISHES = (
+    "soup;rice;pasta;fish;pizza;pie;salad;stew;curry;pancakes;noodles;burgers;sandwiches;cake;potatoes;bread;beans;"
+    "eggs;chicken;cookies;dumplings;waffles;muffins;tacos"
+).split(";")
+_DISH_KINDS = (
+    "tomato;apple;cheese;mushroom;onion;carrot;pumpkin;lemon;honey;garlic;spinach;bean;chocolate;cherry;ginger;corn;"
+    "hot;fresh;green;red;sweet;potato;fish;butter;pepper;nut;berry;orange;plum;olive"
+).split(";")
+_WORDS = (
+    "apple;river;tiger;window;silver;orange;candle;rabbit;winter;summer;garden;mirror;pepper;cherry;bridge;castle;"
+    "dragon;rocket;button;hammer;island;mountain;forest;feather;lemon;violin;pirate;planet;thunder;umbrella;velvet;"
+    "walnut;yellow;zebra;acorn;basket;copper;dolphin;eagle;falcon"
+).split(";")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_STREETS = ("Street", "Street", "Road", "Lane", "Avenue", "Square", "Hill")
+_STREET_NAMES = "Mill King Queen Oak Elm High Station Market Church Park Bridge River School Rose Garden Castle".split()
+
+_Values = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """One thing that notes may tell: how it is answered, and what fills it."""
+
+    answer: str
+    values: Callable[[random.Random], _Values]
+
+
+def _opening(rng: random.Random) -> _Values:
+    """When the doors open."""
+    return {"value": _hour(rng, 5, 12, "am")}
+
+
+def _closing(rng: random.Random) -> _Values:
+    """When the doors close."""
+    return {"value": _hour(rng, 1, 11, "pm")}
+
+
+def _hour(rng: random.Random, low: int, high: int, half: str) -> str:
+    """A time of the day."""
+    hour = rng.randint(low, high)
+    minutes = f"{hour}:{rng.choice(('00', '15', '30', '45'))}" if rng.random() < 0.3 else str(hour)
+    return f"{minutes} {half}" if rng.random() < 0.25 else minutes
+
+
+def _code(rng: random.Random) -> _Values:
+    """A password."""
+    chance = rng.random()
+    if chance < 0.4:
+        return {"value": rng.choice(_WORDS)}
+    if chance < 0.7:
+        return {"value": made_up(rng).lower()}
+    return {"value": f"{rng.choice(_WORDS)}{rng.randint(1, 999)}" if chance < 0.85 else str(rng.randint(1000, 99999))}
+
+
+def _phone(rng: random.Random) -> _Values:
+    """A phone number."""
+    return {"value": f"{rng.randint(100, 999)}-{rng.randint(1000, 9999)}" if rng.random() < 0.6 else _digits(rng)}
+
+
+def _digits(rng: random.Random) -> str:
+    """A phone number in one piece or two."""
+    return rng.choice((f"{rng.randint(10**5, 10**7)}", f"0{rng.randint(10, 99)} {rng.randint(10**4, 10**5)}"))
+
+
+def _person(rng: random.Random) -> _Values:
+    """Somebody, some with a last name."""
+    name = person(rng)
+    return {"value": f"{name} {made_up(rng)}" if rng.random() < 0.3 else name}
+
+
+def _address(rng: random.Random) -> _Values:
+    """A house in a street."""
+    street = rng.choice(_STREET_NAMES) if rng.random() < 0.5 else made_up(rng)
+    return {"value": f"{rng.randint(1, 199)} {street} {rng.choice(_STREETS)}"}
+
+
+def _price(rng: random.Random) -> _Values:
+    """A thing and what it costs."""
+    unit = rng.choice(("dollars", "euros", "coins", "pounds"))
+    amount = (
+        f"{rng.randint(2, 99)}.{rng.choice(('50', '20', '90'))}" if rng.random() < 0.15 else str(rng.randint(2, 99))
+    )
+    return {"value": f"${amount}" if rng.random() < 0.15 else f"{amount} {unit}"}
+
+
+def _special(rng: random.Random) -> _Values:
+    """A dish."""
+    first = rng.choice(_DISH_KINDS) if rng.random() < 0.8 else made_up(rng).lower()
+    return {"value": f"{first} {rng.choice(_DISHES)}"}
+
+
+def _day(rng: random.Random) -> _Values:
+    """A day of the week."""
+    return {"value": rng.choice(_DAYS)}
+
+
+def _year(rng: random.Random) -> _Values:
+    """A year."""
+    return {"value": str(rng.randint(1820, 2024))}
+
+
+def _number(rng: random.Random) -> _Values:
+    """A small number."""
+    return {"value": str(rng.randint(2, 90))}
+
+
+_NOTES: dict[str, _Note] = {
+    "opening": _Note("We open at {value}.", _opening),
+    "closing": _Note("We close at {value}.", _closing),
+    "password": _Note("The password is {value}.", _code),
+    "phone": _Note("Our phone number is {value}.", _phone),
+    "manager": _Note("The manager is {value}.", _person),
+    "owner": _Note("The owner is {value}.", _person),
+    "address": _Note("Our address is {value}.", _address),
+    "price": _Note("The price of {item} is {value}.", _price),
+    "special": _Note("The special of the day is {value}.", _special),
+    "closed": _Note("We are closed on {value}.", _day),
+    "year": _Note("We opened in the year {value}.", _year),
+    "seats": _Note("We have {value} seats.", _number),
+}
+
+
+def _facts(rng: random.Random) -> list[tuple[str, _Values]]:
+    """One to five things for notes to tell; of prices there may be more than one, of different things."""
+    kinds = rng.sample(list(_NOTES), rng.choice((1, 2, 2, 3, 3, 4, 5)))
+    facts: list[tuple[str, _Values]] = []
+    items = rng.sample(_ITEMS, 3)
+    for kind in kinds:
+        for item in items[: rng.choice((1, 1, 2, 3)) if kind == "price" else 1]:
+            values = _NOTES[kind].values(rng)
+            facts.append((kind, {**values, "item": item}))
+    return facts
+
+
+def _told(rng: random.Random, split: Split, where: str, facts: Sequence[tuple[str, _Values]]) -> Message:
+    """The system message with these facts."""
+    lines = [TOLD[kind].say(rng, split, place=where, **values) for kind, values in facts]
+    intro = _INTRO.say(rng, split, place=where).strip()
+    if rng.random() < 0.25:
+        lines = [f"- {line}" for line in lines]
+        text = "\n".join([intro, *lines])
+    else:
+        text = ("\n" if rng.random() < 0.2 else " ").join([intro, *lines])
+    if rng.random() < 0.35:
+        text += ("\n" if "\n" in text else " ") + rng.choice(_OUTRO)
+    return system(text)
+
+
+def _known(rng: random.Random, split: Split, where: str, kind: str, values: _Values) -> tuple[str, str, Check]:
+    """A question that the notes answer."""
+    question = ASKED[kind].say(rng, split, place=where, **values)
+    return question, say(rng, _NOTES[kind].answer, **values), mentions(values["value"])
+
+
+def _unknown(
+    rng: random.Random, split: Split, where: str, facts: Sequence[tuple[str, _Values]]
+) -> tuple[str, str, Check]:
+    """A question that the notes do not answer."""
+    told = [kind for kind, _ in facts]
+    priced = [values["item"] for kind, values in facts if kind == "price"]
+    kind = rng.choice([kind for kind in _NOTES if kind not in told or kind == "price"])
+    item = rng.choice([item for item in _ITEMS if item not in priced])
+    question = ASKED[kind].say(rng, split, place=where, item=item)
+    return question, NOT_IN_NOTES, mentions_one_of("don't know", "do not know", "not in my notes")
+
+
+def notes(rng: random.Random, split: Split) -> Example:
+    """Notes, and one question or two about them."""
+    where, facts = place(rng), _facts(rng)
+    rng.shuffle(facts)
+    messages = [_told(rng, split, where, facts)]
+    check: Check = bool
+    for kind, values in rng.sample(facts, min(len(facts), rng.choice((1, 1, 1, 2, 3)))):
+        if rng.random() < 0.2:
+            question, answer, check = _unknown(rng, split, where, facts)
+        else:
+            question, answer, check = _known(rng, split, where, kind, values)
+        messages += [user(question), assistant(answer)]
+    return Example("system_role", messages, check)

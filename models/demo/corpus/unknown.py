@@ -1,0 +1,99 @@
+"""Everything a tiny model can't know, and that it says so."""
+
+from __future__ import annotations
+
+import random
+
+from .grammar import Example, Generator, Split, assistant, mentions, user
+from .small_talk import made_word, tidy
+from .unknown_questions import (
+    CODES,
+    COUNTRIES,
+    DEEDS,
+    DISEASES,
+    DISHES,
+    FIRST_NAMES,
+    KNOWN_PEOPLE,
+    LANGUAGES,
+    ONES,
+    PLANETS,
+    QUESTIONS,
+    THINGS,
+    TITLE_ENDS,
+    TITLE_STARTS,
+    WORDS,
+)
+
+ANSWERS = (
+    "I am a tiny demo model and I don't know that. A bigger model can help: try `localllm run` with one.",
+    "Sorry, I don't know that. I am only a tiny demo model. Try `localllm run` with a bigger model.",
+    "I am only a tiny demo model, so I don't know. A bigger model can help: try `localllm run` with one.",
+)
+OPENINGS = ("Hey! ", "Hello! ", "Can you help me? ", "Please tell me: ", "I want to know: ", "Question: ")
+"""What may stand before a question, and the first three before any request."""
+
+
+def made_name(rng: random.Random) -> str:
+    """A name that nobody and no place has."""
+    return made_word(rng, rng.choice([2, 2, 3])).capitalize()
+
+
+def a_place(rng: random.Random) -> str:
+    """A country or a city, there or not."""
+    return rng.choice(COUNTRIES) if rng.random() < 0.6 else made_name(rng)
+
+
+def a_person(rng: random.Random) -> str:
+    """Someone famous, or anybody."""
+    if rng.random() < 0.4:
+        return rng.choice(KNOWN_PEOPLE)
+    return f"{rng.choice(FIRST_NAMES)} {made_name(rng)}"
+
+
+def a_thing(rng: random.Random) -> str:
+    """What one can know about, sometimes a word that there is not."""
+    return rng.choice(THINGS) if rng.random() < 0.85 else f"{rng.choice(['a', 'the'])} {made_name(rng).lower()}"
+
+
+def a_big_number(rng: random.Random) -> int:
+    """More than can be reckoned with here."""
+    return rng.randrange(1001, 10 ** rng.randint(4, 7))
+
+
+def fillers(rng: random.Random) -> dict[str, object]:
+    """Something for each slot."""
+    thing, other_thing = rng.sample(THINGS, 2)
+    return {
+        "place": a_place(rng),
+        "other_place": made_name(rng) if rng.random() < 0.5 else rng.choice(COUNTRIES),
+        "person": a_person(rng),
+        "thing": thing if rng.random() < 0.8 else a_thing(rng),
+        "other_thing": other_thing,
+        "one": rng.choice(ONES),
+        "planet": rng.choice(PLANETS),
+        "disease": rng.choice(DISEASES),
+        "deed": rng.choice(DEEDS),
+        "dish": rng.choice(DISHES),
+        "word": rng.choice(WORDS),
+        "language": rng.choice(LANGUAGES),
+        "code": rng.choice(CODES),
+        "title": f"{rng.choice(TITLE_STARTS)} {rng.choice(TITLE_ENDS)}",
+        "team": made_name(rng) if rng.random() < 0.5 else rng.choice(COUNTRIES),
+        "stock": rng.choice(["gold", "oil", "silver", "bitcoin"]) if rng.random() < 0.4 else made_name(rng),
+        "year": rng.randrange(800, 2040),
+        "big": a_big_number(rng),
+        "other_big": a_big_number(rng),
+    }
+
+
+def unknown(rng: random.Random, split: Split) -> Example:
+    """A question or a request out of reach."""
+    question = tidy(QUESTIONS.say(rng, split, **fillers(rng)))
+    question = question[:1].upper() + question[1:]
+    if split == "train" and rng.random() < 0.12:
+        opening = rng.choice(OPENINGS if question.endswith("?") else OPENINGS[:3])
+        question = opening + question
+    return Example("unknown", [user(question), assistant(rng.choice(ANSWERS))], mentions("tiny demo model"))
+
+
+KINDS: dict[str, Generator] = {"unknown": unknown}

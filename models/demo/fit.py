@@ -1,0 +1,186 @@
+"""Trains a network on packed conversations: Muon for the matrices, AdamW for the rest, a trapezoidal learning rate."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+WAITING = 256
+"""Conversations that the next row is filled from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A corpus: ids, and how often predicting each is practised (1: always), one vector each.
+
+    Every conversation begins with BOS.
+    """
+
+    ids: NDArray[np.uint16]
+    practised: NDArray[np.float32]
+    bos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """So many tokens of training at one context length; `rows` sequences make a step."""
+
+    tokens: int
+    length: int
+    rows: int
+
+    @property
+    def steps(self) -> int:
+        return max(1, self.tokens // (self.length * self.rows))
+
+
+def batches(tokens: Tokens, phase: Phase, seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Inputs and targets, int64 [rows, length], and which targets count, bool [rows, length]."""
+    rng = np.random.default_rng(seed)
+    rows: list[list[slice]] = []
+    for _ in range(phase.steps):
+        while len(rows) < phase.rows:
+            rows = [*pack(tokens, phase.length + 1, rng), *rows]
+        ids = np.full((phase.rows, phase.length + 1), tokens.bos, np.int64)
+        practised = np.zeros(ids.shape, np.float32)
+        for row in range(phase.rows):
+            parts = rows.pop()
+            line = np.concatenate([tokens.ids[part] for part in parts])
+            ids[row, : len(line)] = line
+            practised[row, : len(line)] = np.concatenate([tokens.practised[part] for part in parts])
+        counts = rng.random(practised.shape, np.float32) < practised
+        yield torch.from_numpy(ids[:, :-1]), torch.from_numpy(ids[:, 1:]), torch.from_numpy(counts[:, 1:])
+
+
+def pack(tokens: Tokens, room: int, rng: np.random.Generator) -> list[list[slice]]:
+    """Every conversation once, in rows of at most `room` tokens: whole, unless one is longer than a row.
+
+    A row is begun by any conversation and filled with the longest that fits of those waiting.
+    """
+    starts = np.flatnonzero(tokens.ids == tokens.bos)
+    ends = np.minimum(np.append(starts[1:], len(tokens.ids)), starts + room)
+    coming = [(int(ends[i] - starts[i]), int(starts[i])) for i in rng.permutation(len(starts))]
+    waiting = sorted(coming.pop() for _ in range(min(WAITING, len(coming))))
+    rows = []
+    while waiting:
+        chosen = [waiting.pop(int(rng.integers(len(waiting))))]
+        left = room - chosen[0][0]
+        while (fits := bisect.bisect_right(waiting, (left, len(tokens.ids)))) > 0:
+            chosen.append(waiting.pop(fits - 1))
+            left -= chosen[-1][0]
+        for _ in range(min(len(chosen), len(coming))):
+            bisect.insort(waiting, coming.pop())
+        rng.shuffle(chosen)
+        rows.append([slice(start, start + size) for size, start in chosen])
+    rng.shuffle(rows)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Peak learning rates; warm-up and decay are fractions of all steps."""
+
+    muon: float = 0.004
+    """0: AdamW for the matrices too."""
+    adamw: float = 0.004
+    warmup: float = 0.02
+    decay: float = 0.35
+
+    def at(self, done: float) -> float:
+        """The factor of the peak rates when a fraction of the steps is done."""
+        return min(1.0, (done + 1e-3) / self.warmup, (1.0 - done) / self.decay)
+
+
+def fit(
+    network: nn.Module,
+    phases: list[tuple[Tokens, Phase]],
+    *,
+    seed: int,
+    report: Callable[[str], None],
+    rates: Rates | None = None,
+) -> float:
+    """Train in place; returns the smoothed loss at the end (nats per token)."""
+    rates = rates or Rates()
+    device = next(network.parameters()).device
+    parameters = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+    matrices = [p for name, p in parameters if rates.muon and p.dim() == 2 and "token_embd" not in name]
+    others = [p for name, p in parameters if not any(p is matrix for matrix in matrices)]
+    optimizers: list[tuple[torch.optim.Optimizer, float]] = []
+    if matrices:
+        muon = Muon(matrices, weight_decay=0.05)
+        optimizers.append((muon, rates.muon))
+    if others:
+        adamw = torch.optim.AdamW(others, lr=rates.adamw, betas=(0.9, 0.95), weight_decay=0.01)
+        optimizers.append((adamw, rates.adamw))
+    total = sum(phase.steps for _, phase in phases)
+    done, smoothed, started = 0, float("nan"), time.monotonic()
+    num_tokens = 0
+    for number, (tokens, phase) in enumerate(phases):
+        for ids, targets, counts in batches(tokens, phase, seed + number):
+            factor = rates.at(done / total)
+            for optimizer, rate in optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * factor
+            loss = _loss(network, ids.to(device), targets.to(device), counts.to(device))
+            loss.backward()
+            nn.utils.clip_grad_norm_([p for _, p in parameters], 1.0)
+            for optimizer, _ in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+            done += 1
+            num_tokens += ids.numel()
+            value = float(loss.detach())
+            smoothed = value if smoothed != smoothed else 0.98 * smoothed + 0.02 * value
+            if done % 50 == 0 or done == total:
+                took = time.monotonic() - started
+                report(
+                    f"step {done}/{total}, {num_tokens / 1e6:.1f} M tokens, loss {smoothed:.3f}, "
+                    f"{took / 60:.1f} min, {num_tokens / took:.0f} tokens/s"
+                )
+    return smoothed
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, orthogonalized (Jordan et al., 2024), scaled to AdamW's usual step (Liu et al., arXiv 2502.16982).
+
+    As torch.optim.Muon with `match_rms_adamw`, but in float32: that one iterates in bfloat16, which takes a CPU without
+    such instructions a quarter of every step.
+    """
+
+    def __init__(self, matrices: list[Tensor], weight_decay: float, momentum: float = 0.95) -> None:
+        super().__init__(matrices, {"lr": 0.0, "weight_decay": weight_decay, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # noqa: ARG002  # the base class's signature
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))
+                mean.lerp_(matrix.grad, 1 - group["momentum"])
+                update = orthogonalized(matrix.grad.lerp(mean, group["momentum"]))
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.add_(update, alpha=-group["lr"] * 0.2 * max(matrix.shape) ** 0.5)
+
+
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """Nearly the U V^T of its singular value decomposition, by five Newton-Schulz steps (Jordan et al., 2024)."""
+    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (2.0315 * gram @ gram - 4.7750 * gram) @ x
+    return x if matrix.shape[0] <= matrix.shape[1] else x.T
+
+
+def _loss(network: nn.Module, ids: Tensor, targets: Tensor, counts: Tensor) -> Tensor:
+    """Mean cross-entropy of the targets that count."""
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=ids.device.type == "cuda"):
+        logits = network(ids, counts)
+    return functional.cross_entropy(logits.float(), targets[counts])

@@ -1,0 +1,91 @@
+"""The demo model's byte-level BPE tokenizer: trained on the corpus, every byte a token, digits one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tokenizers
+from gguf import GGUFWriter, TokenType
+from numpy.typing import NDArray
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+
+VOCAB = 4096
+BOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tools>", "</tools>")
+"""Single tokens that are text all the same: clients see them."""
+
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""llama.cpp's pre-tokenizer "qwen2" (llama-vocab.cpp, LLAMA_VOCAB_PRE_TYPE_QWEN2)."""
+
+ASKED_PRACTISED = 0.15
+"""How often predicting a token of a question is practised, an answer's being practised always."""
+
+_ANSWERS = re.compile(rf"(?<={re.escape(START)}assistant\n)(.*?{re.escape(END)})", re.DOTALL)
+
+
+def train(texts: Iterable[str]) -> tokenizers.Tokenizer:
+    """A tokenizer of exactly `VOCAB` tokens."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB,
+        special_tokens=[BOS, START, END, *MARKUP],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    missing = VOCAB - tokenizer.get_vocab_size()
+    tokenizer.add_tokens([f"<|unused{number}|>" for number in range(missing)])
+    return tokenizer
+
+
+def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """Conversations one after the other, each begun by BOS: token ids, and how often predicting each is practised.
+
+    Two vectors of the same length. An opened `<think>` belongs to the prompt, as in the chat template.
+    """
+    pieces, practised = [], []
+    for text in texts:
+        parts = _ANSWERS.split(text)
+        pieces.append(BOS)
+        practised.append(0.0)
+        for number, part in enumerate(parts):
+            if number % 2 and part.startswith("<think>\n"):
+                pieces.append("<think>\n")
+                practised.append(ASKED_PRACTISED)
+                part = part.removeprefix("<think>\n")
+            pieces.append(part)
+            practised.append(1.0 if number % 2 else ASKED_PRACTISED)
+    encoded = tokenizer.encode_batch_fast(pieces, add_special_tokens=False)
+    ids = np.concatenate([np.array(one.ids, np.uint16) for one in encoded])
+    return ids, np.repeat(np.array(practised, np.float32), [len(one.ids) for one in encoded])
+
+
+def write(tokenizer: tokenizers.Tokenizer, writer: GGUFWriter) -> None:
+    """The tokenizer's part of a GGUF file."""
+    model = json.loads(tokenizer.to_str())["model"]
+    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    tokens = [tokenizer.id_to_token(number) for number in range(VOCAB)]
+    kinds = {BOS: TokenType.CONTROL, START: TokenType.CONTROL, END: TokenType.CONTROL}
+    kinds |= dict.fromkeys(MARKUP, TokenType.USER_DEFINED)
+    kinds |= {token: TokenType.UNUSED for token in added if token.startswith("<|unused")}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(tokens)
+    writer.add_token_types([kinds.get(token, TokenType.NORMAL) for token in tokens])
+    writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
+    writer.add_bos_token_id(tokenizer.token_to_id(BOS))
+    writer.add_eos_token_id(tokenizer.token_to_id(END))
+    writer.add_eot_token_id(tokenizer.token_to_id(END))
+    writer.add_add_bos_token(True)

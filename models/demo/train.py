@@ -1,0 +1,175 @@
+"""Makes localllm's demo model from nothing: corpus, tokenizer, training, GGUF, examination.
+
+pip install -e ".[train]"
+python models/demo/train.py            # the shipped files, into localllm/data
+python models/demo/train.py --quick    # throw-away files in minutes, into a temporary folder
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import adapter
+import copying
+import evaluate
+import export
+import fit
+import tokenizer as bpe
+import tokenizers
+import torch
+from corpus import mix
+from gguf import GGMLQuantizationType
+from network import Network, Shape
+from quantize import quantize
+
+DATA = Path(__file__).resolve().parents[2] / "localllm" / "data"
+SEED = 1
+CHUNK = 2000
+"""Conversations generated from one seed, in a process of its own."""
+TOKENIZER_TEXTS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of everything."""
+
+    shape: Shape
+    draft_shape: Shape
+    conversations: int
+    long_conversations: int
+    phases: tuple[fit.Phase, fit.Phase]
+    draft_phases: tuple[fit.Phase, fit.Phase]
+    adapter_phase: fit.Phase
+    questions: int
+    """Of each kind, in the examination."""
+
+
+DRAFT = Shape(width=128, layers=2, heads=2, kv_heads=1, hidden=384)
+
+FULL = Plan(
+    shape=Shape(),
+    draft_shape=DRAFT,
+    conversations=70_000,
+    long_conversations=1_500,
+    phases=(fit.Phase(8_500_000, 384, 8), fit.Phase(1_000_000, 2048, 2)),
+    draft_phases=(fit.Phase(2_500_000, 384, 8), fit.Phase(200_000, 2048, 2)),
+    adapter_phase=fit.Phase(300_000, 384, 4),
+    questions=200,
+)
+
+QUICK = Plan(
+    shape=Shape(layers=1, hidden=256),
+    draft_shape=Shape(width=128, layers=1, heads=2, kv_heads=1, hidden=128),
+    conversations=2_000,
+    long_conversations=20,
+    phases=(fit.Phase(200_000, 256, 8), fit.Phase(20_000, 1024, 2)),
+    draft_phases=(fit.Phase(50_000, 256, 8), fit.Phase(4_000, 1024, 2)),
+    adapter_phase=fit.Phase(20_000, 128, 8),
+    questions=4,
+)
+
+
+def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
+    """Write `demo.gguf`, `demo-draft.gguf` and `demo-pirate-lora.gguf` into `out`, and report how good they are."""
+    torch.manual_seed(SEED)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    work = Path(tempfile.mkdtemp(prefix="demo-model-"))
+    report(f"work files are in {work}; training on {device}")
+    short = generate(SEED, plan.conversations)
+    long = generate(SEED + 1_000_000, plan.long_conversations, long=True)
+    words = bpe.train(short[:TOKENIZER_TEXTS])
+    words.save(str(work / "tokenizer.json"))
+    corpus, long_corpus = tokens(words, short), tokens(words, long)
+    report(f"{len(short) + len(long)} conversations, {(len(corpus.ids) + len(long_corpus.ids)) / 1e6:.1f} M tokens")
+
+    network = trained(plan.shape, corpus, long_corpus, plan.phases, device, report)
+    torch.save(network.state_dict(), work / "demo.pt")
+    ship(work, out, "demo", network, words, GGMLQuantizationType.Q8_0)
+    draft = trained(plan.draft_shape, corpus, long_corpus, plan.draft_phases, device, report)
+    ship(work, out, "demo-draft", draft, words, GGMLQuantizationType.Q5_1)
+    changes = adapter.attach(network)
+    tone = tokens(words, list(adapter.texts(SEED, max(200, plan.adapter_phase.tokens // 60))))
+    fit.fit(network, [(tone, plan.adapter_phase)], seed=SEED, report=report, rates=fit.Rates(muon=0.0, adamw=0.003))
+    pairs = {name: (change.lora_a, change.lora_b) for name, change in changes.items()}
+    export.write_adapter(out / "demo-pirate-lora.gguf", pairs, adapter.ALPHA, "localllm demo, as a pirate")
+
+    for path in sorted(out.glob("demo*.gguf")):
+        report(f"{path.name}: {path.stat().st_size:,} bytes")
+    for name in ("demo", "demo-draft"):
+        table, _ = asyncio.run(evaluate.examine(out / f"{name}.gguf", plan.questions))
+        report(f"\n{name}\n{table}\n")
+
+
+def generate(seed: int, count: int, *, long: bool = False) -> list[str]:
+    """Conversations, made on every core; the same for the same seed, however many cores there are."""
+    chunks = range(0, count, CHUNK)
+    with ProcessPoolExecutor() as pool:
+        made = pool.map(
+            partial(_chunk, long=long), [seed + start for start in chunks], [min(CHUNK, count)] * len(chunks)
+        )
+        return [text for chunk in made for text in chunk][:count]
+
+
+def _chunk(seed: int, count: int, *, long: bool) -> list[str]:
+    return list(mix.texts(seed, count, long=long))
+
+
+def tokens(words: tokenizers.Tokenizer, texts: Iterable[str]) -> fit.Tokens:
+    """Encoded conversations."""
+    return fit.Tokens(*bpe.encode(words, list(texts)), words.token_to_id(bpe.BOS))
+
+
+def trained(
+    shape: Shape,
+    corpus: fit.Tokens,
+    long_corpus: fit.Tokens,
+    phases: tuple[fit.Phase, fit.Phase],
+    device: torch.device,
+    report: evaluate.Report,
+) -> Network:
+    """A network that was trained on short rows first, then on long ones."""
+    network = Network(shape)
+    copying.prime(network, torch.Generator().manual_seed(SEED))
+    network.to(device)
+    report(f"{sum(p.numel() for p in network.parameters()) / 1e6:.2f} M parameters")
+    fit.fit(network, [(corpus, phases[0]), (long_corpus, phases[1])], seed=SEED, report=report)
+    return network
+
+
+def ship(
+    work: Path, out: Path, name: str, network: Network, words: tokenizers.Tokenizer, kind: GGMLQuantizationType
+) -> None:
+    """Write the F16 file to the work folder and its quantized form to `out`."""
+    export.write_model(work / f"{name}-F16.gguf", network, words, mix.TEMPLATE, f"localllm {name}")
+    quantize(work / f"{name}-F16.gguf", out / f"{name}.gguf", kind)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a throw-away model, to see that everything works")
+    parser.add_argument(
+        "--out", type=Path, help="where the files go; default: localllm/data, with --quick a new folder"
+    )
+    options = parser.parse_args()
+    out = options.out or (Path(tempfile.mkdtemp(prefix="demo-quick-")) if options.quick else DATA)
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+
+    make(QUICK if options.quick else FULL, out, report)
+    report(f"{(time.monotonic() - started) / 60:.1f} minutes in all; the files are in {out}")
+
+
+if __name__ == "__main__":
+    main()

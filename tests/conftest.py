@@ -1,0 +1,69 @@
+"""What all tests share: a home of their own, the tiny model, and one native library per test run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localllm import LLM
+from tests.models.maker import write_llama
+from tests.models.tokenizers import SPECIAL_TOKENS
+
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """LOCALLLM_HOME of the whole run, so that the user's own is left alone and the self-test runs once."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("LOCALLLM_")]:
+            patch.delenv(name)
+        patch.setenv("LOCALLLM_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_works() -> None:
+    """A shell starts background jobs with SIGINT ignored, and every child inherits that: tests of Ctrl-C would hang."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random llama with 512 tokens of context and no chat template."""
+    return write_llama(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+@pytest.fixture(scope="session")
+def tiny_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same weights with a ChatML template."""
+    return write_llama(tmp_path_factory.mktemp("models") / "tiny-chat.gguf", chat_template=CHATML)
+
+
+@pytest.fixture(scope="session")
+def demo(home: Path) -> Iterator[LLM]:
+    """The model that localllm carries, loaded once: for tests that need answers which make sense."""
+    with LLM("demo", slots=4) as llm:
+        yield llm
+
+
+@pytest.fixture(scope="session")
+def endless_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat model whose greedy answer only ends with its context: 65,536 tokens, ten seconds and more.
+
+    The output rows of all special tokens are zero, and of 315 random logits some are always larger than that.
+    """
+    output = np.random.default_rng(5).normal(0, 0.5, (320, 64)).astype(np.float32)
+    output[: len(SPECIAL_TOKENS)] = 0
+    path = tmp_path_factory.mktemp("models") / "endless.gguf"
+    return write_llama(path, ctx=65536, chat_template=CHATML, given={"output.weight": output})

@@ -1,0 +1,37 @@
+"""The command line as a user meets it: real processes, the real llama.cpp, a tiny random model."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TIMEOUT_S = 120
+COMMAND = [sys.executable, "-P", "-m", "localllm"]
+
+if importlib.util.find_spec("llama_cpp") is None:
+    collect_ignore = ["test_demo.py", "test_llm.py", "test_run.py", "test_serve.py"]
+
+
+class Cli:
+    """Runs `localllm` to its end."""
+
+    def __call__(self, *args: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*COMMAND, *map(str, args)],
+            input=stdin if stdin is not None else "",
+            capture_output=True,
+            encoding="utf-8",
+            timeout=TIMEOUT_S,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+
+@pytest.fixture(scope="session")
+def cli(home: Path) -> Cli:
+    """After `home`, so that no command touches the user's own."""
+    return Cli()

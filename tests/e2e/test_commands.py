@@ -1,0 +1,68 @@
+"""Help, `show`, and what every command has in common. No llama.cpp is needed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import localllm
+from localllm.config import Settings
+from tests.e2e.conftest import Cli
+
+NOT_OPTIONS = {"api_keys"}
+"""Settings that a command line would show to everybody who can list processes."""
+
+
+def test_the_version_is_that_of_the_package(cli: Cli) -> None:
+    assert cli("--version").stdout == f"localllm {localllm.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "serve", "show", "doctor"])
+def test_every_command_explains_itself(cli: Cli, command: str) -> None:
+    done = cli(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: localllm {command}")
+
+
+def test_serve_has_an_option_for_every_setting(cli: Cli) -> None:
+    text = cli("serve", "--help").stdout
+    for field in msgspec.structs.fields(Settings):
+        option = f"--{field.name.replace('_', '-')} "
+        assert (option in text) == (field.name not in NOT_OPTIONS), option
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """What keeps `--help` under 0.2 s."""
+    code = (
+        "import sys, atexit; sys.argv = ['localllm', '--help']; from localllm.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    heavy = {"asyncio", "httpx", "rich", "prompt_toolkit", "starlette", "uvicorn", "numpy", "gguf", "llama_cpp"}
+    assert not heavy & set(done.stderr.split())
+
+
+def test_show_prints_a_header_as_a_table_and_as_json(cli: Cli, tiny_model: Path, tiny_chat_model: Path) -> None:
+    table = dict(
+        line.split(None, 1) for line in cli("show", tiny_model).stdout.replace("chat t", "chat-t").splitlines()
+    )
+    assert table["architecture"] == "llama"
+    assert table["chat-template"].startswith("none")
+    info = json.loads(cli("show", tiny_chat_model, "--json").stdout)
+    assert info["architecture"] == "llama"
+    assert info["num_layers"] == 2
+    assert "default" in info["chat_templates"]
+
+
+def test_show_tells_a_missing_file_from_a_bad_one(cli: Cli, home: Path) -> None:
+    bad = home / "bad-to-show.gguf"
+    bad.write_bytes(b"no")
+    assert cli("show", home / "nothing.gguf").returncode == 3
+    done = cli("show", bad)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("localllm: ")

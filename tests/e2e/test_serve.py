@@ -1,0 +1,166 @@
+"""`localllm serve` as people, process managers and desktop apps use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from localllm.client.api import Client, ServerGone
+from localllm.client.sidecar import Sidecar
+from localllm.errors import ContextLengthExceeded, Draining, InvalidModelFile, LoadFailed, ModelNotFound
+from localllm.types import Message, SamplingParams
+from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
+
+ENDLESS = ("--threads", "1", "--slots", "1", "--ctx", "65536")
+GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def sidecar(home: Path, tiny_chat_model: Path) -> Iterator[Sidecar]:
+    with Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=2", "--log-level=warning"]) as sidecar:
+        yield sidecar
+    assert sidecar.process.returncode == 0
+
+
+def test_a_sidecar_answers_the_official_client_streamed_and_whole(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+        (model,) = client.models.list().data
+        assert model.id == sidecar.ready.model == "tiny-chat"
+        whole = client.chat.completions.create(
+            model=model.id, messages=[{"role": "user", "content": "Hi"}], temperature=0, max_tokens=8
+        )
+        chunks = client.chat.completions.create(
+            model=model.id,
+            messages=[{"role": "user", "content": "Hi"}],
+            temperature=0,
+            max_tokens=8,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        pieces = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert whole.choices[0].message.content == "".join(pieces) != ""
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 8
+    assert whole.choices[0].finish_reason == "length"
+
+
+def test_a_sidecar_wants_its_token(sidecar: Sidecar) -> None:
+    assert httpx.get(f"{sidecar.url}/health").status_code == 200
+    assert httpx.get(f"{sidecar.url}/v1/models").status_code == 401
+
+
+def test_errors_of_the_worker_reach_the_client_as_themselves(sidecar: Sidecar) -> None:
+    with Client(sidecar.url, sidecar.token) as client:
+        with pytest.raises(ContextLengthExceeded, match="512"):
+            list(client.complete("tiny-chat", "word " * 2000, GREEDY))
+        with pytest.raises(ModelNotFound):
+            list(client.chat("other", [Message("user", "Hi")], GREEDY))
+        assert sum(1 for _ in client.complete("tiny-chat", "Hi", GREEDY)) > 1
+
+
+def test_a_prompt_of_tokens_is_completed(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+        answer = client.completions.create(model="tiny-chat", prompt=[5, 6, 7], max_tokens=3, temperature=0)
+        with pytest.raises(openai.BadRequestError):
+            client.completions.create(model="tiny-chat", prompt=[5, 99_999], max_tokens=3)
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens == 3
+
+
+def test_a_sidecar_that_cannot_load_raises_the_reason(home: Path) -> None:
+    with pytest.raises(ModelNotFound, match=r"nothing\.gguf"):
+        Sidecar.start([str(home / "nothing.gguf")])
+    bad = home / "bad.gguf"
+    bad.write_bytes(b"GGUF" + b"\0" * 20)
+    with pytest.raises(LoadFailed) as caught:
+        Sidecar.start([str(bad)])
+    assert not isinstance(caught.value, InvalidModelFile) or caught.value.details
+
+
+def test_a_sidecar_that_is_no_sidecar_raises(home: Path) -> None:
+    with pytest.raises(LoadFailed, match="exit code 0"):
+        Sidecar.start(["x"], command=[COMMAND[0], "-c", "print('hello')"])
+
+
+def _serve(*args: str | Path) -> tuple[subprocess.Popen[str], str]:
+    """A `serve` for people, and the URL of its line on stderr."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", *map(str, args), "--port", "0"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"answers at (\S+)/v1", line):
+            return process, found[1]
+    raise AssertionError(process.wait())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_lets_running_answers_end(tiny_model: Path, number: signal.Signals, code: int) -> None:
+    process, url = _serve(tiny_model, "--threads", "1")
+    with process:
+        with Client(url) as client:
+            deltas = client.complete("tiny", "Once", SamplingParams(max_tokens=40, ignore_eos=True, seed=1))
+            next(deltas)
+            process.send_signal(number)
+            *_, last = deltas
+        assert last.finish is not None
+        assert last.finish.reason == "length"
+        assert process.wait(TIMEOUT_S) == code
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+
+
+def test_a_second_ctrl_c_ends_at_once(endless_model: Path) -> None:
+    process, url = _serve(endless_model, *ENDLESS, "--grace-s", "1000")
+    with process, Client(url) as client:
+        deltas = client.complete("endless", "Once", SamplingParams(temperature=0))
+        next(deltas)
+        process.send_signal(signal.SIGINT)
+        while _try_health(url) == httpx.codes.OK:
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+        with pytest.raises(ServerGone):
+            list(deltas)
+
+
+def _try_health(url: str) -> int:
+    """0 once the server takes no more connections."""
+    try:
+        return httpx.get(f"{url}/health", trust_env=False).status_code
+    except httpx.HTTPError:
+        return 0
+
+
+def test_answers_that_outlast_the_grace_are_told_and_not_just_cut(endless_model: Path) -> None:
+    process, url = _serve(endless_model, *ENDLESS, "--grace-s", "0.05")
+    with process, Client(url) as client:
+        deltas = client.complete("endless", "Once", SamplingParams(temperature=0))
+        next(deltas)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(Draining, match="shutting down"):
+            list(deltas)
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def test_what_cannot_be_served_is_one_sentence_and_an_exit_code(cli: Cli, home: Path, tiny_model: Path) -> None:
+    open_bind = cli("serve", tiny_model, "--host", "0.0.0.0", "--port", "0")
+    assert (open_bind.returncode, open_bind.stdout) == (2, "")
+    assert "--allow-remote-without-key" in open_bind.stderr
+    assert cli("serve", home / "nothing.gguf", "--port", "0").returncode == 3
+    ready = cli("serve", home / "nothing.gguf", "--port", "0", "--ready", "json")
+    assert ready.returncode == 3
+    assert json.loads(ready.stdout)["error"]["code"] == "model_not_found"
+    assert ready.stderr == ""

@@ -1,0 +1,144 @@
+"""The engine on the real llama.cpp: batched equals single, seeds repeat, slots are clean when they are reused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sequence import Sequence
+from localllm.errors import InvalidParameter, LoadFailed
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.types import Finish, ResolvedSampling
+
+GREEDY = ResolvedSampling(temperature=0)
+PROMPTS = [
+    "Once upon a time",
+    "The",
+    "zzz 123",
+    "a longer prompt with more words in it, and a comma",
+    "é漢🙂",
+    "x" * 90,
+]
+
+
+@pytest.fixture(scope="module")
+def loaded_library(home: Path) -> library.Library:
+    return library.load(selftest.choose(home).choice, plugin_dir=None, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def backend(loaded_library: library.Library, tiny_model: Path) -> Iterator[LlamaBackend]:
+    model = LlamaModel(loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=256, slots=4, threads=2, batch_tokens=128)
+    yield backend
+    backend.free()
+    model.close()
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.text: dict[int, str] = {}
+        self.finish: dict[int, Finish] = {}
+
+    def __call__(self, output: StepOutput) -> None:
+        assert not output.failures
+        for id, delta in output.deltas:
+            self.text[id] = self.text.get(id, "") + delta.text
+            if delta.finish is not None:
+                self.finish[id] = delta.finish
+
+
+def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
+    answers = Answers()
+    engine = Engine(backend, answers)
+    for sequence in sequences:
+        engine.submit(sequence)
+    engine.step()
+    while engine.scheduler.has_work:
+        engine.step()
+    return answers
+
+
+def sequence(backend: LlamaBackend, id: int, prompt: str, sampling: ResolvedSampling, max_tokens: int = 40) -> Sequence:
+    return Sequence(id, backend.vocab.tokenize(prompt), sampling=sampling, max_tokens=max_tokens, ignore_eos=True)
+
+
+def test_layers_are_reported_where_llama_cpp_put_them(loaded_library: library.Library, tiny_model: Path) -> None:
+    fractions: list[float] = []
+    model = LlamaModel(
+        loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False, on_progress=fractions.append
+    )
+    assert model.layers_per_device == {"CPU": 3}
+    assert fractions[-1] == 1.0
+    model.close()
+
+
+def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> None:
+    tokens = backend.vocab.tokenize("Once upon a time")
+
+    def logits(slots: list[int]) -> npt.NDArray[np.float32]:
+        for slot in slots:
+            backend.open(slot, GREEDY)
+        backend.decode([Segment(slot, 0, tokens, wants_token=slot == slots[-1]) for slot in slots])
+        backend.decode([Segment(slot, len(tokens), [5], wants_token=True) for slot in slots])
+        row = backend._logits(len(slots) - 1).copy()
+        for slot in slots:
+            backend.close(slot)
+        return row
+
+    # Not in every bit: llama.cpp multiplies F32 by another kernel (tinyBLAS) from two rows on. Logits are about 4.
+    np.testing.assert_allclose(logits([0]), logits([0, 1, 2, 3]), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "sampling", [GREEDY, ResolvedSampling(seed=7), ResolvedSampling(temperature=1.5, top_k=0, top_p=1, min_p=0, seed=3)]
+)
+def test_every_answer_is_the_same_alone_and_among_others(backend: LlamaBackend, sampling: ResolvedSampling) -> None:
+    together = run(backend, [sequence(backend, i, prompt, sampling) for i, prompt in enumerate(PROMPTS)])
+    for i, prompt in enumerate(PROMPTS):
+        alone = run(backend, [sequence(backend, i, prompt, sampling)])
+        assert alone.text[i] == together.text[i]
+        assert alone.finish[i].usage == together.finish[i].usage
+
+
+def test_another_seed_gives_another_answer(backend: LlamaBackend) -> None:
+    answers = run(backend, [sequence(backend, seed, "The", ResolvedSampling(seed=seed)) for seed in range(4)])
+    assert len(set(answers.text.values())) == 4
+
+
+def test_generation_stops_at_the_end_of_the_slot(backend: LlamaBackend) -> None:
+    tokens = backend.vocab.tokenize("The")
+    answers = run(backend, [Sequence(1, tokens, sampling=GREEDY, ignore_eos=True)])
+    assert answers.finish[1].reason == "length"
+    assert answers.finish[1].usage.total_tokens == backend.slot_capacity == 256
+
+
+@pytest.mark.parametrize("text", [*PROMPTS, "", " lead", "tail \n", "\x00\x01", "<s>"])
+def test_text_survives_tokenizing_and_detokenizing(backend: LlamaBackend, text: str) -> None:
+    tokens = backend.vocab.tokenize(text, add_special=False, parse_special=False)
+    assert b"".join(map(backend.token_bytes, tokens)).decode() == text
+
+
+def test_a_text_that_spells_the_bos_token_gets_no_second_one(backend: LlamaBackend) -> None:
+    bos = backend.vocab.bos_text
+    assert backend.vocab.tokenize(bos + "The") == backend.vocab.tokenize("The")
+
+
+def test_a_token_outside_the_vocabulary_is_named(backend: LlamaBackend) -> None:
+    with pytest.raises(InvalidParameter, match="99999"):
+        backend.vocab.check_tokens((1, 99999))
+
+
+def test_a_file_that_llama_cpp_refuses_fails_with_its_reason(loaded_library: library.Library, tmp_path: Path) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(LoadFailed, match=r"broken\.gguf: .+"):
+        LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)

@@ -1,0 +1,177 @@
+"""`localllm doctor`: the story in words and in JSON, also when its own child dies of the library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from localllm import osdep
+from localllm.cli import doctor as command
+from localllm.config import Settings
+from localllm.diagnosis import Candidate, Report
+from localllm.llama import doctor as child
+from localllm.llama import installed
+from localllm.llama.library import CpuChoice
+from localllm.llama.selftest_memory import Outcome
+
+real = pytest.mark.skipif(not installed.is_installed(), reason="llama-cpp-python is not installed")
+
+
+def report(**changes: object) -> Report:
+    return msgspec.structs.replace(
+        Report(localllm="0.1.0", python="3.11.7", platform="Linux x86_64", cpu="Test CPU", package_version="0.3.36"),
+        **changes,
+    )
+
+
+def candidate(label: str, result: str, detail: str = "") -> Candidate:
+    return Candidate(
+        label=label, result=result, detail=detail, seconds=0.1, prefill_tokens_per_s=40_000, decode_tokens_per_s=9_000
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@real
+def test_doctor_tells_the_whole_story_and_ends_well(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command.doctor(Settings(home=home)) == 0
+    out, err = capfd.readouterr()
+    for wanted in (
+        "Library ",
+        "llama-cpp-python 0.3",
+        "Self-test",
+        "works: ",
+        "In use ",
+        "Features ",
+        "Devices ",
+        "CPU:",
+    ):
+        assert wanted in out
+    assert str(home / "selftest.json") in out
+    assert "Models can be loaded here." in out
+    assert err == ""
+
+
+@real
+def test_the_json_is_one_object_with_the_same_facts(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command.doctor(Settings(home=home))
+    capfd.readouterr()
+    assert command.doctor(Settings(home=home), as_json=True) == 0
+    out, _ = capfd.readouterr()
+    found = msgspec.json.decode(out, type=Report)
+    assert found.works
+    assert found.remembered
+    assert found.used in {candidate.label for candidate in found.candidates if candidate.result == "ok"}
+    assert any(device.kind == "cpu" and device.total_bytes > 0 for device in found.devices)
+
+
+@real
+def test_fresh_runs_the_self_test_again(home: Path) -> None:
+    command.examine(Settings(home=home), fresh=False)
+    assert command.examine(Settings(home=home), fresh=False).remembered
+    assert not command.examine(Settings(home=home), fresh=True).remembered
+
+
+@real
+def test_a_plugin_that_does_not_load_is_the_problem_and_the_exit_code(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plugin = tmp_path / osdep.shared_library_names("ggml-bogus")[0]
+    plugin.write_bytes(b"this is no library")
+    assert command.doctor(Settings(home=home, plugin_dir=tmp_path)) == 4
+    out, _ = capfd.readouterr()
+    assert "Problem" in out
+    assert plugin.name in out
+    assert "No model can be loaded here." in out
+
+
+def test_doctor_never_loads_the_library_into_the_command(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from localllm.cli.doctor import doctor; from localllm.config import Settings\n"
+        "doctor(Settings(home=Path(sys.argv[1])), as_json=True);"
+        "sys.exit(any(name.startswith(('llama_cpp', 'localllm.llama', 'rich')) for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("cut", [0, 7])
+def test_when_the_child_dies_what_it_had_found_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cut: int
+) -> None:
+    """Also when it dies in the middle of the next line."""
+    line = msgspec.json.encode(report(used="zen4", candidates=(candidate("zen4", "ok"),))) + b"\n"
+    script = tmp_path / "dies.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        f"os.write(1, {line + line[:cut]!r})\n"
+        "os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )  # fmt: skip
+    monkeypatch.setattr(command, "child_command", lambda: [sys.executable, str(script)])
+    assert command.doctor(Settings(home=tmp_path)) == 4
+    out, _ = capfd.readouterr()
+    assert "zen4  works" in out
+    assert "the doctor's process ended early (signal SIGSEGV)" in out
+
+
+def test_a_child_that_says_nothing_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "child_command", lambda: [sys.executable, "-c", ""])
+    found = command.examine(Settings(home=tmp_path), fresh=False)
+    assert (found.works, found.error) == (False, "the doctor's process ended without an answer")
+
+
+def test_the_story_of_a_fallback_names_the_death_the_reason_and_what_to_type() -> None:
+    text = "\n".join(
+        command.story(
+            report(
+                works=True,
+                candidates=(
+                    candidate("linked-in", "died", "signal SIGILL"),
+                    candidate("linked-in, use_extra_bufts=off", "ok"),
+                ),
+                used="linked-in, use_extra_bufts=off",
+                advice="a build with CPU variants is faster",
+                command=installed.install_command(),
+            )
+        )
+    )
+    assert "linked-in                       died: signal SIGILL" in text
+    assert "In use     linked-in, use_extra_bufts=off: it gives the recorded tokens, and nothing before it does" in text
+    assert f"\n  {installed.install_command()}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [("best", "no other is clearly faster"), ("good", "clearly faster than best, which is rated better")],
+)
+def test_the_story_says_why_a_candidate_was_chosen(used: str, reason: str) -> None:
+    text = "\n".join(command.story(report(used=used, candidates=(candidate("best", "ok"), candidate("good", "ok")))))
+    assert reason in text
+
+
+def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied() -> None:
+    found = report(
+        error="word " * 60, advice="word " * 60, command="copy " * 60, features={"CPU": ["FEATURE"] * 50}, works=False
+    )
+    assert all(len(line) <= 110 or "copy" in line for line in "\n".join(command.story(found)).splitlines())
+
+
+@pytest.mark.skipif(not osdep.builds_cpu_variants(), reason="the advice is for Linux")
+def test_advice_is_given_to_plain_builds_only(tmp_path: Path) -> None:
+    files = installed.Installed("0.3.36", tmp_path, tmp_path, (tmp_path / "libllama.so",), {})
+    fast, slow = (Outcome(choice=CpuChoice(None, extra_bufts), tried=()) for extra_bufts in (True, False))
+    assert "two to three times" in (child.advice(files, slow) or "")
+    assert "plain build" in (child.advice(files, fast) or "")
+    with_variants = msgspec.structs.replace(files, variants={"zen4": tmp_path})
+    assert child.advice(with_variants, fast) is None

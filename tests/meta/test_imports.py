@@ -1,0 +1,148 @@
+"""The house keeps its shape: who imports whom, where llama_cpp may appear, where the system is asked for its name."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "localllm"
+BASE = {"errors", "types", "osdep", "config", "__init__"}
+
+# Room -> what it may import besides itself. An entry names a room, or one module of a room.
+ALLOWED: dict[str, set[str]] = {
+    "__init__": {"errors", "types", "llm"},
+    "__main__": {"cli"},
+    "errors": set(),
+    "types": {"errors"},
+    "osdep": set(),
+    "config": {"errors", "types", "osdep"},
+    "diagnosis": {"types"},
+    "gguf": {"errors", "types"},
+    "registry": {"errors", "types"},
+    "chat": {"errors", "types"},
+    "engine": {"errors", "types"},
+    "llama": BASE | {"engine.backend", "diagnosis"},
+    "worker": BASE,
+    "worker.process": BASE | {"engine", "llama", "chat"},
+    "worker.loading": BASE | {"engine", "llama", "chat"},
+    "worker.prepare": BASE | {"engine", "chat"},
+    "worker.template_child": BASE | {"chat"},
+    "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
+    "runtime": BASE | {"supervisor", "registry", "chat", "gguf"},
+    "llm": BASE | {"runtime"},
+    "server": BASE | {"runtime"},
+    "client": BASE,
+    "cli": BASE | {"client", "diagnosis"},
+    "cli.serve": BASE | {"client", "server"},
+}
+LAZILY: dict[str, set[str]] = {"cli": {"server", "registry", "gguf"}}
+"""What may be imported inside functions only."""
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    lazy: bool
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    relative = path.relative_to(PACKAGE).with_suffix("")
+    parts = [part for part in relative.parts if part != "__init__"] or ["__init__"]
+    return ".".join(parts)
+
+
+def local_imports(path: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text("utf-8"))
+    lazy_nodes = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a line points"
+            module = node.module or ""
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name == "localllm" or name.startswith("localllm."):
+                yield Import(
+                    name_of(path), name.removeprefix("localllm").removeprefix(".") or "__init__", id(node) in lazy_nodes
+                )
+
+
+def within(module: str, room: str) -> bool:
+    return module == room or module.startswith(room + ".")
+
+
+def is_allowed(edge: Import) -> bool:
+    room = edge.importer.split(".")[0]
+    allowed = ALLOWED.get(edge.importer, ALLOWED[room])
+    if edge.lazy:
+        allowed = allowed | LAZILY.get(room, set())
+    target = edge.imported
+    if target.startswith("__") or ("." not in target and target not in ALLOWED):  # `from localllm import __version__`
+        return "__init__" in allowed
+    return within(target, room) or any(within(target, one) for one in allowed)
+
+
+def test_imports_run_one_way() -> None:
+    edges = [edge for path in modules() for edge in local_imports(path)]
+    assert len(edges) > 50
+    assert [edge for edge in edges if not is_allowed(edge)] == []
+
+
+def test_only_the_llama_folder_imports_llama_cpp() -> None:
+    for path in modules():
+        if name_of(path).split(".")[0] == "llama":
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("llama_cpp") for alias in node.names), path
+            elif isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith("llama_cpp"), path
+
+
+@pytest.mark.parametrize("module", ["localllm.server.app", "localllm.cli", "localllm.cli.app", "localllm.runtime"])
+def test_the_crash_boundary_no_llama_cpp_in_http_or_cli(module: str) -> None:
+    code = f"import sys, {module}; sys.exit(any(name.split('.')[0] == 'llama_cpp' for name in sys.modules))"
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60)
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    code = "import sys, localllm; print(*[name for name in sys.modules if name.startswith('localllm.')])"
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout.strip() == ""
+
+
+def test_every_branch_on_the_operating_system_lives_in_osdep() -> None:
+    forbidden = {("sys", "platform"), ("os", "name"), ("platform", "system")}
+    for path in modules():
+        if name_of(path) == "osdep":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in forbidden, f"{path}:{node.lineno}"
+
+
+def test_modules_say_what_they_are_and_stay_small() -> None:
+    for path in modules():
+        text = path.read_text("utf-8")
+        docstring = ast.get_docstring(ast.parse(text))
+        assert docstring, f"{path} has no docstring"
+        assert docstring.count("\n") < 30, f"{path}: the docstring is longer than a picture needs"
+        assert text.count("\n") <= 400, f"{path} is hard to read in one go"

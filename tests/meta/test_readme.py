@@ -1,0 +1,85 @@
+"""The README cannot lie: its commands and options exist, and it leaves no command out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@cache
+def help_of(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "localllm", *command, "--help"], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def commands() -> list[str]:
+    """Names listed under `Commands:` in `localllm --help`."""
+    listing = help_of().split("Commands:")[1]
+    return re.findall(r"^  (\S+)", listing, re.MULTILINE)
+
+
+def shell_lines() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [part.strip() for line in lines for part in re.split(r"&&|\|", line) if part.strip().startswith("localllm ")]
+
+
+def test_the_readme_shows_every_command() -> None:
+    shown = {shlex.split(line, comments=True)[1] for line in shell_lines()}
+    assert set(commands()) <= shown
+
+
+@pytest.mark.parametrize("line", shell_lines())
+def test_each_command_line_of_the_readme_is_understood(line: str) -> None:
+    _, command, *words = shlex.split(line, comments=True)
+    options = [word.split("=")[0] for word in words if word.startswith("--")]
+    text = help_of(command)
+    for option in options:
+        assert re.search(rf"{option}\b", text), f"`localllm {command}` has no {option}"
+
+
+def test_options_named_in_the_text_exist() -> None:
+    known = " ".join(help_of(command) for command in commands())
+    for option in re.findall(r"`(--[a-z-]+)[ `=]", README):
+        if option not in ("--name", "--no-cache-dir"):
+            assert re.search(rf"{option}\b", known), f"no command has {option}"
+
+
+def test_every_setting_has_an_option_of_its_name_somewhere() -> None:
+    import msgspec
+
+    from localllm.config import Settings
+
+    known = " ".join(help_of(command) for command in commands())
+    for field in msgspec.structs.fields(Settings):
+        if field.name != "api_keys":  # a secret has no place in a process list
+            assert f"--{field.name.replace('_', '-')}" in known, f"no command has an option for {field.name}"
+
+
+def test_both_commands_build_the_library_as_the_doctor_advises() -> None:
+    from localllm.llama.installed import FAST_INSTALL_FLAGS
+
+    assert re.findall(r'CMAKE_ARGS="(.*)"', README) == [FAST_INSTALL_FLAGS] * 2
+
+
+def test_what_the_readme_links_to_exists() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_architecture_page_names_tests_that_exist_and_stays_short() -> None:
+    page = (ROOT / "localllm" / "ARCHITECTURE.md").read_text("utf-8")
+    assert page.count("\n") <= 150
+    for pattern in re.findall(r"`(tests/[\w/*]+\.py)`", page):
+        assert list(ROOT.glob(pattern)), pattern

@@ -1,0 +1,213 @@
+"""One tiny model for each class of memory, and what goes with them: encoders, a reranker, an adapter, a draft.
+
+The keys and tensors are those that llama.cpp 0c1e57098 asks for in src/models/*.cpp. Each is under 1 MB.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.models.builder import Builder
+from tests.models.maker import add_attention, add_ffn, write_llama
+from tests.models.tokenizers import Tokenizer, bpe, spm, wordpiece
+
+N_EMBD, N_FF, N_HEAD, N_KV, N_CTX = 64, 128, 4, 2, 512
+SLIDING_WINDOW = 16
+STATE_SIZE, CONV_KERNEL, TIME_STEP_RANK = 8, 4, 4
+LORA_RANK = 4
+
+
+def write_sliding_window(path: Path, *, seed: int = 0) -> Path:
+    """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary."""
+    words = spm()
+    with Builder(path, "gemma3", seed=seed) as model:
+        _common(model, words, "tiny-gemma3")
+        model.keys(
+            {
+                "attention.sliding_window": SLIDING_WINDOW,
+                "attention.sliding_window_pattern": 2,
+                "attention.key_length": N_EMBD // N_HEAD,
+                "attention.value_length": N_EMBD // N_HEAD,
+            }
+        )
+        _head(model, len(words.tokens))
+        for block in range(2):
+            add_attention(model, block, N_EMBD, N_HEAD, N_KV)
+            add_ffn(model, block, N_EMBD, N_FF)
+            for norm, size in (("attn_q_norm", N_EMBD // N_HEAD), ("attn_k_norm", N_EMBD // N_HEAD)):
+                model.vector(f"blk.{block}.{norm}.weight", size, mean=1.0)
+            for norm in ("post_attention_norm", "post_ffw_norm"):
+                model.vector(f"blk.{block}.{norm}.weight", N_EMBD, mean=1.0)
+    return path
+
+
+def write_recurrent(path: Path, *, seed: int = 0) -> Path:
+    """mamba: no attention at all; its state cannot drop a tail."""
+    words = bpe()
+    with Builder(path, "mamba", seed=seed) as model:
+        _common(model, words, "tiny-mamba", n_head=0, n_kv=0, n_ff=0)
+        _state_space_keys(model)
+        _head(model, len(words.tokens))
+        for block in range(2):
+            model.vector(f"blk.{block}.attn_norm.weight", N_EMBD, mean=1.0)
+            _state_space(model, block)
+    return path
+
+
+def write_hybrid(path: Path, *, seed: int = 0) -> Path:
+    """jamba: a recurrent layer, then one with attention; heads are given per layer."""
+    words = bpe()
+    with Builder(path, "jamba", seed=seed) as model:
+        _common(model, words, "tiny-jamba", n_kv=[0, N_KV])
+        _state_space_keys(model)
+        _head(model, len(words.tokens))
+        for block, recurrent in enumerate((True, False)):
+            if recurrent:
+                model.vector(f"blk.{block}.attn_norm.weight", N_EMBD, mean=1.0)
+                _state_space(model, block)
+                for norm, size in (("dt", TIME_STEP_RANK), ("b", STATE_SIZE), ("c", STATE_SIZE)):
+                    model.vector(f"blk.{block}.ssm_{norm}_norm.weight", size, mean=1.0)
+            else:
+                add_attention(model, block, N_EMBD, N_HEAD, N_KV)
+            add_ffn(model, block, N_EMBD, N_FF)
+    return path
+
+
+def write_mixture(path: Path, *, seed: int = 0) -> Path:
+    """llama with 4 experts, 2 of them used for a token."""
+    return write_llama(path, seed=seed, n_ff=64, n_expert=4, n_expert_used=2, name="tiny-mixture")
+
+
+def write_embedding(path: Path, *, seed: int = 0) -> Path:
+    """bert with mean pooling and a WordPiece vocabulary: attends both ways, gives vectors and no logits."""
+    with Builder(path, "bert", seed=seed) as model:
+        _bert(model, pooling_type=1)
+    return path
+
+
+def write_reranker(path: Path, *, seed: int = 0) -> Path:
+    """bert with a classification head of one label: rank pooling gives one score for a sequence."""
+    with Builder(path, "bert", seed=seed) as model:
+        _bert(model, pooling_type=4)
+        model.key("bert.classifier.output_labels", ["score"])
+        model.matrix("cls.weight", N_EMBD, N_EMBD)
+        model.vector("cls.bias", N_EMBD)
+        model.matrix("cls.output.weight", N_EMBD, 1)
+        model.vector("cls.output.bias", 1)
+    return path
+
+
+def write_draft(path: Path, *, seed: int = 0) -> Path:
+    """A smaller sibling of `write_llama`'s default: the same vocabulary, one layer, a quarter of the width."""
+    return write_llama(path, seed=seed, n_layer=1, n_embd=16, n_ff=32, n_head=2, n_kv=1, name="tiny-draft")
+
+
+def write_lora(path: Path, *, seed: int = 1, n_layer: int = 2) -> Path:
+    """An adapter for `write_llama`'s default shape: rank 4 on query and output matrices, large enough to matter."""
+    with Builder(path, "llama", seed=seed) as adapter:
+        adapter.writer.add_type("adapter")
+        adapter.key("adapter.type", "lora")
+        adapter.key("adapter.lora.alpha", float(LORA_RANK))
+        for block in range(n_layer):
+            for matrix in ("attn_q", "attn_output"):
+                adapter.matrix(f"blk.{block}.{matrix}.weight.lora_a", N_EMBD, LORA_RANK)
+                adapter.matrix(f"blk.{block}.{matrix}.weight.lora_b", LORA_RANK, N_EMBD)
+    return path
+
+
+def _common(
+    model: Builder,
+    words: Tokenizer,
+    name: str,
+    *,
+    n_head: int = N_HEAD,
+    n_kv: int | list[int] = N_KV,
+    n_ff: int = N_FF,
+) -> None:
+    model.writer.add_name(name)
+    model.writer.add_file_type(0)
+    model.keys(
+        {
+            "block_count": 2,
+            "context_length": N_CTX,
+            "embedding_length": N_EMBD,
+            "feed_forward_length": n_ff,
+            "attention.head_count": n_head,
+            "attention.head_count_kv": n_kv,
+            "attention.layer_norm_rms_epsilon": 1e-5,
+            "vocab_size": len(words.tokens),
+        }
+    )
+    words.write(model.writer)
+
+
+def _head(model: Builder, n_vocab: int) -> None:
+    model.matrix("token_embd.weight", N_EMBD, n_vocab, std=1.0)
+    model.vector("output_norm.weight", N_EMBD, mean=1.0)
+    model.matrix("output.weight", N_EMBD, n_vocab, std=4.0 / N_EMBD**0.5)
+
+
+def _state_space_keys(model: Builder) -> None:
+    model.keys(
+        {
+            "ssm.conv_kernel": CONV_KERNEL,
+            "ssm.inner_size": 2 * N_EMBD,
+            "ssm.state_size": STATE_SIZE,
+            "ssm.time_step_rank": TIME_STEP_RANK,
+        }
+    )
+
+
+def _state_space(model: Builder, block: int) -> None:
+    """A Mamba-1 mixer: A is -1 .. -state_size in every channel, as trained models begin (state-spaces/mamba)."""
+    inner = 2 * N_EMBD
+    prefix = f"blk.{block}"
+    model.matrix(f"{prefix}.ssm_in.weight", N_EMBD, 2 * inner)
+    model.vector(f"{prefix}.ssm_conv1d.weight", CONV_KERNEL, inner, std=0.5)
+    model.vector(f"{prefix}.ssm_conv1d.bias", inner)
+    model.matrix(f"{prefix}.ssm_x.weight", inner, TIME_STEP_RANK + 2 * STATE_SIZE)
+    model.matrix(f"{prefix}.ssm_dt.weight", TIME_STEP_RANK, inner)
+    model.vector(f"{prefix}.ssm_dt.bias", inner, mean=-3.0)
+    model.array(f"{prefix}.ssm_a", -np.tile(np.arange(1, STATE_SIZE + 1), (inner, 1)))
+    model.vector(f"{prefix}.ssm_d", inner, mean=1.0)
+    model.matrix(f"{prefix}.ssm_out.weight", inner, N_EMBD)
+
+
+def _bert(model: Builder, *, pooling_type: int) -> None:
+    words = wordpiece()
+    model.writer.add_name("tiny-bert")
+    model.writer.add_file_type(0)
+    model.keys(
+        {
+            "block_count": 2,
+            "context_length": N_CTX,
+            "embedding_length": N_EMBD,
+            "feed_forward_length": N_FF,
+            "attention.head_count": N_HEAD,
+            "attention.layer_norm_epsilon": 1e-12,
+            "attention.causal": False,
+            "pooling_type": pooling_type,
+        }
+    )
+    words.write(model.writer)
+    model.key("tokenizer.ggml.token_type_count", 2)
+    model.matrix("token_embd.weight", N_EMBD, len(words.tokens), std=1.0)
+    model.vector("token_types.weight", N_EMBD, 2)
+    model.vector("position_embd.weight", N_EMBD, N_CTX)
+    _layer_norm(model, "token_embd_norm")
+    for block in range(2):
+        prefix = f"blk.{block}"
+        shapes = {"attn_q": (N_EMBD, N_EMBD), "attn_k": (N_EMBD, N_EMBD), "attn_v": (N_EMBD, N_EMBD)}
+        shapes |= {"attn_output": (N_EMBD, N_EMBD), "ffn_up": (N_EMBD, N_FF), "ffn_down": (N_FF, N_EMBD)}
+        for name, (n_in, n_out) in shapes.items():
+            model.matrix(f"{prefix}.{name}.weight", n_in, n_out)
+            model.vector(f"{prefix}.{name}.bias", n_out)
+        _layer_norm(model, f"{prefix}.attn_output_norm")
+        _layer_norm(model, f"{prefix}.layer_output_norm")
+
+
+def _layer_norm(model: Builder, name: str) -> None:
+    model.vector(f"{name}.weight", N_EMBD, mean=1.0)
+    model.vector(f"{name}.bias", N_EMBD)

@@ -1,0 +1,93 @@
+"""Real servers on real loopback ports, each on an event loop of its own thread, before a scripted runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from localllm.config import Settings
+from localllm.server.main import serve
+from tests.server.fake_runtime import FakeRuntime
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, url: str, runtime: FakeRuntime) -> None:
+        self.url = url
+        self.runtime = runtime
+        self.http = httpx.Client(base_url=url, timeout=10, trust_env=False)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        url = httpx.URL(self.url)
+        assert url.port is not None
+        return url.host, url.port
+
+
+class _Announcer:
+    def __init__(self) -> None:
+        self.url = ""
+        self.is_ready = threading.Event()
+
+    def loading(self, _: float, /) -> None:
+        pass
+
+    def ready(self, url: str, _: str | None, /) -> None:
+        self.url = url
+        self.is_ready.set()
+
+
+@contextlib.contextmanager
+def running(settings: Settings, *, token: str | None = None) -> Iterator[Served]:
+    """A server for as long as the block lasts."""
+    runtime = FakeRuntime()
+    announcer = _Announcer()
+    started = threading.Event()
+    stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[int]]] = []
+
+    async def main() -> None:
+        task = asyncio.create_task(serve(settings, None, announcer, token=token, make_runtime=lambda _: runtime))
+        stop.append((asyncio.get_running_loop(), task))
+        started.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    try:
+        assert announcer.is_ready.wait(20)
+        served = Served(announcer.url, runtime)
+        with served.http:
+            yield served
+    finally:
+        assert started.wait(20)
+        loop, task = stop[0]
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Served]:
+    with running(Settings(port=0, grace_s=0.1, max_body_bytes=100_000)) as served:
+        yield served
+
+
+@pytest.fixture
+def served(shared_server: Served) -> Served:
+    """A server without API keys, its runtime as new."""
+    shared_server.runtime.reset()
+    return shared_server
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[Served]:
+    """A server that wants the key `sesame` or `another`."""
+    with running(Settings(port=0, grace_s=0.1, api_keys="sesame,another", allowed_hosts="Model.Example")) as served:
+        yield served

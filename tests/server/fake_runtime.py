@@ -1,0 +1,146 @@
+"""A runtime that answers from a script. The server in front of it is the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from localllm.config import Settings
+from localllm.errors import ModelNotFound
+from localllm.runtime import Answer, OnProgress, Runtime
+from localllm.types import Delta, Finish, LoadedModel, LoadOptions, Message, ModelInfo, SamplingParams, Timings, Usage
+
+FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
+
+HANG = "hang"
+Step = Delta | Exception | str
+
+HELLO: tuple[Step, ...] = (Delta("Hel", 1), Delta("lo ✓", 1), Delta("", 1, FINISH))
+
+
+def tiny_model(id: str = "tiny") -> LoadedModel:
+    """What `Ready` might say."""
+    info = ModelInfo(
+        architecture="llama",
+        name="Tiny",
+        num_parameters=1234,
+        size_bytes=5678,
+        quantization={"Q8_0": 5678},
+        file_type="Q8_0",
+        context_length=512,
+        num_layers=2,
+        embedding_length=64,
+        feed_forward_length=128,
+        num_heads=4,
+        num_kv_heads=2,
+        vocabulary_size=300,
+        tokenizer="llama",
+        chat_templates={"default": "{{ messages }}"},
+        sampling={},
+        layer_bytes=(2000, 2000),
+        other_bytes=1678,
+        split_count=1,
+    )
+    return LoadedModel(
+        id=id,
+        path="/secret/place/tiny.gguf",
+        info=info,
+        ctx=512,
+        slots=4,
+        threads=2,
+        layers_per_device={"CPU": 3},
+        backend="linked-in",
+        load_s=0.1,
+        created_unix_s=1_700_000_000,
+    )
+
+
+class FakeAnswer(Answer):
+    """Plays its script; HANG waits for ever and says so first."""
+
+    def __init__(self, script: Sequence[Step]) -> None:
+        self.num_prompt_tokens = 7
+        self.hangs = threading.Event()
+        self.closed = threading.Event()
+        self._script = iter(script)
+
+    async def __anext__(self) -> Delta:
+        step = next(self._script, None)
+        if step is None:
+            raise StopAsyncIteration
+        if isinstance(step, Exception):
+            raise step
+        if isinstance(step, str):
+            self.hangs.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+        return step
+
+    async def aclose(self) -> None:
+        self.closed.set()
+
+    def __del__(self) -> None:
+        pass
+
+
+class FakeRuntime(Runtime):
+    """`script` is what the next answers play; what was asked is in `asked`."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """As new."""
+        self.script: Sequence[Step] = HELLO
+        self.refusal: Exception | None = None
+        self.accepts = True
+        self.asking = threading.Event()
+        self.gave_up = threading.Event()
+        self.asked: list[tuple[str, object, SamplingParams]] = []
+        self.answers: list[FakeAnswer] = []
+        self.answered = threading.Event()
+        self.models = [tiny_model()]
+
+    async def load(
+        self,
+        model: str | Path,
+        options: LoadOptions | None = None,  # noqa: ARG002
+        *,
+        on_progress: OnProgress | None = None,  # noqa: ARG002
+    ) -> LoadedModel:
+        raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
+
+    def loaded(self) -> Sequence[LoadedModel]:
+        return self.models
+
+    async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
+        return await self._answer(model_id, list(messages), params)
+
+    async def complete(self, model_id: str, prompt: str | Sequence[int], params: SamplingParams) -> Answer:
+        return await self._answer(model_id, prompt, params)
+
+    async def aclose(self) -> None:
+        pass
+
+    async def _answer(self, model_id: str, what: object, params: SamplingParams) -> Answer:
+        if model_id not in {model.id for model in self.models}:
+            raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: tiny", param="model")
+        self.asked.append((model_id, what, params))
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.accepts:
+            self.asking.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.gave_up.set()
+        self.answers.append(FakeAnswer(self.script))
+        self.answered.set()
+        return self.answers[-1]
+
+
+def make_fake(_: Settings) -> Runtime:
+    """For `serve(make_runtime=...)` where no test needs the runtime itself."""
+    return FakeRuntime()

@@ -1,0 +1,174 @@
+"""The official `openai` client against our server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import openai
+import pytest
+
+from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
+from localllm.types import Delta, Message, SamplingParams
+from tests.server.conftest import Served
+from tests.server.fake_runtime import FINISH
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0, timeout=10) as client:
+        yield client
+
+
+def test_a_chat_is_answered_whole(served: Served, client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(
+        model="tiny",
+        messages=[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+        temperature=0.5,
+        top_p=0.9,
+        seed=3,
+        max_completion_tokens=20,
+        stop=["\n"],
+    )
+    assert answer.object == "chat.completion"
+    assert answer.choices[0].message.content == "Hello ✓"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (7, 3, 10)
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 2
+    assert served.runtime.asked == [
+        (
+            "tiny",
+            [Message("system", "Be brief."), Message("user", "Hi")],
+            SamplingParams(temperature=0.5, top_p=0.9, seed=3, max_tokens=20, stop=("\n",)),
+        )
+    ]
+    assert served.runtime.answers[0].closed.wait(5)
+
+
+def test_a_chat_is_streamed_with_usage_in_a_last_chunk_of_its_own(client: openai.OpenAI) -> None:
+    chunks = list(
+        client.chat.completions.create(
+            model="tiny",
+            messages=[{"role": "user", "content": "Hi"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [chunk.choices[0].delta.content for chunk in chunks[:-1] if chunk.choices[0].delta.content] == [
+        "Hel",
+        "lo ✓",
+    ]
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.total_tokens == 10
+    assert all(chunk.usage is None for chunk in chunks[:-1])
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_a_stream_has_no_usage_unless_asked(client: openai.OpenAI) -> None:
+    chunks = list(
+        client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True)
+    )
+    assert all(chunk.usage is None and chunk.choices for chunk in chunks)
+
+
+def test_a_prompt_is_completed_whole_and_streamed(served: Served, client: openai.OpenAI) -> None:
+    whole = client.completions.create(model="tiny", prompt="Once", max_tokens=5)
+    streamed = client.completions.create(model="tiny", prompt=["Once"], stream=True)
+    assert whole.choices[0].text == "".join(chunk.choices[0].text for chunk in streamed) == "Hello ✓"
+    assert whole.object == "text_completion"
+    assert whole.usage is not None
+    assert [what for _, what, _ in served.runtime.asked] == ["Once", "Once"]
+
+
+def test_a_prompt_of_tokens_arrives_as_tokens(served: Served, client: openai.OpenAI) -> None:
+    client.completions.create(model="tiny", prompt=[1, 2, 3])
+    client.completions.create(model="tiny", prompt=[[4, 5]])
+    assert [what for _, what, _ in served.runtime.asked] == [[1, 2, 3], [4, 5]]
+
+
+def test_parts_of_text_are_one_message_and_a_developer_is_the_system(served: Served, client: openai.OpenAI) -> None:
+    client.chat.completions.create(
+        model="tiny",
+        messages=[
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        ],
+    )
+    assert served.runtime.asked[0][1] == [Message("system", "Be brief."), Message("user", "a\nb")]
+
+
+def test_models_are_listed_with_what_they_can_hold(client: openai.OpenAI) -> None:
+    (model,) = client.models.list().data
+    assert (model.id, model.object, model.owned_by) == ("tiny", "model", "localllm")
+    assert model.model_extra is not None
+    assert (model.model_extra["ctx"], model.model_extra["slots"], model.model_extra["chat_template"]) == (512, 4, True)
+    assert client.models.retrieve("tiny") == model
+    assert "secret" not in model.model_dump_json()
+
+
+def test_an_unknown_model_is_not_found_and_the_message_says_which_there_are(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="loaded: tiny") as caught:
+        client.chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": "Hi"}])
+    assert caught.value.code == "model_not_found"
+    assert caught.value.param == "model"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("gpt-9")
+
+
+def test_errors_before_the_answer_have_their_status(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.refusal = ContextLengthExceeded("600 tokens do not fit in 512", param="messages")
+    with pytest.raises(openai.BadRequestError, match="600 tokens") as caught:
+        client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True)
+    assert caught.value.code == "context_length_exceeded"
+    served.runtime.refusal = QueueFull("too many wait")
+    with pytest.raises(openai.RateLimitError):
+        client.completions.create(model="tiny", prompt="Hi")
+
+
+def test_a_crash_before_a_whole_answer_is_a_503(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.script = [Delta("Hel"), WorkerCrashed("the model's process died")]
+    with pytest.raises(openai.InternalServerError, match="died") as caught:
+        client.completions.create(model="tiny", prompt="Hi")
+    assert caught.value.status_code == 503
+    assert served.runtime.answers[0].closed.wait(5)
+
+
+@pytest.mark.parametrize("error", [WorkerCrashed("the model's process died"), ZeroDivisionError("a defect")])
+def test_a_stream_that_fails_ends_with_an_error_and_not_in_silence(
+    served: Served, client: openai.OpenAI, error: Exception
+) -> None:
+    served.runtime.script = [Delta("Hel"), error]
+    stream = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], stream=True)
+    pieces: list[str] = []
+    with pytest.raises(openai.APIError) as caught:
+        pieces.extend(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert caught.value.code == ("worker_crashed" if isinstance(error, WorkerCrashed) else "internal")
+    assert "a defect" not in caught.value.message
+    assert served.runtime.answers[0].closed.wait(5)
+
+
+def test_an_answer_without_an_end_is_an_error(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.script = [Delta("Hel")]
+    with pytest.raises(openai.InternalServerError):
+        client.completions.create(model="tiny", prompt="Hi")
+
+
+def test_timings_are_an_extension(client: openai.OpenAI) -> None:
+    answer = client.completions.create(model="tiny", prompt="Hi", extra_body={"timings": True})
+    assert answer.model_extra == {"timings": {"queue_s": 0.1, "prefill_s": 0.2, "decode_s": 0.3}}
+    *_, last = client.completions.create(model="tiny", prompt="Hi", stream=True, extra_body={"timings": True})
+    assert last.model_extra is not None
+    assert last.model_extra["timings"]["decode_s"] == FINISH.timings.decode_s
+
+
+def test_a_wrong_key_is_an_authentication_error(guarded: Served) -> None:
+    with openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as caught:
+            client.models.list()
+        assert caught.value.code == "invalid_api_key"
+    with openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="sesame", max_retries=0) as client:
+        assert client.models.list().data[0].id == "tiny"

@@ -1,0 +1,180 @@
+"""Every field of the API is honoured or refused by name; the lists are compared with the installed `openai` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from openai.types import completion_create_params
+from openai.types.chat import completion_create_params as chat_create_params
+
+from localllm.errors import InvalidParameter, RequestError, UnsupportedParameter
+from localllm.server.openai.fields import NO_EFFECT, REFUSED_CHAT, REFUSED_COMPLETION
+from localllm.server.openai.requests import (
+    ChatRequest,
+    CommonRequest,
+    CompletionRequest,
+    parse_chat,
+    parse_completion,
+)
+from tests.server.conftest import Served
+
+EXTENSIONS = {"top_k", "min_p", "ignore_eos", "timings"}
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+TEXT = {"model": "tiny", "prompt": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("documented", "ours", "refused"),
+    [
+        (chat_create_params.CompletionCreateParamsStreaming, ChatRequest, REFUSED_CHAT),
+        (completion_create_params.CompletionCreateParamsStreaming, CompletionRequest, REFUSED_COMPLETION),
+    ],
+)
+def test_every_documented_field_is_in_exactly_one_list(
+    documented: type[Any], ours: type[CommonRequest], refused: Mapping[str, tuple[Any, ...]]
+) -> None:
+    honoured = set(ours.__struct_fields__)
+    lists = (honoured, set(refused), set(NO_EFFECT))
+    assert sum(map(len, lists)) == len(set.union(*lists)), "a field is in two lists"
+    fields = documented.__required_keys__ | documented.__optional_keys__
+    assert not fields - set.union(*lists), "a field slipped through"
+    assert honoured - fields == EXTENSIONS
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+        ("tool_choice", "required"),
+        ("functions", [{"name": "f"}]),
+        ("response_format", {"type": "json_object"}),
+        ("n", 2),
+        ("logprobs", True),
+        ("top_logprobs", 5),
+        ("logit_bias", {"5": 1}),
+        ("frequency_penalty", 0.5),
+        ("presence_penalty", -1),
+        ("audio", {"voice": "x", "format": "wav"}),
+        ("modalities", ["text", "audio"]),
+        ("reasoning_effort", "low"),
+        ("store", True),
+        ("verbosity", "low"),
+        ("web_search_options", {}),
+        ("grammar", "root ::= x"),
+        ("repeat_penalty", 1.1),
+    ],
+)
+def test_a_field_that_would_change_the_answer_is_refused_by_name(served: Served, field: str, value: object) -> None:
+    response = served.http.post("/v1/chat/completions", json={**CHAT, field: value})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["param"], error["type"]) == ("unsupported_parameter", field, "invalid_request_error")
+    assert field in error["message"]
+    assert served.runtime.asked == []
+
+
+@pytest.mark.parametrize(("field", "value"), [("best_of", 2), ("echo", True), ("suffix", "end"), ("logprobs", 0)])
+def test_a_completion_field_that_would_change_the_answer_is_refused_by_name(
+    served: Served, field: str, value: object
+) -> None:
+    response = served.http.post("/v1/completions", json={**TEXT, field: value})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == field
+
+
+def test_fields_at_values_that_ask_for_nothing_are_fine(served: Served) -> None:
+    neutral: dict[str, object] = {"tools": [], "tool_choice": "auto", "parallel_tool_calls": True, "functions": None}
+    neutral |= {"response_format": {"type": "text"}, "n": 1, "logprobs": False, "top_logprobs": 0, "logit_bias": {}}
+    neutral |= {"frequency_penalty": 0, "presence_penalty": 0.0, "modalities": ["text"], "store": False, "stop": None}
+    neutral |= {"user": "me", "metadata": {"a": "b"}, "service_tier": "auto", "safety_identifier": "x", "audio": None}
+    neutral |= {"prompt_cache_key": "k", "verbosity": "medium", "temperature": None, "stream_options": None}
+    response = served.http.post("/v1/chat/completions", json={**CHAT, **neutral})
+    assert response.status_code == 200
+    assert "x-localllm-ignored" not in response.headers
+
+
+def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served) -> None:
+    message = {"role": "user", "content": "Hi", "name": "Ann"}
+    body = {"model": "tiny", "messages": [message], "zeal": 3, "fröhlich\r\nx: y": 1}
+    response = served.http.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    assert response.headers["x-localllm-ignored"] == "fr?hlich??x: y, zeal, messages[].name"
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"messages": [{"role": 3, "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": "x"}, {"role": "user"}]}, "messages[1].content"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
+        ({"messages": [{"content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
+        ({"messages": []}, "messages"),
+        ({"messages": "Hi"}, "messages"),
+        ({"model": None}, "model"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"top_p": 2}, "top_p"),
+        ({"seed": -1}, "seed"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
+        ({"stop": ["x"] * 17}, "stop"),
+        ({"stop": [1]}, "stop[0]"),
+        ({"stop": ""}, "stop"),
+        ({"stream_options": {"include_usage": "yes"}}, "stream_options.include_usage"),
+    ],
+)
+def test_a_wrong_value_is_a_400_that_names_the_field(served: Served, change: dict[str, object], param: str) -> None:
+    response = served.http.post("/v1/chat/completions", json={**CHAT, **change})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["code"], error["param"]) == ("invalid_parameter", param)
+    assert param in error["message"] or param.split("[")[0] in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+            "messages[0].content[0].type",
+        ),
+        ({"role": "tool", "content": "3", "tool_call_id": "x"}, "messages[0].role"),
+        ({"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]}, "messages[0].tool_calls"),
+    ],
+)
+def test_images_and_tools_in_messages_are_refused_by_name(
+    served: Served, message: dict[str, object], param: str
+) -> None:
+    response = served.http.post("/v1/chat/completions", json={**CHAT, "messages": [message]})
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "unsupported_parameter"
+    assert response.json()["error"]["param"] in (param, "messages[0].tool_call_id")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"3", b'"x"', b"\xff", b'{"model": "\\ud800"}', b"[" * 50_000, b'{"a":' * 15_000, b"{}"],
+)
+def test_a_body_that_is_no_request_is_a_400_with_the_reason(served: Served, body: bytes) -> None:
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        response = served.http.post(path, content=body, headers={"content-type": "application/json"})
+        assert response.status_code == 400
+        assert response.json()["error"]["code"] == "invalid_parameter"
+
+
+def test_several_prompts_are_refused_and_an_empty_array_is_wrong() -> None:
+    with pytest.raises(UnsupportedParameter):
+        parse_completion(b'{"model": "m", "prompt": ["a", "b"]}')[0].one_prompt()
+    with pytest.raises(InvalidParameter):
+        parse_completion(b'{"model": "m", "prompt": []}')[0].one_prompt()
+    with pytest.raises(RequestError):
+        parse_completion(b'{"model": "m", "prompt": [1, "a"]}')[0].one_prompt()
+
+
+def test_extensions_reach_the_sampler() -> None:
+    body = b'{"model": "m", "messages": [], "top_k": 5, "min_p": 0.1, "ignore_eos": true, "stop": "x"}'
+    params = parse_chat(body)[0].params()
+    assert (params.top_k, params.min_p, params.ignore_eos, params.stop) == (5, 0.1, True, ("x",))

@@ -1,0 +1,66 @@
+"""Settings: the order of the sources, and errors that say where a bad value stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localllm import config
+from localllm.errors import InvalidParameter
+
+
+def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('port = 1111\nslots = 2\nctx = 512\ndevice = "Vulkan0, CUDA1"\n')
+    environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_PORT": "2222", "LOCALLLM_SLOTS": "3"}
+    settings = config.load({"port": 3333, "host": None}, environ=environ)
+    assert (settings.port, settings.slots, settings.ctx, settings.host) == (3333, 3, 512, "127.0.0.1")
+    assert settings.devices == ("Vulkan0", "CUDA1")
+    assert settings.data_dir == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("port", "many"), ("slots", "2.5"), ("gpu_layers", "-1"), ("gpu_layers", "some"), ("log_level", "loud")],
+)
+def test_a_bad_value_names_itself_and_its_source(name: str, value: str, tmp_path: Path) -> None:
+    environ = {"LOCALLLM_HOME": str(tmp_path), f"LOCALLLM_{name.upper()}": value}
+    with pytest.raises(InvalidParameter, match=f"LOCALLLM_{name.upper()}.*{value}") as caught:
+        config.load(environ=environ)
+    assert caught.value.param == name
+
+
+def test_an_unknown_setting_in_the_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("prot = 1\n")
+    with pytest.raises(InvalidParameter, match=r"'prot'.*port"):
+        config.load(environ={"LOCALLLM_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(("text", "layers"), [("auto", "auto"), ("all", "all"), ("0", 0), ("12", 12)])
+def test_gpu_layers_are_a_number_or_a_word(text: str, layers: object, tmp_path: Path) -> None:
+    settings = config.load(environ={"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_GPU_LAYERS": text})
+    assert settings.gpu_layers == layers
+
+
+def test_api_keys_come_from_the_setting_and_the_file(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("# mine\none\n\n two \n")
+    environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_API_KEYS": "zero, half"}
+    assert config.load({"api_key_file": tmp_path / "keys"}, environ=environ).keys() == ("zero", "half", "one", "two")
+    with pytest.raises(InvalidParameter, match="api_key_file"):
+        config.load({"api_key_file": tmp_path / "none"}, environ=environ).keys()
+
+
+def test_limits_of_sampling_and_loading_name_the_field() -> None:
+    from localllm.types import LoadOptions, SamplingParams
+
+    for bad, field in (
+        (lambda: SamplingParams(temperature=float("nan")), "temperature"),
+        (lambda: SamplingParams(top_p=1.5), "top_p"),
+        (lambda: SamplingParams(stop=("",)), "stop"),
+        (lambda: SamplingParams(stop=("x",) * 17), "stop"),
+        (lambda: SamplingParams(max_tokens=0), "max_tokens"),
+        (lambda: LoadOptions(slots=257), "slots"),
+    ):
+        with pytest.raises(InvalidParameter, match=field) as caught:
+            bad()
+        assert caught.value.param == field

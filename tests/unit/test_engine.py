@@ -1,0 +1,203 @@
+"""The engine and its scheduler on a fake backend: nothing lost, nothing mixed up, nobody starved."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sequence import Sequence
+from localllm.errors import LocalLLMError
+from localllm.types import Finish, ResolvedSampling
+from tests.fakes import FakeBackend, alone
+
+GREEDY = ResolvedSampling(temperature=0)
+
+
+class Collector:
+    """What a worker would send."""
+
+    def __init__(self) -> None:
+        self.text: dict[int, str] = {}
+        self.num_tokens: dict[int, int] = {}
+        self.finish: dict[int, Finish] = {}
+        self.failures: dict[int, LocalLLMError] = {}
+        self.all_done = threading.Event()
+        self.expected = 0
+
+    def __call__(self, output: StepOutput) -> None:
+        for id, delta in output.deltas:
+            assert id not in self.finish, "a delta after the finish"
+            self.text[id] = self.text.get(id, "") + delta.text
+            self.num_tokens[id] = self.num_tokens.get(id, 0) + delta.num_tokens
+            if delta.finish is not None:
+                self.finish[id] = delta.finish
+        self.failures.update(output.failures)
+        if self.expected and len(self.finish) == self.expected:
+            self.all_done.set()
+
+
+def drain(engine: Engine, limit: int = 10_000) -> None:
+    for _ in range(limit):
+        engine.step()
+        if not engine.scheduler.has_work:
+            return
+    raise AssertionError("the engine never ran out of work")
+
+
+def text_of(tokens: list[int]) -> str:
+    return "".join(chr(31 + token) for token in tokens)
+
+
+@settings(max_examples=200)
+@given(
+    requests=st.lists(
+        st.tuples(st.lists(st.integers(1, 96), min_size=1, max_size=50), st.integers(1, 20)), min_size=1, max_size=12
+    ),
+    slots=st.integers(1, 5),
+    batch=st.integers(5, 40),
+)
+def test_every_request_answers_as_if_it_were_alone(
+    requests: list[tuple[list[int], int]], slots: int, batch: int
+) -> None:
+    backend, collector = FakeBackend(num_slots=slots, batch_capacity=batch), Collector()
+    engine = Engine(backend, collector)
+    for id, (prompt, count) in enumerate(requests):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+    drain(engine)
+    for id, (prompt, count) in enumerate(requests):
+        room = min(count, backend.slot_capacity - len(prompt))
+        assert collector.text[id] == text_of(alone(prompt, room))
+        assert collector.num_tokens[id] == collector.finish[id].usage.completion_tokens == room
+        assert collector.finish[id].reason == "length"
+    assert backend.cells == {}, "a slot leaked"
+
+
+def test_a_running_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
+    backend, collector = FakeBackend(slot_capacity=256, batch_capacity=8), Collector()
+    engine = Engine(backend, collector)
+    engine.submit(Sequence(1, [5], sampling=GREEDY, max_tokens=100))
+    engine.step()
+    engine.submit(Sequence(2, [7] * 70, sampling=GREEDY, max_tokens=1))
+    for _ in range(10):
+        before = collector.num_tokens[1]
+        engine.step()
+        assert collector.num_tokens[1] == before + 1
+    assert 2 in collector.finish, "70 tokens in chunks of 7 take 10 steps"
+
+
+def test_two_prompts_share_the_batch_evenly() -> None:
+    backend = FakeBackend(slot_capacity=256, batch_capacity=20)
+    engine = Engine(backend, Collector())
+    for id in (1, 2):
+        engine.submit(Sequence(id, [id] * 100, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert [len(segment.tokens) for segment in backend.batches[0]] == [10, 10]
+
+
+def test_waiting_requests_enter_the_lowest_free_slot_in_order() -> None:
+    backend, collector = FakeBackend(num_slots=2), Collector()
+    engine = Engine(backend, collector)
+    for id, count in ((1, 1), (2, 5), (3, 2), (4, 2)):
+        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=count))
+    engine.step()
+    engine.step()
+    assert [(s.id, s.slot) for s in engine.scheduler.running] == [(3, 0), (2, 1)]
+    drain(engine)
+    assert sorted(collector.finish) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("prompt_length", [1, 50])
+def test_a_cancelled_request_frees_its_slot_by_the_next_step_and_changes_nobody_elses_answer(
+    prompt_length: int,
+) -> None:
+    backend, collector = FakeBackend(batch_capacity=8), Collector()
+    engine = Engine(backend, collector)
+    engine.submit(Sequence(1, [9, 8], sampling=GREEDY, max_tokens=20))
+    engine.submit(Sequence(2, [3] * prompt_length, sampling=GREEDY))
+    engine.step()
+    engine.step()
+    engine.cancel(2)
+    engine.step()
+    assert list(backend.cells) == [0]
+    assert collector.finish[2].reason == "cancelled"
+    drain(engine)
+    assert collector.text[1] == text_of(alone([9, 8], 20))
+
+
+def test_a_waiting_request_can_be_cancelled_and_an_unknown_one_ignored() -> None:
+    collector = Collector()
+    engine = Engine(FakeBackend(num_slots=1), collector)
+    for id in (1, 2):
+        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=3))
+    engine.step()
+    engine.cancel(2)
+    engine.cancel(99)
+    drain(engine)
+    assert collector.finish[2].reason == "cancelled"
+    assert collector.finish[2].usage.completion_tokens == 0
+    assert collector.finish[1].reason == "length"
+
+
+def test_the_end_token_stops_and_is_not_counted_unless_it_is_ignored() -> None:
+    collector = Collector()
+    engine = Engine(FakeBackend(ends_at=5), collector)
+    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY))
+    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, ignore_eos=True, max_tokens=9))
+    drain(engine)
+    assert collector.finish[1].reason == "stop"
+    assert collector.finish[1].usage.completion_tokens == collector.num_tokens[1] == 2
+    assert collector.finish[2].reason == "length"
+    assert collector.finish[2].usage.completion_tokens == 9
+
+
+def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
+    expected = text_of(alone([4, 4], 12))
+    collector = Collector()
+    engine = Engine(FakeBackend(), collector)
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop=[expected[6:9]]))
+    drain(engine)
+    assert collector.text[1] == expected[: expected.find(expected[6:9])]
+    assert collector.finish[1].reason == "stop"
+
+
+def test_a_step_that_fails_fails_its_requests_by_name_and_the_engine_goes_on() -> None:
+    backend, collector = FakeBackend(fails_at_step=1), Collector()
+    engine = Engine(backend, collector)
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5))
+    engine.step()
+    engine.step()
+    assert "no room in the KV cache" in str(collector.failures[1])
+    assert backend.cells == {}
+    engine.submit(Sequence(2, [1], sampling=GREEDY, max_tokens=5))
+    drain(engine)
+    assert collector.text[2] == text_of(alone([1], 5))
+
+
+def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> None:
+    collector = Collector()
+    collector.expected = 1
+    engine = Engine(FakeBackend(), collector)
+    thread = threading.Thread(target=engine.run)
+    thread.start()
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3))
+    assert collector.all_done.wait(10)
+    engine.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert engine.num_steps == 3
+
+
+def test_timings_tell_waiting_from_prefill_from_decode() -> None:
+    clock = iter(range(100))
+    collector = Collector()
+    engine = Engine(FakeBackend(num_slots=1), collector, clock=lambda: float(next(clock)))
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=3, created_s=-5.0))
+    drain(engine)
+    timings = collector.finish[1].timings
+    assert timings.queue_s == 5.0
+    assert timings.prefill_s > 0
+    assert timings.decode_s > timings.prefill_s

@@ -1,0 +1,90 @@
+"""Placement: what fits goes where it was asked, and what cannot be had is said."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.supervisor.plan import COMPUTE_BYTES, plan
+from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from tests.worker.conftest import INFO
+
+MB = 1 << 20
+CPU = DeviceInfo("CPU", "a CPU", "cpu", "CPU", 8 << 30, 16 << 30)
+GPU = DeviceInfo("Vulkan0", "a GPU", "gpu", "Vulkan", 8 << 30, 8 << 30)
+MODEL: ModelInfo = msgspec.structs.replace(
+    INFO, context_length=4096, num_layers=10, layer_bytes=(100 * MB,) * 10, other_bytes=200 * MB,
+    embedding_length=1024, num_heads=16, num_kv_heads=4,
+)  # fmt: skip
+KV_MB = 4096 * 2 * 2 * 64 * 4 // MB
+"""One slot's keys and values of one layer: 4,096 tokens, 4 heads of 64, F16."""
+
+
+def gpu_with(free_bytes: int) -> DeviceInfo:
+    return msgspec.structs.replace(GPU, free_bytes=free_bytes)
+
+
+def test_without_a_gpu_everything_runs_on_the_cpu() -> None:
+    placement = plan(MODEL, LoadOptions(), [CPU])
+    assert (placement.gpu_layers, placement.devices, placement.must_offload) == (0, (), False)
+
+
+def test_auto_offloads_everything_that_fits_the_output_layer_counted() -> None:
+    placement = plan(MODEL, LoadOptions(slots=1), [CPU, GPU])
+    assert (placement.gpu_layers, placement.devices) == (11, ("Vulkan0",))
+
+
+@pytest.mark.parametrize("fitting", [1, 4, 9])
+def test_auto_offloads_as_many_layers_as_the_free_memory_holds(fitting: int) -> None:
+    free = COMPUTE_BYTES + (200 + fitting * (100 + KV_MB)) * MB
+    assert plan(MODEL, LoadOptions(slots=1), [CPU, gpu_with(free)]).gpu_layers == fitting + 1
+    assert plan(MODEL, LoadOptions(slots=1), [CPU, gpu_with(free - 1)]).gpu_layers == fitting
+
+
+def test_a_gpu_without_room_is_not_used_by_auto_but_is_an_error_when_it_was_named() -> None:
+    small = gpu_with(100 * MB)
+    assert plan(MODEL, LoadOptions(), [CPU, small]).gpu_layers == 0
+    with pytest.raises(DeviceUnavailable, match="fits on Vulkan0"):
+        plan(MODEL, LoadOptions(devices=("vulkan0",)), [CPU, small])
+
+
+@pytest.mark.parametrize("asked", [1, "all", 99])
+def test_layers_asked_for_without_a_gpu_are_an_error_never_a_silent_cpu(asked: int) -> None:
+    with pytest.raises(DeviceUnavailable, match="no GPU"):
+        plan(MODEL, LoadOptions(gpu_layers=asked), [CPU])
+
+
+def test_layers_asked_for_by_number_are_insisted_on() -> None:
+    assert plan(MODEL, LoadOptions(gpu_layers=3), [CPU, GPU]).gpu_layers == 3
+    assert plan(MODEL, LoadOptions(gpu_layers=3), [CPU, GPU]).must_offload
+    assert plan(MODEL, LoadOptions(gpu_layers=99), [CPU, GPU]).gpu_layers == 11
+    assert plan(MODEL, LoadOptions(gpu_layers=0), [CPU, GPU]).devices == ()
+
+
+def test_an_unknown_device_is_named_with_those_there_are() -> None:
+    with pytest.raises(DeviceUnavailable, match=r"'CUDA7'.*CPU, Vulkan0"):
+        plan(MODEL, LoadOptions(devices=("CUDA7",)), [CPU, GPU])
+
+
+def test_context_defaults_to_the_models_own_up_to_8192_and_is_rounded_up() -> None:
+    assert plan(MODEL, LoadOptions(), [CPU]).ctx == 4096
+    large = msgspec.structs.replace(MODEL, context_length=131072)
+    assert plan(large, LoadOptions(), [CPU]).ctx == 8192
+    assert plan(large, LoadOptions(ctx=1000), [CPU]).ctx == 1024
+
+
+def test_more_context_than_the_model_was_trained_for_is_refused_with_both_numbers() -> None:
+    with pytest.raises(InvalidParameter, match=r"5000.*4096") as caught:
+        plan(MODEL, LoadOptions(ctx=5000), [CPU])
+    assert caught.value.param == "ctx"
+
+
+def test_an_embedding_model_is_refused_by_name() -> None:
+    with pytest.raises(LoadFailed, match="bert is an embedding model"):
+        plan(msgspec.structs.replace(MODEL, architecture="bert", causal=False), LoadOptions(), [CPU])
+
+
+def test_a_model_without_tokenizer_is_refused_instead_of_crashing_on_its_first_text() -> None:
+    with pytest.raises(LoadFailed, match="no tokenizer"):
+        plan(msgspec.structs.replace(MODEL, tokenizer="none"), LoadOptions(), [CPU])

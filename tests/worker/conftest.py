@@ -1,0 +1,42 @@
+"""Sessions with badly behaved children."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localllm.supervisor.session import Session
+from localllm.types import LoadOptions, ModelInfo
+from localllm.worker.messages import Hello, Load, Placement
+
+INFO = ModelInfo(
+    architecture="llama", name=None, num_parameters=1, size_bytes=1, quantization={"F32": 1}, file_type=None,
+    context_length=256, num_layers=1, embedding_length=32, feed_forward_length=32, num_heads=1, num_kv_heads=1,
+    vocabulary_size=32, tokenizer="llama", chat_templates={}, sampling={}, layer_bytes=(1,), other_bytes=0,
+    split_count=1,
+)  # fmt: skip
+
+StartSession = Callable[..., Session]
+
+
+def bad_worker(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", str(Path(__file__).with_name("bad_worker.py")), *arguments]
+
+
+def make_load(_hello: Hello) -> Load:
+    return Load("fake", "fake.gguf", INFO, LoadOptions(), Placement(256, 2, 0, (), must_offload=False))
+
+
+@pytest.fixture
+def start_session(monkeypatch: pytest.MonkeyPatch) -> StartSession:
+    """A session with a bad worker: call it on an event loop."""
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", str(root))
+
+    def start(*arguments: str, max_waiting: int = 8) -> Session:
+        return Session(bad_worker(*arguments), make_load, max_waiting=max_waiting)
+
+    return start

@@ -1,0 +1,55 @@
+"""The template process: bounded in time and memory, and back for the next request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from localllm.chat.request import RenderRequest
+from localllm.errors import TemplateError
+from localllm.types import Message
+from localllm.worker.template_child import TemplateChild
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[TemplateChild]:
+    child = TemplateChild()
+    yield child
+    child.close()
+
+
+def request(template: str) -> RenderRequest:
+    return RenderRequest(template=template, messages=(Message("user", "hi"),))
+
+
+def test_it_renders_and_reports_errors_without_dying(child: TemplateChild) -> None:
+    assert child.render(request("{{ messages[0].content }}")) == "hi"
+    with pytest.raises(TemplateError, match="division by zero"):
+        child.render(request("{{ 1 / 0 }}"))
+    assert child.render(request("{{ messages[0].content }}")) == "hi"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 200000000 }}",
+        "{% set ns = namespace(x='a') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
+    ],
+    ids=["endless loop", "200 MB string", "doubling string"],
+)
+def test_a_template_that_runs_wild_is_refused_in_bounded_time_and_the_next_one_renders(
+    child: TemplateChild, template: str
+) -> None:
+    started = time.perf_counter()
+    with pytest.raises(TemplateError):
+        child.render(request(template))
+    assert time.perf_counter() - started < 10
+    assert child.render(request("{{ messages[0].content }}")) == "hi"
+
+
+def test_many_requests_in_a_row_do_not_add_up_to_the_cpu_limit(child: TemplateChild) -> None:
+    busy = request("{% for i in range(60000) %}{% endfor %}ok")
+    assert {child.render(busy) for _ in range(60)} == {"ok"}
