@@ -10,7 +10,7 @@ import pytest
 from corpus import mix
 from corpus.grammar import Example, Phrasings, say
 
-EXAMPLES = 300
+EXAMPLES = 200
 
 
 def examples(kind: str, split: str, count: int = EXAMPLES) -> list[Example]:
