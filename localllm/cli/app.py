@@ -27,7 +27,8 @@ app = Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-Model = Annotated[str, Argument(metavar="MODEL", help="Path of a GGUF file")]
+MODEL = Argument(metavar="MODEL", help="Path of a GGUF file, or demo: the tiny model that localllm carries")
+Model = Annotated[str, MODEL]
 
 
 def run_app() -> int:
@@ -103,7 +104,7 @@ def run(
 
 @app.command()
 def serve(
-    model: Annotated[str | None, Argument(metavar="MODEL", help="Path of a GGUF file")] = None,
+    model: Annotated[str | None, MODEL] = None,
     host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")] = None,
     port: Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")] = None,
     ctx: opt.Ctx = None,

@@ -31,8 +31,9 @@ class LoraLinear(nn.Module):
     def __init__(self, inner: nn.Linear) -> None:
         super().__init__()
         self.inner = inner.requires_grad_(False)
-        self.lora_a = nn.Parameter(torch.randn(RANK, inner.in_features) * inner.in_features**-0.5)
-        self.lora_b = nn.Parameter(torch.zeros(inner.out_features, RANK))
+        device = inner.weight.device
+        self.lora_a = nn.Parameter(torch.randn(RANK, inner.in_features, device=device) * inner.in_features**-0.5)
+        self.lora_b = nn.Parameter(torch.zeros(inner.out_features, RANK, device=device))
 
     def forward(self, x: Tensor) -> Tensor:
         change = nn.functional.linear(nn.functional.linear(x, self.lora_a), self.lora_b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +60,16 @@ def batches(tokens: Tokens, phase: Phase, seed: int) -> Iterator[tuple[Tensor, T
         yield torch.from_numpy(ids[:, :-1]), torch.from_numpy(ids[:, 1:]), torch.from_numpy(counts[:, 1:])
 
 
+def mixed(sources: Sequence[tuple[Tokens, Phase]], seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The batches of several phases, spread evenly over the whole."""
+    streams = [batches(tokens, phase, seed + number) for number, (tokens, phase) in enumerate(sources)]
+    done = [0] * len(sources)
+    for _ in range(sum(phase.steps for _, phase in sources)):
+        behind = min(range(len(sources)), key=lambda number: done[number] / sources[number][1].steps)
+        done[behind] += 1
+        yield next(streams[behind])
+
+
 def pack(tokens: Tokens, room: int, rng: np.random.Generator) -> list[list[slice]]:
     """Every conversation once, in rows of at most `room` tokens: whole, unless one is longer than a row.
 
@@ -101,7 +111,7 @@ class Rates:
 
 def fit(
     network: nn.Module,
-    phases: list[tuple[Tokens, Phase]],
+    sources: Sequence[tuple[Tokens, Phase]],
     *,
     seed: int,
     report: Callable[[str], None],
@@ -120,31 +130,28 @@ def fit(
     if others:
         adamw = torch.optim.AdamW(others, lr=rates.adamw, betas=(0.9, 0.95), weight_decay=0.01)
         optimizers.append((adamw, rates.adamw))
-    total = sum(phase.steps for _, phase in phases)
-    done, smoothed, started = 0, float("nan"), time.monotonic()
-    num_tokens = 0
-    for number, (tokens, phase) in enumerate(phases):
-        for ids, targets, counts in batches(tokens, phase, seed + number):
-            factor = rates.at(done / total)
-            for optimizer, rate in optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * factor
-            loss = _loss(network, ids.to(device), targets.to(device), counts.to(device))
-            loss.backward()
-            nn.utils.clip_grad_norm_([p for _, p in parameters], 1.0)
-            for optimizer, _ in optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            done += 1
-            num_tokens += ids.numel()
-            value = float(loss.detach())
-            smoothed = value if smoothed != smoothed else 0.98 * smoothed + 0.02 * value
-            if done % 50 == 0 or done == total:
-                took = time.monotonic() - started
-                report(
-                    f"step {done}/{total}, {num_tokens / 1e6:.1f} M tokens, loss {smoothed:.3f}, "
-                    f"{took / 60:.1f} min, {num_tokens / took:.0f} tokens/s"
-                )
+    total = sum(phase.steps for _, phase in sources)
+    num_tokens, smoothed, started = 0, float("nan"), time.monotonic()
+    for step, (ids, targets, counts) in enumerate(mixed(sources, seed), 1):
+        factor = rates.at((step - 1) / total)
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
+        loss = _loss(network, ids.to(device), targets.to(device), counts.to(device))
+        loss.backward()
+        nn.utils.clip_grad_norm_([p for _, p in parameters], 1.0)
+        for optimizer, _ in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        num_tokens += ids.numel()
+        value = float(loss.detach())
+        smoothed = value if smoothed != smoothed else 0.98 * smoothed + 0.02 * value
+        if step % 50 == 0 or step == total:
+            took = time.monotonic() - started
+            report(
+                f"step {step}/{total}, {num_tokens / 1e6:.1f} M tokens, loss {smoothed:.3f}, "
+                f"{took / 60:.1f} min, {num_tokens / took:.0f} tokens/s"
+            )
     return smoothed
 
 

@@ -39,40 +39,41 @@ TOKENIZER_TEXTS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of everything."""
+    """How much of everything. First short rows; then other conversations, in short and long rows by turns."""
 
     shape: Shape
     draft_shape: Shape
-    conversations: int
+    conversations: tuple[int, int]
     long_conversations: int
-    phases: tuple[fit.Phase, fit.Phase]
-    draft_phases: tuple[fit.Phase, fit.Phase]
-    adapter_phase: fit.Phase
+    first: fit.Phase
+    then: tuple[fit.Phase, fit.Phase]
+    draft: tuple[fit.Phase, fit.Phase]
+    adapter: fit.Phase
     questions: int
     """Of each kind, in the examination."""
 
 
-DRAFT = Shape(width=128, layers=2, heads=2, kv_heads=1, hidden=384)
-
 FULL = Plan(
     shape=Shape(),
-    draft_shape=DRAFT,
-    conversations=70_000,
+    draft_shape=Shape(width=128, layers=2, heads=2, kv_heads=1, hidden=384),
+    conversations=(70_000, 30_000),
     long_conversations=1_500,
-    phases=(fit.Phase(8_500_000, 384, 8), fit.Phase(1_000_000, 2048, 2)),
-    draft_phases=(fit.Phase(2_500_000, 384, 8), fit.Phase(200_000, 2048, 2)),
-    adapter_phase=fit.Phase(300_000, 384, 4),
+    first=fit.Phase(8_500_000, 384, 8),
+    then=(fit.Phase(2_000_000, 384, 8), fit.Phase(700_000, 2048, 2)),
+    draft=(fit.Phase(1_300_000, 384, 8), fit.Phase(100_000, 2048, 2)),
+    adapter=fit.Phase(250_000, 384, 4),
     questions=200,
 )
 
 QUICK = Plan(
     shape=Shape(layers=1, hidden=256),
     draft_shape=Shape(width=128, layers=1, heads=2, kv_heads=1, hidden=128),
-    conversations=2_000,
+    conversations=(2_000, 500),
     long_conversations=20,
-    phases=(fit.Phase(200_000, 256, 8), fit.Phase(20_000, 1024, 2)),
-    draft_phases=(fit.Phase(50_000, 256, 8), fit.Phase(4_000, 1024, 2)),
-    adapter_phase=fit.Phase(20_000, 128, 8),
+    first=fit.Phase(200_000, 256, 8),
+    then=(fit.Phase(20_000, 256, 8), fit.Phase(6_000, 1024, 2)),
+    draft=(fit.Phase(50_000, 256, 8), fit.Phase(4_000, 1024, 2)),
+    adapter=fit.Phase(20_000, 128, 8),
     questions=4,
 )
 
@@ -83,21 +84,28 @@ def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     work = Path(tempfile.mkdtemp(prefix="demo-model-"))
     report(f"work files are in {work}; training on {device}")
-    short = generate(SEED, plan.conversations)
-    long = generate(SEED + 1_000_000, plan.long_conversations, long=True)
-    words = bpe.train(short[:TOKENIZER_TEXTS])
+    texts = [generate(SEED + number * 1_000_000, count) for number, count in enumerate(plan.conversations)]
+    texts.append(generate(SEED + 2_000_000, plan.long_conversations, long=True))
+    words = bpe.train(texts[0][:TOKENIZER_TEXTS])
     words.save(str(work / "tokenizer.json"))
-    corpus, long_corpus = tokens(words, short), tokens(words, long)
-    report(f"{len(short) + len(long)} conversations, {(len(corpus.ids) + len(long_corpus.ids)) / 1e6:.1f} M tokens")
+    first, then, long = (tokens(words, some) for some in texts)
+    num_tokens = sum(len(part.ids) for part in (first, then, long))
+    report(f"{sum(map(len, texts))} conversations, {num_tokens / 1e6:.1f} M tokens")
 
-    network = trained(plan.shape, corpus, long_corpus, plan.phases, device, report)
+    network = new_network(plan.shape, device, report)
+    fit.fit(network, [(first, plan.first)], seed=SEED, report=report)
+    mixed = list(zip((then, long), plan.then, strict=True))
+    fit.fit(network, mixed, seed=SEED, report=report, rates=fit.Rates(decay=0.7))
     torch.save(network.state_dict(), work / "demo.pt")
     ship(work, out, "demo", network, words, GGMLQuantizationType.Q8_0)
-    draft = trained(plan.draft_shape, corpus, long_corpus, plan.draft_phases, device, report)
+
+    draft = new_network(plan.draft_shape, device, report)
+    fit.fit(draft, list(zip((then, long), plan.draft, strict=True)), seed=SEED, report=report)
     ship(work, out, "demo-draft", draft, words, GGMLQuantizationType.Q5_1)
+
     changes = adapter.attach(network)
-    tone = tokens(words, list(adapter.texts(SEED, max(200, plan.adapter_phase.tokens // 60))))
-    fit.fit(network, [(tone, plan.adapter_phase)], seed=SEED, report=report, rates=fit.Rates(muon=0.0, adamw=0.003))
+    tone = tokens(words, list(adapter.texts(SEED, max(200, plan.adapter.tokens // 50))))
+    fit.fit(network, [(tone, plan.adapter)], seed=SEED, report=report, rates=fit.Rates(muon=0.0, adamw=0.003))
     pairs = {name: (change.lora_a, change.lora_b) for name, change in changes.items()}
     export.write_adapter(out / "demo-pirate-lora.gguf", pairs, adapter.ALPHA, "localllm demo, as a pirate")
 
@@ -127,21 +135,12 @@ def tokens(words: tokenizers.Tokenizer, texts: Iterable[str]) -> fit.Tokens:
     return fit.Tokens(*bpe.encode(words, list(texts)), words.token_to_id(bpe.BOS))
 
 
-def trained(
-    shape: Shape,
-    corpus: fit.Tokens,
-    long_corpus: fit.Tokens,
-    phases: tuple[fit.Phase, fit.Phase],
-    device: torch.device,
-    report: evaluate.Report,
-) -> Network:
-    """A network that was trained on short rows first, then on long ones."""
+def new_network(shape: Shape, device: torch.device, report: evaluate.Report) -> Network:
+    """Untrained, but for the heads that copy."""
     network = Network(shape)
     copying.prime(network, torch.Generator().manual_seed(SEED))
-    network.to(device)
     report(f"{sum(p.numel() for p in network.parameters()) / 1e6:.2f} M parameters")
-    fit.fit(network, [(corpus, phases[0]), (long_corpus, phases[1])], seed=SEED, report=report)
-    return network
+    return network.to(device)
 
 
 def ship(
