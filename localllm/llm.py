@@ -1,6 +1,6 @@
 """LLM and AsyncLLM: a model in your own Python program. They own a `Runtime` and no HTTP.
 
-    with LLM("demo") as llm:  # or the path of a GGUF file
+    with LLM("model.gguf") as llm:
         print(llm.chat([{"role": "user", "content": "Hello!"}]).text)
 
 The model itself lives in a process of its own, as everywhere in localllm. Knows nothing of what a worker is.
@@ -24,7 +24,7 @@ AnyMessage = Message | Mapping[str, str]
 
 
 class AsyncLLM:
-    """One model, awaited: the path of a GGUF file, or "demo". `async with` loads it; so does `await llm.load()`.
+    """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
     ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto".
     Errors are those of `localllm.errors`: `ModelNotFound`, `LoadFailed` when loading, `RequestError`s when asking.

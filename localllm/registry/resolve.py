@@ -1,4 +1,4 @@
-"""What a user typed, to a model file: `demo`, or a path to a GGUF. Knows nothing of what is in the file."""
+"""What a user typed, to a model file: a path to a GGUF, or `demo`. Knows nothing of what is in the file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from localllm.errors import ModelNotFound
 
 DEMO = "demo"
-"""The model that localllm carries. A file of that name is meant by `./demo`."""
+"""The model that localllm will carry: `models/demo/train.py` makes it. A file of that name is meant by `./demo`."""
 
 
 class ModelFile(NamedTuple):
@@ -24,11 +24,7 @@ def resolve(name: str | Path) -> ModelFile:
         return ModelFile(DEMO, carried("demo.gguf"))
     path = Path(name).expanduser()
     if not path.exists():
-        raise ModelNotFound(
-            f"there is no model file {str(name)!r}; give the path of a GGUF file, or "
-            f"{DEMO!r} for the model that localllm carries",
-            param="model",
-        )
+        raise ModelNotFound(f"there is no model file {str(name)!r}; give the path of a GGUF file", param="model")
     return ModelFile(model_id(path), path.resolve())
 
 
@@ -38,7 +34,10 @@ def carried(file_name: str) -> Path:
 
     path = Path(str(importlib.resources.files("localllm").joinpath("data", file_name)))
     if not path.is_file():
-        raise ModelNotFound(f"this installation of localllm lacks its {file_name}; install it again", param="model")
+        raise ModelNotFound(
+            f"this installation has no {file_name}; give the path of a GGUF file, or make it: models/demo/train.py",
+            param="model",
+        )
     return path
 
 

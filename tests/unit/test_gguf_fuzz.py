@@ -26,7 +26,8 @@ from tests.models.maker import write_llama
 from tests.models.tokenizers import CHATML, bpe, wordpiece
 
 NUM_MUTATIONS = 3_000
-MAX_S, MAX_BYTES = 1.0, 200_000_000
+MAX_S, MAX_BYTES = 5.0, 200_000_000
+"""The slowest takes half a second on a fast machine, 1.5 s on a slow one; what this catches takes minutes."""
 EXTREMES = [0, 1, 2, 255, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 
 
@@ -198,7 +199,7 @@ WORST_FILES: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", list(WORST_FILES))
-def test_the_largest_headers_that_are_read_take_less_than_a_second(tmp_path: Path, name: str) -> None:
+def test_the_largest_headers_that_are_read_take_seconds_at_most(tmp_path: Path, name: str) -> None:
     path = tmp_path / "worst.gguf"
     path.write_bytes(WORST_FILES[name]())
     assert timed(path) < MAX_S

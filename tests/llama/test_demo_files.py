@@ -1,0 +1,90 @@
+"""What lies beside the demo model: a draft that guesses its words, and an adapter that changes its tone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from corpus import mix
+from corpus.grammar import user
+
+from localllm.engine.backend import Segment
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.registry.resolve import carried
+from localllm.types import ResolvedSampling
+
+pytestmark = pytest.mark.usefixtures("demo")
+
+GREEDY = ResolvedSampling(temperature=0)
+QUESTIONS = ["What is localllm?", "Tell me a joke.", "How many days are in a week?", "How do I start the server?"]
+
+
+@pytest.fixture(scope="module")
+def loaded_library(home: Path) -> library.Library:
+    return library.load(selftest.choose(home).choice)
+
+
+@contextmanager
+def opened(loaded_library: library.Library, name: str) -> Iterator[tuple[LlamaModel, LlamaBackend]]:
+    model = LlamaModel(loaded_library, carried(name), gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=512, slots=1, threads=2, batch_tokens=512)
+    yield model, backend
+    backend.free()
+    model.close()
+
+
+def answer(backend: LlamaBackend, question: str, max_tokens: int = 60) -> list[int]:
+    """Greedy token ids, the end of generation left out."""
+    tokens = backend.vocab.tokenize(mix.render_messages([user(question)]))
+    said: list[int] = []
+    backend.open(0, GREEDY)
+    pending, position = tokens, 0
+    while len(said) < max_tokens:
+        backend.decode([Segment(0, position, pending, wants_token=True)])
+        position += len(pending)
+        pending = [backend.sample(0)]
+        if backend.ends_generation(pending[0]):
+            break
+        said += pending
+    backend.close(0)
+    return said
+
+
+def text(backend: LlamaBackend, tokens: list[int]) -> str:
+    return b"".join(map(backend.token_bytes, tokens)).decode()
+
+
+def test_the_draft_has_the_same_vocabulary_and_often_the_same_next_word(loaded_library: library.Library) -> None:
+    with opened(loaded_library, "demo.gguf") as (_, demo), opened(loaded_library, "demo-draft.gguf") as (_, draft):
+        assert draft.vocab.size == demo.vocab.size == 4096
+        assert [draft.token_bytes(i) for i in range(4096)] == [demo.token_bytes(i) for i in range(4096)]
+        guessed = asked = 0
+        for question in QUESTIONS:
+            prompt = demo.vocab.tokenize(mix.render_messages([user(question)]))
+            said = answer(demo, question)
+            draft.open(0, GREEDY)
+            draft.decode([Segment(0, 0, prompt, wants_token=True)])
+            for position, token in enumerate(said, len(prompt)):
+                guessed += draft.sample(0) == token
+                asked += 1
+                draft.decode([Segment(0, position, [token], wants_token=True)])
+            draft.close(0)
+    assert guessed > 0.6 * asked
+
+
+def test_the_adapter_makes_a_pirate_of_it(loaded_library: library.Library) -> None:
+    api = loaded_library.api
+    with opened(loaded_library, "demo.gguf") as (model, backend):
+        before = [text(backend, answer(backend, question)) for question in QUESTIONS]
+        adapter = api.llama_adapter_lora_init(model.handle, str(carried("demo-pirate-lora.gguf")).encode())
+        assert adapter, loaded_library.log
+        assert api.llama_set_adapter_lora(backend._context, adapter, 1.0) == 0
+        after = [text(backend, answer(backend, question)) for question in QUESTIONS]
+        api.llama_set_adapters_lora(backend._context, None, 0, None)
+        assert [text(backend, answer(backend, question)) for question in QUESTIONS] == before
+    assert not [said for said in before if "Arr" in said or "Ahoy" in said]
+    assert all("Arr" in said or "Ahoy" in said for said in after), after
