@@ -47,7 +47,7 @@ def test_a_newcomer_gets_an_answer_at_once(cli: Cli) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "tiny demo model" in done.stdout
     assert "stories" in done.stdout
-    assert time.monotonic() - started_s < 20  # 2 s on a quiet machine: benchmarks/startup.py
+    assert time.monotonic() - started_s < 20  # 2 s are wanted of a quiet machine, and this one may be busy
 
 
 def test_it_is_served_by_its_name(home: Path) -> None:
