@@ -1,24 +1,47 @@
 """Starts a network with attention heads that can copy, which a short training would take most of its time to find.
 
-The circuit is that of Olsson et al., "In-context Learning and Induction Heads" (2022): a head of the first layer writes
-down which token came before; heads of the next layers look for places whose predecessor is the current token, and
-propose what stands there. Training is free to change all of it.
+The circuit is that of Olsson et al., "In-context Learning and Induction Heads" (2022): heads of the first layer write
+down which tokens came before; heads of the next layers look for places that follow what the current token and its
+predecessor are, and propose what stands there. Training is free to change all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from network import Network
-from torch import Tensor
+from tokenizer import SPACE
+from torch import Tensor, nn
 
-CONSTANT = 0.08
-"""What every embedding holds in its first number: something to attend by when only the distance counts."""
 PAIRS = 12
 """Fast rotary pairs, that tell neighbours apart."""
 SHARPNESS = 1.7
-MATCH = 1.6
-NOTE = 0.04
-PROPOSAL = 0.05
+MATCH = (2.2, 1.8)
+"""How much the current token and the one before it count."""
+LARGE = 12.0
+"""How much larger than usual an input matrix of its own, and what is primed, start: else a few steps undo it all."""
+
+# In units of an embedding's standard deviation:
+CONSTANT = 4.0
+"""What every embedding holds in its first number: something to attend by when only the distance counts."""
+NOTE = 2.0
+PROPOSAL = 4.0
+
+
+@torch.no_grad()
+def relate(network: Network, tokens: Sequence[str], generator: torch.Generator) -> None:
+    """Embed a word alike with and without a space or a capital: what is learned of one form is known of all."""
+    weight = network.token_embd.weight
+    std = float(weight.std())
+    families: dict[str, Tensor] = {}
+    space, capital = (std * 0.7 * torch.randn(network.shape.width, generator=generator) for _ in range(2))
+    for number, token in enumerate(tokens):
+        plain = token.removeprefix(SPACE)
+        if plain.isalpha():
+            row = families.setdefault(plain.lower(), weight[number].clone())
+            weight[number] = row + (plain != token) * space + (plain != plain.lower()) * capital
+    weight *= std / weight.std(dim=1, keepdim=True)  # alike in size, so in what attends to them
 
 
 @torch.no_grad()
@@ -26,44 +49,52 @@ def prime(network: Network, generator: torch.Generator) -> None:
     """Set the first key-value group of layer 0, and all groups of layers 1 and 2, as far as there are."""
     shape = network.shape
     size = shape.head_dim
-    network.token_embd.weight[:, 0] = CONSTANT
+    groups = shape.heads // shape.kv_heads
+    std = float(network.token_embd.weight.std())
+    if network.output is not None:
+        network.output.weight.copy_(network.token_embd.weight)
+        network.token_embd.weight *= LARGE
+        std *= LARGE
+    network.token_embd.weight[:, 0] = CONSTANT * std
     read = _orthonormal(size, shape.width, generator)
     read[:, 0] = 0.0
-    note = _orthonormal(size, shape.width, generator).T
+    notes = _orthonormal(2 * size, shape.width, generator).T.split(size, dim=1)
 
     first = network.blk[0].attention
     angles = shape.rope_theta ** (-torch.arange(0, size, 2) / size)
     _rows(first.attn_k, 0, size).zero_()
     _rows(first.attn_k, 0, size)[0 : 2 * PAIRS : 2, 0] = SHARPNESS
-    query = _rows(first.attn_q, 0, size)
-    query.zero_()
-    # Turned back by one position, so that the product is largest where the key is one position before.
-    query[0 : 2 * PAIRS : 2, 0] = SHARPNESS * torch.cos(angles[:PAIRS])
-    query[1 : 2 * PAIRS : 2, 0] = -SHARPNESS * torch.sin(angles[:PAIRS])
     _rows(first.attn_v, 0, size).copy_(read)
-    _columns(first.attn_output, 0, size).copy_(NOTE * note)
+    for back, note in zip(range(1, groups + 1), notes, strict=False):
+        query = _rows(first.attn_q, back - 1, size)
+        query.zero_()
+        # Turned back by so many positions, so that the product is largest where the key is that far before.
+        query[0 : 2 * PAIRS : 2, 0] = SHARPNESS * torch.cos(back * angles[:PAIRS])
+        query[1 : 2 * PAIRS : 2, 0] = -SHARPNESS * torch.sin(back * angles[:PAIRS])
+        _columns(first.attn_output, back - 1, size).copy_(NOTE * std * note)
 
-    groups = shape.heads // shape.kv_heads
-    slow = size // 2  # numbers of the slow rotary pairs, which turn little over a hundred tokens
-    for block in list(network.blk)[1:3]:
-        attention = block.attention
-        for group in range(shape.kv_heads):
-            part = slice(group * slow % size, group * slow % size + slow)
-            key, query = _rows(attention.attn_k, group, size), _rows(attention.attn_q, group * groups, size)
-            key.zero_()
-            query.zero_()
-            key[size - slow :] = MATCH * note.T[part]
-            query[size - slow :] = MATCH * read[part]
-            proposal = _orthonormal(size, shape.width, generator)
-            _rows(attention.attn_v, group, size).copy_(proposal)
-            _columns(attention.attn_output, group * groups, size).copy_(PROPOSAL * proposal.T)
+    half = size // 4  # the slow rotary pairs, which turn little over some hundred tokens, are for two tokens
+    heads = [(block.attention, group) for block in list(network.blk)[1:3] for group in range(shape.kv_heads)]
+    proposals = _orthonormal(min(shape.width, len(heads) * size), shape.width, generator).split(size)
+    for number, (attention, group) in enumerate(heads):
+        part = slice(number * half % size, number * half % size + half)
+        key, query = _rows(attention.attn_k, group, size), _rows(attention.attn_q, group * groups, size)
+        key.zero_()
+        query.zero_()
+        key[size - 2 * half : size - half] = MATCH[0] * notes[0].T[part]
+        query[size - 2 * half : size - half] = MATCH[0] * read[part]
+        key[size - half :] = MATCH[1] * notes[1].T[part]
+        query[size - half :] = MATCH[1] * notes[0].T[part]
+        proposal = proposals[number % len(proposals)]
+        _rows(attention.attn_v, group, size).copy_(proposal)
+        _columns(attention.attn_output, group * groups, size).copy_(PROPOSAL * std * proposal.T)
 
 
-def _rows(matrix: torch.nn.Linear, head: int, size: int) -> Tensor:
+def _rows(matrix: nn.Linear, head: int, size: int) -> Tensor:
     return matrix.weight[head * size : (head + 1) * size]
 
 
-def _columns(matrix: torch.nn.Linear, head: int, size: int) -> Tensor:
+def _columns(matrix: nn.Linear, head: int, size: int) -> Tensor:
     return matrix.weight[:, head * size : (head + 1) * size]
 
 

@@ -15,6 +15,8 @@ from torch.nn import functional
 
 WAITING = 256
 """Conversations that the next row is filled from."""
+EPSILON = 1e-4
+"""AdamW's: above the gradient of a token that a batch lacks, so that rare tokens do not all drift the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +123,14 @@ def fit(
     rates = rates or Rates()
     device = next(network.parameters()).device
     parameters = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
-    matrices = [p for name, p in parameters if rates.muon and p.dim() == 2 and "token_embd" not in name]
+    matrices = [p for name, p in parameters if rates.muon and p.dim() == 2 and name.startswith("blk.")]
     others = [p for name, p in parameters if not any(p is matrix for matrix in matrices)]
     optimizers: list[tuple[torch.optim.Optimizer, float]] = []
     if matrices:
         muon = Muon(matrices, weight_decay=0.05)
         optimizers.append((muon, rates.muon))
     if others:
-        adamw = torch.optim.AdamW(others, lr=rates.adamw, betas=(0.9, 0.95), weight_decay=0.01)
+        adamw = torch.optim.AdamW(others, lr=rates.adamw, betas=(0.9, 0.95), eps=EPSILON, weight_decay=0.01)
         optimizers.append((adamw, rates.adamw))
     total = sum(phase.steps for _, phase in sources)
     num_tokens, smoothed, started = 0, float("nan"), time.monotonic()
@@ -168,22 +170,30 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # noqa: ARG002  # the base class's signature
         for group in self.param_groups:
+            alike: dict[tuple[int, ...], list[Tensor]] = {}
             for matrix in group["params"]:
                 mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))
                 mean.lerp_(matrix.grad, 1 - group["momentum"])
-                update = orthogonalized(matrix.grad.lerp(mean, group["momentum"]))
-                matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                matrix.add_(update, alpha=-group["lr"] * 0.2 * max(matrix.shape) ** 0.5)
+                alike.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
+            for matrices in alike.values():
+                steps = [m.grad.lerp(self.state[m]["mean"], group["momentum"]) for m in matrices]
+                for matrix, update in zip(matrices, orthogonalized(steps), strict=True):
+                    matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                    matrix.add_(update, alpha=-group["lr"] * 0.2 * max(matrix.shape) ** 0.5)
 
 
-def orthogonalized(matrix: Tensor) -> Tensor:
-    """Nearly the U V^T of its singular value decomposition, by five Newton-Schulz steps (Jordan et al., 2024)."""
-    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-    x = x / x.norm().clamp(min=1e-7)
+def orthogonalized(matrices: Sequence[Tensor]) -> list[Tensor]:
+    """Nearly the U V^T of each one's singular value decomposition, by five Newton-Schulz steps (Jordan et al., 2024).
+
+    All are of one shape, or its transpose: multiplied together they keep every core busy.
+    """
+    tall = [matrix.shape[0] > matrix.shape[1] for matrix in matrices]
+    x = torch.stack([matrix.T if turn else matrix for matrix, turn in zip(matrices, tall, strict=True)])
+    x /= x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(5):
-        gram = x @ x.T
-        x = 3.4445 * x + (2.0315 * gram @ gram - 4.7750 * gram) @ x
-    return x if matrix.shape[0] <= matrix.shape[1] else x.T
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return [matrix.T if turn else matrix for matrix, turn in zip(x, tall, strict=True)]
 
 
 def _loss(network: nn.Module, ids: Tensor, targets: Tensor, counts: Tensor) -> Tensor:

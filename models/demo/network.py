@@ -20,7 +20,9 @@ class Shape:
     kv_heads: int = 2
     hidden: int = 512
     context: int = 2048
-    rope_theta: float = 10_000.0
+    tied: bool = False
+    """Whether the output matrix is the input's."""
+    rope_theta: float = 100_000.0
     norm_epsilon: float = 1e-5
 
     @property
@@ -79,7 +81,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Token ids, int64 [batch, length], to logits [batch, length, vocab]; the output matrix is the input's.
+    """Token ids, int64 [batch, length], to logits [batch, length, vocab].
 
     With `where`, bool [batch, length], only the logits of those positions, [count, vocab]: they are half the work.
     """
@@ -90,6 +92,7 @@ class Network(nn.Module):
         self.token_embd = nn.Embedding(shape.vocab, shape.width)
         self.blk = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.output_norm = nn.RMSNorm(shape.width, eps=shape.norm_epsilon)
+        self.output = None if shape.tied else nn.Linear(shape.width, shape.vocab, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 deep = name.endswith(("attn_output.weight", "ffn_down.weight"))
@@ -102,7 +105,8 @@ class Network(nn.Module):
         for block in self.blk:
             x = block(x, rotation)
         x = x if where is None else x[where]
-        return functional.linear(self.output_norm(x), self.token_embd.weight)
+        output = self.token_embd if self.output is None else self.output
+        return functional.linear(self.output_norm(x), output.weight)
 
 
 def rotations(shape: Shape, length: int, device: torch.device) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,8 +12,13 @@ import tokenizers
 from gguf import GGUFWriter, TokenType
 from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers.pre_tokenizers import Split
 
 VOCAB = 4096
+SPACED = 1300
+"""Pieces that have a token of their own for when a space stands before them."""
+SPACE = "\u0120"
+"""A space, in the letters that byte-level BPE writes bytes with."""
 BOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tools>", "</tools>")
 """Single tokens that are text all the same: clients see them."""
@@ -29,25 +35,54 @@ _ANSWERS = re.compile(rf"(?<={re.escape(START)}assistant\n)(.*?{re.escape(END)})
 
 
 def train(texts: Iterable[str]) -> tokenizers.Tokenizer:
-    """A tokenizer of exactly `VOCAB` tokens."""
-    tokenizer = tokenizers.Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
+    """A tokenizer of exactly `VOCAB` tokens, in which a word falls into the same pieces wherever it stands.
+
+    Merges are learned inside words; those of a space with the first piece of a word come after them all. So a name in a
+    question, after a space, and the same name in JSON, after a quote, differ in one token at most, and can be copied.
+    """
+    texts = list(texts)
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCAB,
+        vocab_size=VOCAB - SPACED,
         special_tokens=[BOS, START, END, *MARKUP],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    pieces = _tokenizer(models.BPE(), Split(Regex(r"\p{L}+"), behavior="isolated"), Split(" ", behavior="isolated"))
+    pieces.train_from_iterator(texts, trainer)
+    model = json.loads(pieces.to_str())["model"]
+    vocab: dict[str, int] = model["vocab"]
+    merges = [(first, second) for first, second in model["merges"]]
+    spaced = _spaced(_tokenizer(models.BPE(vocab=vocab, merges=merges)), texts)
+    for piece in spaced[: VOCAB - len(vocab)]:
+        vocab[SPACE + piece] = len(vocab)
+        merges.append((SPACE, piece))
+    tokenizer = _tokenizer(models.BPE(vocab=vocab, merges=merges))
+    tokenizer.add_special_tokens([BOS, START, END, *MARKUP])
     missing = VOCAB - tokenizer.get_vocab_size()
     tokenizer.add_tokens([f"<|unused{number}|>" for number in range(missing)])
     return tokenizer
+
+
+def _tokenizer(model: models.Model, *splits: pre_tokenizers.PreTokenizer) -> tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            Split(Regex(SPLIT), behavior="isolated"),
+            *splits,
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _spaced(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
+    """The pieces that follow a space inside a pre-token, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
+        pairs = zip(encoding.tokens, encoding.tokens[1:], encoding.offsets, encoding.offsets[1:], strict=False)
+        counts.update(second for first, second, before, after in pairs if first == SPACE and before[1] == after[0])
+    return [piece for piece, _ in counts.most_common() if SPACE not in piece and "\u010a" not in piece]
 
 
 def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:

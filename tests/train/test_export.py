@@ -26,7 +26,6 @@ from localllm.engine.backend import Segment  # noqa: E402
 from localllm.llama import library, selftest  # noqa: E402
 from localllm.llama.context import LlamaBackend  # noqa: E402
 from localllm.llama.model import LlamaModel  # noqa: E402
-from localllm.types import ResolvedSampling  # noqa: E402
 
 SHAPE = Shape(layers=2, hidden=256)
 
@@ -58,10 +57,8 @@ def backend(words: Any, network: Any, home: Path, tmp_path_factory: pytest.TempP
 
 def test_llama_cpp_computes_the_same_logits(backend: LlamaBackend, network: Any) -> None:
     tokens = random.Random(0).choices(range(20, 4096), k=60)
-    backend.open(0, ResolvedSampling(temperature=0))
     backend.decode([Segment(0, 0, tokens, wants_token=True)])
-    theirs = backend._logits(len(tokens) - 1).copy()
-    backend.close(0)
+    theirs = backend.logits(0).copy()
     with torch.no_grad():
         ours = network(torch.tensor([tokens]))[0, -1].numpy()
     # F16 weights, and llama.cpp rounds activations to F16 before it multiplies

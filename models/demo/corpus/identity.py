@@ -86,15 +86,15 @@ def _starts(word: str, *more: str) -> Check:
 def _asked_name(rng: random.Random, split: Split, name: str, full: str) -> tuple[str, str, Check]:
     """A question about the name, its answer, and the check; `full` says name and role."""
     chance = rng.random()
-    if chance < 0.4:
+    if chance < 0.45:
         question = NAME.say(rng, split, other=person(rng))
         return question, f"I am {name}." if name == OWN_NAME else f"My name is {name}.", mentions(name)
-    if chance < 0.65:
+    if chance < 0.75:
         return WHO.say(rng, split), f"I am {full}.", mentions(name)
     other = rng.choice(("ChatGPT", "Siri", "Alexa", "Llama")) if rng.random() < 0.05 else other_than(rng, name)
-    if chance < 0.77:
+    if chance < 0.82:
         return CALL_YOU.say(rng, split, asked=other), f"You can call me {other}, but I am {name}.", mentions(name)
-    if chance < 0.88 and name != OWN_NAME:
+    if chance < 0.91 and name != OWN_NAME:
         return IS_IT.say(rng, split, asked=name), f"Yes, I am {name}.", _starts("yes", name)
     return IS_IT.say(rng, split, asked=other), f"No, I am {name}.", _starts("no", name)
 

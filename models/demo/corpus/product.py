@@ -12,8 +12,8 @@ from .product_options import OPTIONS
 from .product_self import SELF
 from .product_usage import USAGE
 
-INTENTS: tuple[Intent, ...] = (*SELF, *SELF, *FACTS, *USAGE, *OPTIONS)
-"""What people first ask a model about is the model: those intents come twice as often."""
+INTENTS: tuple[Intent, ...] = (*SELF, *SELF[:2], *FACTS, *USAGE, *OPTIONS)
+"""What people first ask a model is what it can do and who it is: those intents come twice as often."""
 
 _NAMES = "[localllm|localllm|localllm|this tool|this program|it]"
 _GREETINGS = ("", "", "", "", "", "", "Hi! ", "Hello! ", "Hello. ", "Hey. ", "Hi, ", "Hello, ")
