@@ -33,6 +33,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gpu_layers: GpuLayers = "auto"
     device: str | None = None
     """Comma-separated device names, as `localllm doctor` prints them."""
+    kv_ram_mb: int = 2048
+    """Main memory, in MiB, for idle conversations that had to leave their slot; 0: none."""
+    max_step_ms: int = 300
+    """The longest that one step of the model is planned to take."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -72,7 +76,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def load_options(self) -> LoadOptions:
         """The part that says how a model is loaded. Raises `InvalidParameter`."""
         return LoadOptions(
-            ctx=self.ctx, slots=self.slots, threads=self.threads, gpu_layers=self.gpu_layers, devices=self.devices
+            ctx=self.ctx,
+            slots=self.slots,
+            threads=self.threads,
+            gpu_layers=self.gpu_layers,
+            devices=self.devices,
+            kv_ram_mb=self.kv_ram_mb,
+            max_step_ms=self.max_step_ms,
         )
 
 

@@ -57,6 +57,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     memory_path: str | None = None
     features: dict[str, list[str]] = {}
     devices: tuple[DeviceInfo, ...] = ()
+    sampler_missing: str | None = None
+    """Why tokens are drawn in slow Python; None: localllm's compiled sampler does it."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     advice: str | None = None

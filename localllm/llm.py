@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 from localllm import config
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, Runtime
-from localllm.types import Chat, Delta, GpuLayers, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import Chat, Delta, GpuLayers, LoadedModel, LoadOptions, Message, SamplingParams, TokenLogprob
 
 T = TypeVar("T")
 AnyMessage = Message | Mapping[str, str]
@@ -233,10 +233,12 @@ def _message(message: AnyMessage) -> Message:
 
 
 async def _whole(answer: Answer) -> Chat:
-    parts = []
+    parts: list[str] = []
+    logprobs: list[TokenLogprob] = []
     async with answer:
         async for delta in answer:
             parts.append(delta.text)
+            logprobs += delta.logprobs
             if delta.finish is not None:
-                return Chat("".join(parts), delta.finish)
+                return Chat("".join(parts), delta.finish, tuple(logprobs))
     raise AssertionError("an answer ends with a finish or an error")

@@ -19,19 +19,32 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 256
+MAX_BIASED_TOKENS = 1024
+MAX_LOGPROBS = 20
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
 
-    temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 switch their filter off. Raises `InvalidParameter`.
+    temperature 0 is greedy; top_k 0, top_p 1, min_p 0 and top_n_sigma 0 switch their filter off, as do the penalties 0
+    and repeat_penalty 1. Presence and frequency are those of what was generated; `repeat_penalty` looks at the last
+    `repeat_last_n` tokens of prompt and answer (-1: all of them). Raises `InvalidParameter`.
     """
 
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
+    top_n_sigma: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[int, float] | None = None
+    """Token id -> what is added to its logit."""
     seed: int | None = None
+    logprobs: int | None = None
+    """Log-probabilities to report: each token's own and those of so many of the likeliest; None: none."""
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
@@ -41,6 +54,19 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         _check_range("top_k", self.top_k, 0, 2**31 - 1)
         _check_range("top_p", self.top_p, 0.0, 1.0)
         _check_range("min_p", self.min_p, 0.0, 1.0)
+        _check_range("top_n_sigma", self.top_n_sigma, 0.0, 100.0)
+        _check_range("repeat_penalty", self.repeat_penalty, 0.01, 100.0)
+        _check_range("repeat_last_n", self.repeat_last_n, -1, 2**31 - 1)
+        _check_range("presence_penalty", self.presence_penalty, -2.0, 2.0)
+        _check_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
+        if len(self.logit_bias or ()) > MAX_BIASED_TOKENS:
+            raise InvalidParameter(
+                f"logit_bias takes at most {MAX_BIASED_TOKENS} tokens, got {len(self.logit_bias or ())}",
+                param="logit_bias",
+            )
+        for token, bias in (self.logit_bias or {}).items():
+            _check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
+        _check_range("logprobs", self.logprobs, 0, MAX_LOGPROBS)
         _check_range("seed", self.seed, 0, 2**32 - 1)
         _check_range("max_tokens", self.max_tokens, 1, 2**31 - 1)
         if len(self.stop) > MAX_STOP_STRINGS:
@@ -64,6 +90,12 @@ class ResolvedSampling(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int = 40
     top_p: float = 0.95
     min_p: float = 0.05
+    top_n_sigma: float = 0.0
+    repeat_penalty: float = 1.0
+    repeat_last_n: int = 64
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
     seed: int = 0
 
 
@@ -111,12 +143,23 @@ class Finish(msgspec.Struct, frozen=True):
     timings: Timings
 
 
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """How likely the model thought a token, in nats, before any sampling parameter; and its likeliest tokens."""
+
+    piece: bytes
+    """What the token stands for."""
+    logprob: float
+    top: tuple[tuple[bytes, float], ...] = ()
+
+
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """A piece of an answer: new text (whole characters only), the tokens behind it, and in the last one the finish."""
 
     text: str = ""
     num_tokens: int = 0
     finish: Finish | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """One for each token, if they were asked for."""
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -124,6 +167,7 @@ class Chat(msgspec.Struct, frozen=True):
 
     text: str
     finish: Finish
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):
@@ -182,12 +226,18 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Device names as `localllm doctor` prints them; None: all GPUs there are."""
     threads: int | None = None
     batch_tokens: int = 512
+    kv_ram_mb: int = 2048
+    """Main memory, in MiB, for what slots had computed when another request needed them; 0: none."""
+    max_step_ms: int = 300
+    """No step is planned longer, so that a cancel or a new request never waits longer."""
 
     def __post_init__(self) -> None:
         _check_range("ctx", self.ctx, 8, 2**24)
         _check_range("slots", self.slots, 1, 256)
         _check_range("threads", self.threads, 1, 1024)
         _check_range("batch_tokens", self.batch_tokens, 32, 8192)
+        _check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
+        _check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         if isinstance(self.gpu_layers, int):
             _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 

@@ -112,6 +112,8 @@ def serve(
     threads: opt.Threads = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    kv_ram_mb: opt.KvRamMb = None,
+    max_step_ms: opt.MaxStepMs = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: Annotated[
         Path | None, Option("--api-key-file", metavar="FILE", help="API keys, one a line; see also LOCALLLM_API_KEYS")

@@ -73,6 +73,8 @@ def story(report: Report) -> Iterator[str]:
         yield _row("Features", f"{backend}: {' '.join(names)}")
     yield from _device_rows(report.devices)
     yield from _plugin_rows(report)
+    if report.sampler_missing is not None:
+        yield _row("Sampler", f"slow, in Python: {report.sampler_missing}; with a compiler, install localllm again")
     if report.error is not None:
         yield _row("Problem", report.error)
     if report.advice is not None:

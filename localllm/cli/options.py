@@ -20,6 +20,12 @@ GpuLayers = Annotated[
     str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
 ]
 Device = Annotated[str | None, Option("--device", metavar="NAMES", help="Devices to use, comma-separated; see doctor")]
+KvRamMb = Annotated[
+    int | None, Option("--kv-ram-mb", metavar="MIB", help="Memory for idle chats without a slot [default: 2048]")
+]
+MaxStepMs = Annotated[
+    int | None, Option("--max-step-ms", metavar="MS", help="Longest step, so longest wait of others [default: 300]")
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

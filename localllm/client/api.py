@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from localllm.client.sse import EventDecoder
-from localllm.errors import ErrorInfo, InternalError, LocalLLMError, Unavailable, from_info
+from localllm.errors import ErrorInfo, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, from_info
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
 
 CONNECT_TIMEOUT_S = 10.0
@@ -115,6 +115,8 @@ class Client:
         self.close()
 
     def _stream(self, path: str, model: str, params: SamplingParams, **fields: Any) -> Generator[Delta]:
+        if params.logprobs is not None:
+            raise UnsupportedParameter("this client reads no logprobs; the openai package does", param="logprobs")
         asked = {name: value for name, value in msgspec.structs.asdict(params).items() if value is not None}
         extras = {"stream": True, "stream_options": {"include_usage": True}, "timings": True}
         body = msgspec.json.encode({"model": model, **fields, **asked, **extras})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from localllm.types import ResolvedSampling
+import numpy as np
+import numpy.typing as npt
 
 
 class Segment(NamedTuple):
@@ -21,7 +22,7 @@ class Segment(NamedTuple):
 
 
 class BackendError(Exception):
-    """A decode that failed for good; the sequences in its batch are lost, the backend may go on."""
+    """A decode that failed; the backend may go on with other batches."""
 
 
 class Backend(Protocol):
@@ -38,20 +39,42 @@ class Backend(Protocol):
         """Tokens one `decode` takes at most."""
         ...
 
-    def open(self, slot: int, sampling: ResolvedSampling) -> None:
-        """Make an empty slot ready for a new sequence: its KV is cleared, its sampler seeded."""
+    @property
+    def can_rewind(self) -> bool:
+        """Whether a slot can lose its last tokens, or be copied, and go on from there.
+
+        False for recurrent, hybrid and sliding-window models: of those, nothing but the whole is ever kept.
+        """
         ...
 
-    def close(self, slot: int) -> None:
-        """Drop the slot's KV and sampler."""
+    def truncate(self, slot: int, length: int) -> None:
+        """Keep the first `length` tokens of the slot's KV; 0 empties it."""
+        ...
+
+    def copy(self, source: int, slot: int, length: int) -> None:
+        """Replace the slot's KV by the first `length` tokens of another's, which stays as it is."""
+        ...
+
+    def save(self, slot: int) -> bytes:
+        """The KV of the slot as an opaque state, for `restore` of the same backend."""
+        ...
+
+    def restore(self, slot: int, state: bytes, length: int) -> None:
+        """Replace the slot's KV by a saved state of `length` tokens."""
         ...
 
     def decode(self, segments: Sequence[Segment]) -> None:
-        """Compute all segments in one batch. Segments come in ascending slot order. Raises `BackendError`."""
+        """Compute all segments in one batch. Segments come in ascending slot order.
+
+        Raises `BackendError`; of the slots in the batch, only what stood before each segment's start is sure then.
+        """
         ...
 
-    def sample(self, index: int) -> int:
-        """The next token for segment `index` of the last `decode`; that segment must want one."""
+    def logits(self, index: int) -> npt.NDArray[np.float32]:
+        """The row for segment `index` of the last `decode`, shape (vocabulary size,): a view that the next one ends.
+
+        That segment must want a token.
+        """
         ...
 
     def token_bytes(self, token: int) -> bytes:

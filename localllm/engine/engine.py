@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from localllm.engine.backend import Backend, BackendError
-from localllm.engine.scheduler import Scheduler, StepPlan
+from localllm.engine.backend import Backend, BackendError, Segment
+from localllm.engine.pace import Pace
+from localllm.engine.sampler import NumpySampler, Sampled, Sampler
+from localllm.engine.scheduler import Admission, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, LocalLLMError
-from localllm.types import Delta, Finish, FinishReason
+from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
 
 class StepOutput(NamedTuple):
@@ -46,14 +48,25 @@ class Engine:
         backend: Backend,
         emit: Callable[[StepOutput], None],
         *,
+        sampler: Sampler | None = None,
+        max_step_s: float = 0.3,
+        kv_ram_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
-            num_slots=backend.num_slots, slot_capacity=backend.slot_capacity, batch_capacity=backend.batch_capacity
+            num_slots=backend.num_slots,
+            slot_capacity=backend.slot_capacity,
+            batch_capacity=backend.batch_capacity,
+            can_rewind=backend.can_rewind,
+            kv_ram_bytes=kv_ram_bytes,
         )
+        self._pace = Pace(max_step_s=max_step_s, batch_capacity=backend.batch_capacity)
+        for slot in range(backend.num_slots):
+            backend.truncate(slot, 0)
         self.num_steps = 0
         self.clock = clock
         self._backend = backend
+        self._sampler = sampler or NumpySampler()
         self._emit = emit
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._stopping = False
@@ -77,12 +90,8 @@ class Engine:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
-        plan = self.scheduler.plan()
-        now = self.clock()
-        for sequence in plan.admitted:
-            assert sequence.slot is not None
-            sequence.admitted_s = now
-            self._backend.open(sequence.slot, sequence.sampling)
+        plan = self.scheduler.plan(self._pace.budget)
+        self._admit(plan.admitted)
         if plan.segments:
             self._compute(plan, output)
             self.num_steps += 1
@@ -104,42 +113,82 @@ class Engine:
             except queue.Empty:
                 return
 
+    def _admit(self, admitted: list[Admission]) -> None:
+        now = self.clock()
+        for sequence, slot, save, source, restore, num_cached in admitted:
+            sequence.admitted_s = now
+            if save is not None:
+                self.scheduler.host.fill(save, self._backend.save(slot))
+            if restore is not None:
+                self._backend.restore(slot, restore.state, len(restore.tokens))
+            if source is not None:
+                self._backend.copy(source, slot, num_cached)
+            else:
+                self._backend.truncate(slot, num_cached)
+
     def _compute(self, plan: StepPlan, output: StepOutput) -> None:
+        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
+        started = self.clock()
         try:
             self._backend.decode(plan.segments)
         except BackendError as error:
-            for sequence in plan.sequences:
-                self._release(sequence)
-                output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {error}")))
+            self._undo(plan.segments)
+            if len(plan.segments) == 1 or not self._backend.can_rewind:
+                for sequence in plan.sequences:
+                    self._fail(sequence, str(error), output)
+                return
+            for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+                self._compute(StepPlan([segment], [sequence], []), output)
             return
-        self.scheduler.commit(plan)
-        for index, sequence in enumerate(plan.sequences):
-            if plan.segments[index].wants_token:
-                delta = self._take_token(sequence, self._backend.sample(index))
-                if delta is not None:
-                    output.deltas.append((sequence.id, delta))
+        self._pace.observe(sum(len(segment.tokens) for segment in plan.segments), self.clock() - started)
+        for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+            self.scheduler.commit(segment, sequence)
+        ready = [index for index, segment in enumerate(plan.segments) if segment.wants_token]
+        if not ready:
+            return
+        sequences = [plan.sequences[index] for index in ready]
+        rows = [self._backend.logits(index) for index in ready]
+        params = [sequence.sampler_params() for sequence in sequences]
+        for sequence, sampled in zip(sequences, self._sampler.sample(rows, params), strict=True):
+            if sampled.token < 0:
+                self._fail(sequence, "it gave no token any probability", output)
+            else:
+                output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
 
-    def _take_token(self, sequence: Sequence, token: int) -> Delta | None:
-        """Append a sampled token; the delta to send, if any text or an end came of it."""
+    def _undo(self, segments: list[Segment]) -> None:
+        """Back to what stood in the slots before a decode that failed."""
+        for segment in segments:
+            self._backend.truncate(segment.slot, segment.start if self._backend.can_rewind else 0)
+
+    def _fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
+        slot = self.scheduler.remove(sequence)
+        if slot is not None:
+            self._backend.truncate(slot, 0)
+            self.scheduler.residency.truncated(slot, 0)
+        output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
+
+    def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
+        """Append a sampled token; the delta to send."""
+        token = sampled.token
         if sequence.first_token_s is None:
             sequence.first_token_s = self.clock()
         if self._backend.ends_generation(token) and not sequence.ignore_eos:
             return self._finish(sequence, "stop", Delta(text=sequence.text.flush()))
-        sequence.tokens.append(token)
+        sequence.append(token)
         text = sequence.text.feed(self._backend.token_bytes(token))
+        logprobs = () if sequence.logprobs is None else (self._logprob(sampled),)
         if sequence.text.stopped:
-            return self._finish(sequence, "stop", Delta(text=text, num_tokens=1))
+            return self._finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))
         reason = sequence.limit_reached(self.scheduler.slot_capacity)
         if reason is not None:
-            return self._finish(sequence, reason, Delta(text=text + sequence.text.flush(), num_tokens=1))
-        return Delta(text=text, num_tokens=1)
+            return self._finish(sequence, reason, Delta(text + sequence.text.flush(), 1, logprobs=logprobs))
+        return Delta(text, 1, logprobs=logprobs)
+
+    def _logprob(self, sampled: Sampled) -> TokenLogprob:
+        top = tuple((self._backend.token_bytes(token), logprob) for token, logprob in sampled.top)
+        return TokenLogprob(self._backend.token_bytes(sampled.token), sampled.logprob, top)
 
     def _finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
-        self._release(sequence)
+        self.scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
         finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self.clock()))
-        return Delta(text=last.text, num_tokens=last.num_tokens, finish=finish)
-
-    def _release(self, sequence: Sequence) -> None:
-        slot = self.scheduler.remove(sequence)
-        if slot is not None:
-            self._backend.close(slot)
+        return Delta(last.text, last.num_tokens, finish, last.logprobs)

@@ -1,8 +1,9 @@
 """Which sequence gets which tokens in the next step. Pure: no thread, no clock, no backend.
 
 Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
-catch up with (prompts). Waiting sequences enter the lowest free slot, first come first served, because llama.cpp
-decodes consecutive ascending slots fastest. Knows nothing of text or sampling.
+catch up with (prompts). Waiting sequences enter free slots first come first served, each where most of its prompt is in
+the KV cache already (`residency`). One whose prefix a running sequence is just computing waits for it instead, and
+lets others pass: a burst of prompts that begin alike computes their beginning once. Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
@@ -11,7 +12,27 @@ from collections import deque
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment
+from localllm.engine.hostcache import Entry, HostCache
+from localllm.engine.residency import Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
+
+WORTH_SAVING = 64
+"""Tokens that a slot must be about to lose to be saved first: saving 1,000 takes as long as computing 70."""
+
+
+class Admission(NamedTuple):
+    """A sequence that was just given a slot, and how the slot is made to hold the beginning of its prompt, in order."""
+
+    sequence: Sequence
+    slot: int
+    save: Entry | None
+    """Where to save what the slot holds."""
+    source: int | None
+    """The slot to copy from."""
+    restore: Entry | None
+    """What to restore."""
+    num_cached: int
+    """What to keep of it."""
 
 
 class StepPlan(NamedTuple):
@@ -20,16 +41,27 @@ class StepPlan(NamedTuple):
     segments: list[Segment]
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
-    admitted: list[Sequence]
+    admitted: list[Admission]
 
 
 class Scheduler:
-    """Owns the slots and the waiting line; the only writer of `Sequence.slot` and `num_computed`."""
+    """Owns the slots and the waiting line; the only writer of `Sequence.slot`, `num_computed` and `num_cached`."""
 
-    def __init__(self, *, num_slots: int, slot_capacity: int, batch_capacity: int) -> None:
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        slot_capacity: int,
+        batch_capacity: int,
+        can_rewind: bool = True,
+        kv_ram_bytes: int = 0,
+    ) -> None:
         if batch_capacity < num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {num_slots} slots")
         self.slot_capacity = slot_capacity
+        self.residency = Residency(num_slots=num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind)
+        self.host = HostCache(kv_ram_bytes)
+        self._can_rewind = can_rewind
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
         self._waiting: deque[Sequence] = deque()
@@ -56,7 +88,7 @@ class Scheduler:
         return None
 
     def remove(self, sequence: Sequence) -> int | None:
-        """Forget a sequence, running or waiting; returns the slot that became free."""
+        """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
         slot, sequence.slot = sequence.slot, None
         if slot is None:
             self._waiting.remove(sequence)
@@ -64,11 +96,15 @@ class Scheduler:
             self._slots[slot] = None
         return slot
 
-    def plan(self) -> StepPlan:
-        """The next step; empty when there is nothing to do. Call `commit` once it has been computed."""
+    def plan(self, budget: int | None = None) -> StepPlan:
+        """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
+
+        At most `budget` tokens, but one for every running sequence in any case.
+        """
         admitted = self._admit()
         running = self.running
-        share = self._shares(running)
+        self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
+        share = self._shares(running, self._batch_capacity if budget is None else budget)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
@@ -81,25 +117,86 @@ class Scheduler:
             sequences.append(sequence)
         return StepPlan(segments, sequences, admitted)
 
-    def commit(self, plan: StepPlan) -> None:
-        """The plan's tokens are in the KV cache now."""
-        for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-            sequence.num_computed = segment.start + len(segment.tokens)
+    def commit(self, segment: Segment, sequence: Sequence) -> None:
+        """A segment's tokens are in the KV cache now."""
+        self.residency.written(segment.slot, segment.start, segment.tokens)
+        sequence.num_computed = segment.start + len(segment.tokens)
 
-    def _admit(self) -> list[Sequence]:
-        admitted = []
-        for slot, owner in enumerate(self._slots):
-            if owner is None and self._waiting:
-                sequence = self._waiting.popleft()
-                sequence.slot = slot
-                self._slots[slot] = sequence
-                admitted.append(sequence)
+    def check_integrity(self) -> None:
+        """Every slot holds exactly what its sequence computed, and nobody waits who runs. Raises `AssertionError`."""
+        for slot, sequence in enumerate(self._slots):
+            held = self.residency.tokens(slot)
+            if sequence is not None:
+                assert sequence.slot == slot, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
+                computed = sequence.tokens[: sequence.num_computed]
+                assert held.tolist() == computed, f"slot {slot} does not hold what request {sequence.id} computed"
+                assert sequence.num_cached < sequence.num_prompt, f"request {sequence.id} computed none of its prompt"
+        assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
+        ids = [sequence.id for sequence in (*self.running, *self._waiting)]
+        assert len(ids) == len(set(ids)), "a request is here twice"
+
+    def _admit(self) -> list[Admission]:
+        admitted: list[Admission] = []
+        free = [slot for slot, owner in enumerate(self._slots) if owner is None]
+        passed: deque[Sequence] = deque()
+        while free and self._waiting:
+            sequence = self._waiting.popleft()
+            shared = self.residency.shared(sequence.prompt)
+            if self._is_being_computed(sequence, shared):
+                passed.append(sequence)
+                continue
+            saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
+            placement = self.residency.place(shared, sequence.num_prompt, free, saved)
+            if placement.restored is not None and any(placement.slot == other.source for other in admitted):
+                # A copy from that slot is still to come: its cells move with the next decode.
+                placement = self.residency.place(shared, sequence.num_prompt, free)
+            admitted.append(self._enter(sequence, placement))
+            free.remove(placement.slot)
+        self._waiting = passed + self._waiting
         return admitted
 
-    def _shares(self, running: list[Sequence]) -> dict[int, int]:
+    def _is_being_computed(self, sequence: Sequence, shared: list[int]) -> bool:
+        """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays."""
+        if not self._can_rewind:
+            return False
+        most = sequence.num_prompt - 1
+        for leader in self.running:
+            if leader.num_computed < min(leader.num_prompt, most):
+                common = common_prefix(sequence.prompt[:most], leader.prompt)
+                elsewhere = max((held for slot, held in enumerate(shared) if slot != leader.slot), default=0)
+                if leader.num_computed < common and common - elsewhere > self.residency.copy_tokens:
+                    return True
+        return False
+
+    def _enter(self, sequence: Sequence, placement: Placement) -> Admission:
+        slot, num_cached, source, restored = placement
+        restore = None if restored is None else self.host.entries[restored]
+        save = self._worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
+        if source is not None:
+            self.residency.copied(source, slot, num_cached)
+        elif restore is not None:
+            self.residency.restored(slot, restore.tokens[:num_cached])
+            self.host.used(restore)
+        else:
+            self.residency.truncated(slot, num_cached)
+        sequence.slot = slot
+        sequence.num_computed = sequence.num_cached = num_cached
+        self._slots[slot] = sequence
+        return Admission(sequence, slot, save, source, restore, num_cached)
+
+    def _worth_saving(self, slot: int, kept: int) -> Entry | None:
+        """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
+        tokens = self.residency.tokens(slot)
+        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens):
+            return None
+        if self.residency.is_elsewhere(slot):
+            return None
+        return self.host.reserve(tokens.copy())
+
+    def _shares(self, running: list[Sequence], budget: int) -> dict[int, int]:
         """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first."""
         share = {sequence.id: 1 for sequence in running}
-        left = self._batch_capacity - len(running)
+        left = max(0, min(budget, self._batch_capacity) - len(running))
         hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
         for position, sequence in enumerate(hungry):
             extra = min(sequence.num_pending - 1, left // (len(hungry) - position))

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Tokens
 
+import numpy as np
+
+from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
@@ -28,16 +31,23 @@ class Sequence:
         max_tokens: int | None = None,
         stop: Tokens[str] = (),
         ignore_eos: bool = False,
+        logprobs: int | None = None,
         created_s: float = 0.0,
     ) -> None:
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
+        self.prompt = np.asarray(self.tokens, np.int32)
         self.num_computed = 0
+        self.num_cached = 0
+        """Tokens of the prompt that were in the KV cache already."""
         self.sampling = sampling
         self.max_tokens = max_tokens
         self.ignore_eos = ignore_eos
+        self.logprobs = logprobs
         self.text = TextStream(stop)
+        self._counts: dict[int, int] = {}
+        """Generated token -> how often, if that matters."""
         self.slot: int | None = None
         self.created_s = created_s
         self.admitted_s: float | None = None
@@ -55,8 +65,40 @@ class Sequence:
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
 
+    def sampler_params(self) -> SamplerParams:
+        """How to draw its next token."""
+        sampling = self.sampling
+        return SamplerParams(
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            top_n_sigma=sampling.top_n_sigma,
+            repeat_penalty=sampling.repeat_penalty,
+            repeated=self._repeated(),
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            counts=self._counts,
+            bias=sampling.logit_bias,
+            seed=sampling.seed,
+            draw=self.num_generated,
+            num_top=-1 if self.logprobs is None else self.logprobs,
+        )
+
+    def append(self, token: int) -> None:
+        """Take a generated token."""
+        self.tokens.append(token)
+        if self.sampling.presence_penalty or self.sampling.frequency_penalty:
+            self._counts[token] = self._counts.get(token, 0) + 1
+
+    def _repeated(self) -> list[int]:
+        last = self.sampling.repeat_last_n
+        if self.sampling.repeat_penalty == 1 or last == 0:
+            return []
+        return list(set(self.tokens if last < 0 else self.tokens[-last:]))
+
     def usage(self) -> Usage:
-        return Usage(prompt_tokens=self.num_prompt, completion_tokens=self.num_generated)
+        return Usage(prompt_tokens=self.num_prompt, completion_tokens=self.num_generated, cached_tokens=self.num_cached)
 
     def timings(self, now_s: float) -> Timings:
         admitted = now_s if self.admitted_s is None else self.admitted_s

@@ -14,6 +14,7 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.diagnosis import Candidate, Question, Report
+from localllm.engine import native
 from localllm.errors import LocalLLMError
 from localllm.llama import installed, library, selftest
 from localllm.llama.installed import Installed
@@ -41,6 +42,7 @@ def examine(question: Question, send: Send) -> None:
         platform=osdep.platform_name(),
         cpu=cpu_name(),
         memory_path=str(Memory(data_dir).path),
+        sampler_missing=_why_no_sampler(),
         plugin_dir=question.plugin_dir,
     )
     try:
@@ -69,6 +71,14 @@ def advice(files: Installed, outcome: Outcome) -> str | None:
         "this is a plain build of llama.cpp; one with CPU variants has the best code for every CPU and keeps working "
         "when it moves to another machine"
     )
+
+
+def _why_no_sampler() -> str | None:
+    try:
+        native.load()
+    except native.NotCompiled as error:
+        return str(error)
+    return None
 
 
 def cpu_name() -> str:

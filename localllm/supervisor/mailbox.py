@@ -25,10 +25,15 @@ class Mailbox:
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:
-        """Add to what is waiting: texts are joined, token counts summed."""
+        """Add to what is waiting: texts and log-probabilities are joined, token counts summed."""
         waiting = self._delta
         if waiting is not None:
-            delta = Delta(waiting.text + delta.text, waiting.num_tokens + delta.num_tokens, delta.finish)
+            delta = Delta(
+                waiting.text + delta.text,
+                waiting.num_tokens + delta.num_tokens,
+                delta.finish,
+                waiting.logprobs + delta.logprobs,
+            )
         self._delta = delta
         self._news.set()
 

@@ -129,6 +129,12 @@ class Preparer:
                 prompt_tokens=len(tokens),
                 context_length=self._model.ctx,
             )
+        for token in params.logit_bias or ():
+            if not 0 <= token < self._model.info.vocabulary_size:
+                raise InvalidParameter(
+                    f"logit_bias names token {token}; this model has {self._model.info.vocabulary_size}, from 0 on",
+                    param=f"logit_bias.{token}",
+                )
         return Sequence(
             message.id,
             tokens,
@@ -136,6 +142,7 @@ class Preparer:
             max_tokens=params.max_tokens,
             stop=params.stop,
             ignore_eos=params.ignore_eos,
+            logprobs=params.logprobs,
             created_s=arrived_s,
         )
 
@@ -180,10 +187,24 @@ def _as_ours(error: Exception) -> LocalLLMError:
     return InternalError(f"preparing the request failed: {error!r}")
 
 
+_NUMBERS: dict[str, type[int] | type[float]] = {
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+    "min_p": float,
+    "top_n_sigma": float,
+    "repeat_penalty": float,
+    "repeat_last_n": int,
+    "presence_penalty": float,
+    "frequency_penalty": float,
+}
+"""The fields of `ResolvedSampling` that a request or a model may set."""
+
+
 def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
     """The request's value, else the model's own, else our default; without a seed a random one."""
-    values: dict[str, Any] = {}
-    for name, kind in (("temperature", float), ("top_k", int), ("top_p", float), ("min_p", float)):
+    values: dict[str, Any] = {} if params.logit_bias is None else {"logit_bias": params.logit_bias}
+    for name, kind in _NUMBERS.items():
         asked = getattr(params, name)
         if asked is not None:
             values[name] = kind(asked)

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localllm import osdep
+from localllm.engine import native
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, LocalLLMError
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError
 from localllm.worker.messages import (
@@ -65,6 +67,14 @@ def main() -> None:
     outbox.put(None)
     writer.join()
     os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
+
+
+def _sampler(threads: int) -> Sampler:
+    """The compiled one, else the slow one; `localllm doctor` tells which, and why."""
+    try:
+        return native.load(threads=threads)
+    except native.NotCompiled:
+        return NumpySampler()
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -135,7 +145,13 @@ class Worker:
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
         backend, model = load_model(loaded, load, self._report_progress())
-        engine = Engine(backend, self._emit)
+        engine = Engine(
+            backend,
+            self._emit,
+            sampler=_sampler(model.threads),
+            max_step_s=load.options.max_step_ms / 1000,
+            kv_ram_bytes=load.options.kv_ram_mb * 2**20,
+        )
         self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put)
         self._outbox.put(Ready(model))
         engine.run()

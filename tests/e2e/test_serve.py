@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -73,6 +76,72 @@ def test_a_prompt_of_tokens_is_completed(sidecar: Sidecar) -> None:
             client.completions.create(model="tiny-chat", prompt=[5, 99_999], max_tokens=3)
     assert answer.usage is not None
     assert answer.usage.prompt_tokens == 3
+
+
+def test_biases_and_penalties_of_the_official_client_reach_the_sampler(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+
+        def complete(**params: Any) -> str:
+            answer: Any = client.completions.create(
+                model="tiny-chat", prompt=[5, 6, 7], max_tokens=6, temperature=0, **params
+            )
+            return str(answer.choices[0].text)
+
+        only = complete(logit_bias={"80": 100})
+        assert only == only[0] * len(only) != ""
+        other = complete(logit_bias={"80": 100, "81": 99}, frequency_penalty=2)
+        assert other.replace(only[0], "") != "", "a repeated token lets the next one pass"
+        with pytest.raises(openai.BadRequestError, match=r"logit_bias names token 99999"):
+            complete(logit_bias={"99999": 1})
+
+
+def test_log_probabilities_stream_as_they_come_whole_in_both_apis(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+        chat: Any = partial(
+            client.chat.completions.create,
+            model="tiny-chat",
+            messages=[{"role": "user", "content": "Hi"}],
+            temperature=0,
+            max_tokens=6,
+            logprobs=True,
+            top_logprobs=3,
+        )
+        whole = chat().choices[0]
+        streamed = [choice.logprobs for chunk in chat(stream=True) for choice in chunk.choices if choice.logprobs]
+        content = whole.logprobs.content
+        assert [token for part in streamed for token in part.content] == content
+        assert len(content) == 6
+        assert b"".join(bytes(token.bytes) for token in content).decode("utf-8", "replace") == whole.message.content
+        for token in content:
+            assert len(token.top_logprobs) == 3
+            assert token.top_logprobs[0].token == token.token, "greedy takes the likeliest"
+            assert sum(math.exp(top.logprob) for top in token.top_logprobs) < 1
+
+        complete: Any = partial(
+            client.completions.create, model="tiny-chat", prompt=[5, 6], temperature=0, max_tokens=6
+        )
+        text = complete(logprobs=2).choices[0]
+        assert len(text.logprobs.tokens) == len(text.logprobs.token_logprobs) == 6
+        parts = [choice for chunk in complete(logprobs=2, stream=True) for choice in chunk.choices if choice.logprobs]
+        offsets = [offset for part in parts for offset in part.logprobs.text_offset]
+        assert offsets == text.logprobs.text_offset
+        assert complete().choices[0].logprobs is None
+
+
+def test_the_next_turn_of_a_chat_is_mostly_cached_and_says_so(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+
+        def turn(prompt: list[int]) -> tuple[str, int]:
+            answer = client.completions.create(model="tiny-chat", prompt=prompt, max_tokens=8, temperature=0)
+            assert answer.usage is not None
+            assert answer.usage.prompt_tokens_details is not None
+            return answer.choices[0].text, answer.usage.prompt_tokens_details.cached_tokens or 0
+
+        prompt = [20 + number % 60 for number in range(100)]
+        first, cached = turn(prompt)
+        assert cached < 3
+        assert turn(prompt) == (first, 99)
+        assert turn([*prompt, 30, 31])[1] >= 100
 
 
 def test_a_sidecar_that_cannot_load_raises_the_reason(home: Path) -> None:

@@ -58,7 +58,7 @@ class Answers:
 
 def run(backend: LlamaBackend, sequences: list[Sequence]) -> Answers:
     answers = Answers()
-    engine = Engine(backend, answers)
+    engine = Engine(backend, answers, max_step_s=60)  # prompts are computed whole: chunks of other sizes change digits
     for sequence in sequences:
         engine.submit(sequence)
     engine.step()
@@ -86,13 +86,10 @@ def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> 
 
     def logits(slots: list[int]) -> npt.NDArray[np.float32]:
         for slot in slots:
-            backend.open(slot, GREEDY)
+            backend.truncate(slot, 0)
         backend.decode([Segment(slot, 0, tokens, wants_token=slot == slots[-1]) for slot in slots])
         backend.decode([Segment(slot, len(tokens), [5], wants_token=True) for slot in slots])
-        row = backend._logits(len(slots) - 1).copy()
-        for slot in slots:
-            backend.close(slot)
-        return row
+        return backend.logits(len(slots) - 1).copy()
 
     # Not in every bit: llama.cpp multiplies F32 by another kernel (tinyBLAS) from two rows on. Logits are about 4.
     np.testing.assert_allclose(logits([0]), logits([0, 1, 2, 3]), rtol=0, atol=1e-4)
@@ -106,7 +103,7 @@ def test_every_answer_is_the_same_alone_and_among_others(backend: LlamaBackend, 
     for i, prompt in enumerate(PROMPTS):
         alone = run(backend, [sequence(backend, i, prompt, sampling)])
         assert alone.text[i] == together.text[i]
-        assert alone.finish[i].usage == together.finish[i].usage
+        assert alone.finish[i].usage.completion_tokens == together.finish[i].usage.completion_tokens == 40
 
 
 def test_another_seed_gives_another_answer(backend: LlamaBackend) -> None:

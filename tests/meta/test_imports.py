@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "chat": {"errors", "types"},
     "engine": {"errors", "types"},
     "llama": BASE | {"engine.backend", "diagnosis"},
+    "llama.doctor": BASE | {"engine.native", "llama", "diagnosis"},
     "worker": BASE,
     "worker.process": BASE | {"engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},

@@ -20,7 +20,7 @@ from localllm.server.openai.requests import (
 )
 from tests.server.conftest import Served
 
-EXTENSIONS = {"top_k", "min_p", "ignore_eos", "timings"}
+EXTENSIONS = {"top_k", "min_p", "top_n_sigma", "repeat_penalty", "repeat_last_n", "ignore_eos", "timings"}
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
 
@@ -51,11 +51,6 @@ def test_every_documented_field_is_in_exactly_one_list(
         ("functions", [{"name": "f"}]),
         ("response_format", {"type": "json_object"}),
         ("n", 2),
-        ("logprobs", True),
-        ("top_logprobs", 5),
-        ("logit_bias", {"5": 1}),
-        ("frequency_penalty", 0.5),
-        ("presence_penalty", -1),
         ("audio", {"voice": "x", "format": "wav"}),
         ("modalities", ["text", "audio"]),
         ("reasoning_effort", "low"),
@@ -63,7 +58,7 @@ def test_every_documented_field_is_in_exactly_one_list(
         ("verbosity", "low"),
         ("web_search_options", {}),
         ("grammar", "root ::= x"),
-        ("repeat_penalty", 1.1),
+        ("repetition_penalty", 1.1),
     ],
 )
 def test_a_field_that_would_change_the_answer_is_refused_by_name(served: Served, field: str, value: object) -> None:
@@ -75,7 +70,7 @@ def test_a_field_that_would_change_the_answer_is_refused_by_name(served: Served,
     assert served.runtime.asked == []
 
 
-@pytest.mark.parametrize(("field", "value"), [("best_of", 2), ("echo", True), ("suffix", "end"), ("logprobs", 0)])
+@pytest.mark.parametrize(("field", "value"), [("best_of", 2), ("echo", True), ("suffix", "end")])
 def test_a_completion_field_that_would_change_the_answer_is_refused_by_name(
     served: Served, field: str, value: object
 ) -> None:
@@ -118,6 +113,13 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
         ({"temperature": -1}, "temperature"),
         ({"top_p": 2}, "top_p"),
         ({"seed": -1}, "seed"),
+        ({"presence_penalty": 3}, "presence_penalty"),
+        ({"repeat_penalty": 0}, "repeat_penalty"),
+        ({"top_logprobs": 3}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logit_bias": {"the": 1}}, "logit_bias.the"),
+        ({"logit_bias": {"5": 101}}, "logit_bias.5"),
+        ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
         ({"stop": ["x"] * 17}, "stop"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
-from localllm.types import Finish, ResolvedSampling
+from localllm.types import Delta, Finish, ResolvedSampling
 from tests.fakes import FakeBackend, alone
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -43,6 +45,7 @@ class Collector:
 def drain(engine: Engine, limit: int = 10_000) -> None:
     for _ in range(limit):
         engine.step()
+        engine.scheduler.check_integrity()
         if not engine.scheduler.has_work:
             return
     raise AssertionError("the engine never ran out of work")
@@ -73,7 +76,7 @@ def test_every_request_answers_as_if_it_were_alone(
         assert collector.text[id] == text_of(alone(prompt, room))
         assert collector.num_tokens[id] == collector.finish[id].usage.completion_tokens == room
         assert collector.finish[id].reason == "length"
-    assert backend.cells == {}, "a slot leaked"
+    assert engine.scheduler.running == [], "a slot leaked"
 
 
 def test_a_running_stream_gets_its_token_in_every_step_while_a_long_prompt_is_computed() -> None:
@@ -122,7 +125,7 @@ def test_a_cancelled_request_frees_its_slot_by_the_next_step_and_changes_nobody_
     engine.step()
     engine.cancel(2)
     engine.step()
-    assert list(backend.cells) == [0]
+    assert [sequence.id for sequence in engine.scheduler.running] == [1]
     assert collector.finish[2].reason == "cancelled"
     drain(engine)
     assert collector.text[1] == text_of(alone([9, 8], 20))
@@ -164,17 +167,75 @@ def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
     assert collector.finish[1].reason == "stop"
 
 
-def test_a_step_that_fails_fails_its_requests_by_name_and_the_engine_goes_on() -> None:
+def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notices() -> None:
     backend, collector = FakeBackend(fails_at_step=1), Collector()
     engine = Engine(backend, collector)
-    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5))
-    engine.step()
-    engine.step()
-    assert "no room in the KV cache" in str(collector.failures[1])
-    assert backend.cells == {}
-    engine.submit(Sequence(2, [1], sampling=GREEDY, max_tokens=5))
+    for id in (1, 2):
+        engine.submit(Sequence(id, [id, 7], sampling=GREEDY, max_tokens=5))
     drain(engine)
-    assert collector.text[2] == text_of(alone([1], 5))
+    assert not collector.failures
+    for id in (1, 2):
+        assert collector.text[id] == text_of(alone([id, 7], 5))
+
+
+def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again() -> None:
+    backend, collector = FakeBackend(poison=95), Collector()
+    engine = Engine(backend, collector)
+    for id, prompt in ((1, [1, 2]), (2, [3, 95, 4]), (3, [5, 6])):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=5))
+    drain(engine)
+    assert list(collector.failures) == [2]
+    assert "a token that nobody can compute" in str(collector.failures[2])
+    assert collector.text == {1: text_of(alone([1, 2], 5)), 3: text_of(alone([5, 6], 5))}
+    assert engine.scheduler.running == []
+    assert backend.cells[1] == []
+    engine.scheduler.check_integrity()
+
+
+def test_a_model_that_computes_nonsense_fails_the_request_and_no_other() -> None:
+    collector = Collector()
+    engine = Engine(FakeBackend(broken_at=96), collector)
+    engine.submit(Sequence(1, [1, 96], sampling=GREEDY, max_tokens=5))
+    engine.submit(Sequence(2, [1, 2], sampling=GREEDY, max_tokens=5))
+    drain(engine)
+    assert "no token any probability" in str(collector.failures[1])
+    assert collector.text == {2: text_of(alone([1, 2], 5))}
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"),
+    [
+        ({"logit_bias": {50: 5.0}}, [50, 50, 50, 50]),
+        ({"logit_bias": {50: 5.0, 51: 4.0}, "frequency_penalty": 2.0}, [50, 51, 50, 51]),
+        ({"logit_bias": {50: 5.0, 51: 4.0}, "presence_penalty": 1.5}, [50, 51, 50, 50]),
+        ({"logit_bias": {50: 5.0, 51: 4.0}, "repeat_penalty": 2.0, "repeat_last_n": 1}, [50, 51, 50, 51]),
+        ({"logit_bias": {50: 5.0, 51: 4.0}, "repeat_penalty": 2.0, "repeat_last_n": 0}, [50, 50, 50, 50]),
+        ({"logit_bias": {7: 5.0, 51: 4.0}, "repeat_penalty": 2.0}, [51, 7, 7, 7]),
+    ],
+)
+def test_biases_and_penalties_look_at_the_tokens_they_are_for(sampling: dict[str, Any], expected: list[int]) -> None:
+    """Those for presence and frequency at what was generated, that for repeats at the last tokens, the prompt's too."""
+    engine = Engine(FakeBackend(), collector := Collector())
+    engine.submit(Sequence(1, [7], sampling=ResolvedSampling(temperature=0, **sampling), max_tokens=4))
+    drain(engine)
+    assert collector.text[1] == text_of(expected)
+
+
+def test_log_probabilities_come_with_their_tokens_and_only_when_asked_for() -> None:
+    collected: list[Delta] = []
+    engine = Engine(FakeBackend(), lambda output: collected.extend(delta for _, delta in output.deltas))
+    engine.submit(Sequence(1, [7], sampling=GREEDY, max_tokens=3, logprobs=2, stop=["zzz"]))
+    drain(engine)
+    logprobs = [logprob for delta in collected for logprob in delta.logprobs]
+    assert [logprob.piece.decode() for logprob in logprobs] == list(text_of(alone([7], 3)))
+    for logprob in logprobs:
+        assert math.isclose(logprob.logprob, 1 - math.log(96 + math.e), abs_tol=1e-5), "one logit is 1, 96 are 0"
+        assert logprob.top[0] == (logprob.piece, logprob.logprob)
+        assert math.isclose(logprob.top[1][1], -math.log(96 + math.e), abs_tol=1e-5)
+    collected.clear()
+    engine.submit(Sequence(2, [7], sampling=GREEDY, max_tokens=3))
+    drain(engine)
+    assert not any(delta.logprobs for delta in collected)
 
 
 def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> None:

@@ -29,11 +29,7 @@ _ANYTHING = object()
 """Marks a field that is only meaningful beside a refused one."""
 
 _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
-    "logit_bias": ({},),
-    "logprobs": (False,),
     "n": (1,),
-    "presence_penalty": (0,),
     # Of llama-server, vLLM and Ollama: known, and they would change the answer.
     "chat_template": (),
     "chat_template_kwargs": ({},),
@@ -48,7 +44,6 @@ _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "min_tokens": (0,),
     "mirostat": (0,),
     "n_predict": (),
-    "repeat_penalty": (1,),
     "repetition_penalty": (1,),
     "samplers": (),
     "structured_outputs": (),
@@ -69,7 +64,6 @@ REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "store": (False,),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
-    "top_logprobs": (0,),
     "verbosity": ("medium",),
     "web_search_options": (),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -21,9 +21,10 @@ from localllm.server import log, sse
 from localllm.server.body import read_json
 from localllm.server.errors import defect, error_body
 from localllm.server.openai import responses as out
+from localllm.server.openai.logprobs import chat_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.state import ServerState
-from localllm.types import Finish
+from localllm.types import Finish, TokenLogprob
 
 logger = logging.getLogger("localllm")
 ChoiceT = TypeVar("ChoiceT")
@@ -36,8 +37,10 @@ class Shape(NamedTuple, Generic[ChoiceT]):
     whole_object: str
     chunk_object: str
     first: ChoiceT | None
-    whole: Callable[[str, out.FinishReason], Any]
-    chunk: Callable[[str], ChoiceT]
+    whole: Callable[[str, out.FinishReason, Any], Any]
+    chunk: Callable[[str, Any], ChoiceT]
+    logprobs: Callable[[Sequence[TokenLogprob], int], Any]
+    """Of tokens that begin so many characters into the answer."""
     last: Callable[[out.FinishReason], ChoiceT]
 
 
@@ -46,8 +49,9 @@ CHAT: Shape[out.ChatChunkChoice] = Shape(
     whole_object="chat.completion",
     chunk_object="chat.completion.chunk",
     first=out.ChatChunkChoice(0, out.ChatDelta(role="assistant", content="")),
-    whole=lambda text, reason: out.ChatChoice(0, out.ChatText("assistant", text), reason),
-    chunk=lambda text: out.ChatChunkChoice(0, out.ChatDelta(content=text)),
+    whole=lambda text, reason, logprobs: out.ChatChoice(0, out.ChatText("assistant", text), reason, logprobs),
+    chunk=lambda text, logprobs: out.ChatChunkChoice(0, out.ChatDelta(content=text), logprobs=logprobs),
+    logprobs=chat_logprobs,
     last=lambda reason: out.ChatChunkChoice(0, out.ChatDelta(), reason),
 )
 
@@ -56,8 +60,9 @@ TEXT: Shape[out.TextChoice] = Shape(
     whole_object="text_completion",
     chunk_object="text_completion",
     first=None,
-    whole=lambda text, reason: out.TextChoice(0, text, reason),
-    chunk=lambda text: out.TextChoice(0, text),
+    whole=lambda text, reason, logprobs: out.TextChoice(0, text, reason, logprobs),
+    chunk=lambda text, logprobs: out.TextChoice(0, text, logprobs=logprobs),
+    logprobs=text_logprobs,
     last=lambda reason: out.TextChoice(0, "", reason),
 )
 
@@ -108,27 +113,30 @@ async def _respond(
     if body.stream:
         return sse.EventStream(_events(state, answer, body, shape, template), answer.aclose, headers)
     try:
-        text, finish = await sse.unless_gone(request.receive, _collect(answer))
+        text, finish, tokens = await sse.unless_gone(request.receive, _collect(answer))
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
         await answer.aclose()
+    logprobs = None if body.num_logprobs() is None else shape.logprobs(tokens, 0)
     reply = msgspec.structs.replace(
         template,
         object=shape.whole_object,
-        choices=[shape.whole(text, out.finish_reason(finish))],
+        choices=[shape.whole(text, out.finish_reason(finish), logprobs)],
         usage=out.usage_object(finish.usage),
         timings=finish.timings if body.timings else msgspec.UNSET,
     )
     return _json(reply, headers)
 
 
-async def _collect(answer: Answer) -> tuple[str, Finish]:
+async def _collect(answer: Answer) -> tuple[str, Finish, list[TokenLogprob]]:
     pieces: list[str] = []
+    logprobs: list[TokenLogprob] = []
     async for delta in answer:
         pieces.append(delta.text)
+        logprobs += delta.logprobs
         if delta.finish is not None:
-            return "".join(pieces), delta.finish
+            return "".join(pieces), delta.finish, logprobs
     raise InternalError("the answer ended without a finish")
 
 
@@ -161,9 +169,11 @@ async def _chunks(
 
     if shape.first is not None:
         yield chunk(shape.first)
+    offset = 0
     async for delta in answer:
-        if delta.text:
-            yield chunk(shape.chunk(delta.text))
+        if delta.text or delta.logprobs:
+            yield chunk(shape.chunk(delta.text, shape.logprobs(delta.logprobs, offset) if delta.logprobs else None))
+            offset += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
             timings = {"timings": delta.finish.timings} if body.timings else {}
             yield chunk(shape.last(out.finish_reason(delta.finish)), **timings)

@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.types import Message, SamplingParams
+from localllm.types import MAX_LOGPROBS, Message, SamplingParams
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role -> the one that models' templates know."""
@@ -29,7 +29,10 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What chat and plain completion share. `top_k`, `min_p`, `ignore_eos` and `timings` are extensions."""
+    """What chat and plain completion share.
+
+    Extensions: `top_k`, `min_p`, `top_n_sigma`, `repeat_penalty`, `repeat_last_n`, `ignore_eos` and `timings`.
+    """
 
     model: str
     stream: bool | None = None
@@ -38,6 +41,12 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    top_n_sigma: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     max_tokens: int | None = None
@@ -56,7 +65,14 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
             top_k=self.top_k,
             top_p=self.top_p,
             min_p=self.min_p,
+            top_n_sigma=self.top_n_sigma,
+            repeat_penalty=self.repeat_penalty,
+            repeat_last_n=self.repeat_last_n,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            logit_bias=self.biases(),
             seed=self.seed,
+            logprobs=self.num_logprobs(),
             max_tokens=self.limit(),
             stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
             ignore_eos=bool(self.ignore_eos),
@@ -65,6 +81,17 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     def limit(self) -> int | None:
         """The most tokens to make."""
         return self.max_tokens
+
+    def num_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to report beside each chosen one; None: no log-probabilities."""
+        return None
+
+    def biases(self) -> dict[int, float] | None:
+        """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
+        for key in self.logit_bias or ():
+            if not key.isdecimal():
+                raise InvalidParameter(f"logit_bias.{key}: give the id of a token", param=f"logit_bias.{key}")
+        return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}
 
 
 class ContentPart(msgspec.Struct, frozen=True):
@@ -109,6 +136,17 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     messages: list[ChatMessage]
     max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+    def num_logprobs(self) -> int | None:
+        if self.top_logprobs and not self.logprobs:
+            raise InvalidParameter("top_logprobs needs logprobs: true beside it", param="top_logprobs")
+        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
+            raise InvalidParameter(
+                f"top_logprobs must be from 0 to {MAX_LOGPROBS}, got {self.top_logprobs}", param="top_logprobs"
+            )
+        return (self.top_logprobs or 0) if self.logprobs else None
 
     def limit(self) -> int | None:
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
@@ -126,6 +164,10 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/completions`."""
 
     prompt: str | list[str | int | list[int]]
+    logprobs: int | None = None
+
+    def num_logprobs(self) -> int | None:
+        return self.logprobs
 
     def one_prompt(self) -> str | list[int]:
         """Text or tokens. Raises `InvalidParameter`, `UnsupportedParameter` for several prompts."""

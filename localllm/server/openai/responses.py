@@ -8,6 +8,7 @@ import msgspec
 
 from localllm import __version__
 from localllm.errors import Draining
+from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
 from localllm.types import Finish, LoadedModel, Timings, Usage
 
 FINGERPRINT = f"localllm-{__version__}"
@@ -37,7 +38,7 @@ class ChatChoice(msgspec.Struct, frozen=True):
     index: int
     message: ChatText
     finish_reason: FinishReason
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
 
 
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ class ChatChunkChoice(msgspec.Struct, frozen=True):
     index: int
     delta: ChatDelta
     finish_reason: FinishReason | None = None
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
 
 
 class TextChoice(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class TextChoice(msgspec.Struct, frozen=True):
     index: int
     text: str
     finish_reason: FinishReason | None = None
-    logprobs: None = None
+    logprobs: TextLogprobs | None = None
 
 
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):

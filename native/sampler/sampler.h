@@ -1,0 +1,61 @@
+// The batch sampler's C ABI: logits rows in, one token each out. Used from Python with ctypes (localllm/engine/native.py),
+// which mirrors these structs field by field. localllm/engine/sampler.py says in NumPy, bit for bit, what this computes.
+#ifndef LOCALLLM_SAMPLER_H
+#define LOCALLLM_SAMPLER_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define LS_API __declspec(dllexport)
+#else
+#define LS_API __attribute__((visibility("default")))
+#endif
+
+#define LS_ABI 1
+#define LS_MAX_TOP 20
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    float temperature;         // 0: the likeliest token
+    float top_p;               // 1: off
+    float min_p;               // 0: off
+    float top_n_sigma;         // 0: off
+    float repeat_penalty;      // 1: off
+    float presence_penalty;    // 0: off
+    float frequency_penalty;   // 0: off
+    int32_t top_k;             // 0: off
+    uint64_t seed;
+    uint64_t draw;             // how many tokens were drawn before: seed and draw alone decide
+    const int32_t * repeated;  // distinct tokens for repeat_penalty
+    const int32_t * counted;   // distinct tokens for presence_penalty and frequency_penalty
+    const int32_t * counts;    // how often each of those stands there
+    const int32_t * biased;    // distinct tokens with a bias
+    const float * biases;      // -infinity forbids a token
+    const uint32_t * mask;     // bit i of word i / 32: token i is allowed; NULL: all are
+    int32_t num_repeated;
+    int32_t num_counted;
+    int32_t num_biased;
+    int32_t num_top;           // log-probabilities to report beside the chosen one's; -1: none at all
+} ls_params;
+
+typedef struct {
+    int32_t token;             // -1: every token is forbidden
+    float logprob;             // of the model's own distribution, before all parameters
+    int32_t num_top;           // fewer than asked for where fewer tokens have any probability
+    int32_t top[LS_MAX_TOP];
+    float top_logprobs[LS_MAX_TOP];
+} ls_result;
+
+LS_API int32_t ls_abi(void);
+
+// Rows are float32 [vocab]. On at most `threads` threads.
+LS_API void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * params, ls_result * results,
+                      int32_t threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,119 @@
+"""Correctness of the engine at scale, on the model that localllm carries: hundreds of requests, every way of reuse."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from corpus import mix
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sequence import Sequence
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.registry.resolve import carried
+from localllm.types import ResolvedSampling
+
+GREEDY = ResolvedSampling(temperature=0)
+NUM_REQUESTS, SLOTS = 500, 8
+LARGEST_DIFFERENCE = 0.5
+"""More than chunks of other sizes change in this model's logits, as a test here shows; they spread over some 30."""
+
+
+pytestmark = pytest.mark.usefixtures("demo")
+
+
+@pytest.fixture(scope="module")
+def backend(home: Path) -> Iterator[LlamaBackend]:
+    loaded = library.load(selftest.choose(home).choice)
+    model = LlamaModel(loaded, carried("demo.gguf"), gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded, model, ctx=1024, slots=SLOTS, threads=2, batch_tokens=512)
+    yield backend
+    backend.free()
+    model.close()
+
+
+def prompts(backend: LlamaBackend, count: int) -> list[list[int]]:
+    """Real conversations, half of them behind one of two long common beginnings."""
+    rng = random.Random(4)
+    shared = [mix.render(mix.example(rng, "story", "train")) * 2 for _ in range(2)]
+    texts = [
+        (rng.choice(shared) if rng.random() < 0.5 else "")
+        + mix.prompt(mix.example(rng, rng.choice(("small_talk", "product", "facts", "json")), "train"))
+        for _ in range(count)
+    ]
+    return [backend.vocab.tokenize(text)[-900:] for text in texts]
+
+
+class Collector:
+    def __init__(self) -> None:
+        self.ended: set[int] = set()
+
+    def __call__(self, output: StepOutput) -> None:
+        assert not output.failures
+        self.ended |= {id for id, delta in output.deltas if delta.finish is not None}
+
+
+def logits_of(backend: LlamaBackend, tokens: list[int], chunk: int) -> list[float]:
+    """The last row of logits, all tokens computed anew in chunks of that size."""
+    backend.truncate(0, 0)
+    for start in range(0, len(tokens), chunk):
+        part = tokens[start : start + chunk]
+        backend.decode([Segment(0, start, part, wants_token=start + len(part) == len(tokens))])
+    row = [float(logit) for logit in backend.logits(0)]
+    backend.truncate(0, 0)
+    return row
+
+
+def test_chunk_size_changes_logits_by_less_than_what_is_called_a_tie(backend: LlamaBackend) -> None:
+    for tokens in prompts(backend, 10):
+        whole = logits_of(backend, tokens, 512)
+        for chunk in (1, 7, 64, 65):
+            other = logits_of(backend, tokens, chunk)
+            assert max(abs(one - two) for one, two in zip(whole, other, strict=True)) < LARGEST_DIFFERENCE
+
+
+@pytest.mark.slow
+def test_five_hundred_requests_through_eight_slots_answer_as_each_alone(backend: LlamaBackend) -> None:
+    """With prefixes shared, copied and kept, chunked by what the batch had room for, some cancelled on the way."""
+    rng, collector = random.Random(5), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=2**26)
+    requests = [Sequence(id, prompt, sampling=GREEDY, max_tokens=24) for id, prompt in enumerate(prompts(backend, 500))]
+    cancelled = set(rng.sample(range(NUM_REQUESTS), 50))
+    coming = list(reversed(requests))
+    while coming or engine.scheduler.has_work:
+        for _ in range(rng.randint(0, 3)):
+            if coming:
+                engine.submit(coming.pop())
+        running = [sequence.id for sequence in engine.scheduler.running]
+        if running and (victim := rng.choice(running)) in cancelled:
+            engine.cancel(victim)
+        engine.step()
+        engine.scheduler.check_integrity()
+    assert collector.ended == set(range(NUM_REQUESTS))
+    assert engine.scheduler.running == []
+    cached = sum(request.num_cached for request in requests)
+    assert cached > 0.3 * sum(request.num_prompt for request in requests)
+
+    ties = 0
+    alone = Engine(backend, collector)
+    for request in requests:
+        prompt, answer = request.tokens[: request.num_prompt], request.tokens[request.num_prompt :]
+        solo = Sequence(request.id, prompt, sampling=GREEDY, max_tokens=24)
+        for slot in range(SLOTS):  # every answer from an empty cache
+            alone.scheduler.residency.truncated(slot, 0)
+        alone.submit(solo)
+        alone.step()
+        while alone.scheduler.has_work:
+            alone.step()
+        expected = solo.tokens[solo.num_prompt :]
+        if answer != expected[: len(answer)] or (request.id not in cancelled and len(answer) != len(expected)):
+            at = next(i for i, pair in enumerate(zip(answer, expected, strict=False)) if pair[0] != pair[1])
+            second, first = sorted(logits_of(backend, prompt + expected[:at], 512))[-2:]
+            assert first - second < LARGEST_DIFFERENCE, f"request {request.id} differs at token {at}"
+            ties += 1
+    assert ties < 0.03 * NUM_REQUESTS, "positions where two tokens are as good are few"

@@ -1,0 +1,173 @@
+"""KV reuse on the real llama.cpp: what is continued, copied or shared answers as if it had been computed afresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sequence import Sequence
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.types import Finish, ResolvedSampling
+from tests.models import families
+
+GREEDY = ResolvedSampling(temperature=0)
+CTX, SLOTS = 512, 4
+TOLERANCE = 1e-4
+"""By how much logits of about 4 may differ when their tokens were computed in other batches (F32 weights)."""
+
+
+@pytest.fixture(scope="module")
+def loaded_library(home: Path) -> library.Library:
+    return library.load(selftest.choose(home).choice, plugin_dir=None, verbose=False)
+
+
+@contextmanager
+def opened(loaded_library: library.Library, path: Path) -> Iterator[LlamaBackend]:
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=CTX, slots=SLOTS, threads=2, batch_tokens=128)
+    yield backend
+    backend.free()
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def backend(loaded_library: library.Library, tiny_model: Path) -> Iterator[LlamaBackend]:
+    with opened(loaded_library, tiny_model) as backend:
+        yield backend
+
+
+class Recorder:
+    """Every request's sequence and how it ended."""
+
+    def __init__(self, backend: LlamaBackend) -> None:
+        self.engine = Engine(backend, self)
+        self.sequences: dict[int, Sequence] = {}
+        self.finish: dict[int, Finish] = {}
+
+    def __call__(self, output: StepOutput) -> None:
+        assert not output.failures
+        self.finish.update({id: delta.finish for id, delta in output.deltas if delta.finish is not None})
+
+    def ask(self, prompt: list[int], max_tokens: int = 12) -> int:
+        id = len(self.sequences)
+        self.sequences[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True)
+        self.engine.submit(self.sequences[id])
+        return id
+
+    def drain(self) -> None:
+        self.engine.step()
+        while self.engine.scheduler.has_work:
+            self.engine.step()
+            self.engine.scheduler.check_integrity()
+
+    def answer(self, id: int) -> list[int]:
+        sequence = self.sequences[id]
+        return sequence.tokens[sequence.num_prompt :]
+
+    def cached(self, id: int) -> int:
+        return self.finish[id].usage.cached_tokens
+
+
+def fresh_margin(backend: LlamaBackend, tokens: list[int]) -> float:
+    """How far the two best next tokens are apart, all tokens computed anew."""
+    backend.truncate(0, 0)
+    for start in range(0, len(tokens), backend.batch_capacity):
+        part = tokens[start : start + backend.batch_capacity]
+        backend.decode([Segment(0, start, part, wants_token=start + len(part) == len(tokens))])
+    second, first = np.sort(backend.logits(0))[-2:]
+    backend.truncate(0, 0)
+    return float(first - second)
+
+
+def assert_as_fresh(backend: LlamaBackend, prompt: list[int], answer: list[int]) -> None:
+    """The answer is the one of an empty cache, up to a place where two tokens are as good."""
+    recorder = Recorder(backend)
+    id = recorder.ask(prompt, len(answer))
+    recorder.drain()
+    assert recorder.cached(id) == 0
+    fresh = recorder.answer(id)
+    if fresh != answer:
+        at = next(i for i, pair in enumerate(zip(fresh, answer, strict=True)) if pair[0] != pair[1])
+        assert fresh_margin(backend, prompt + fresh[:at]) < TOLERANCE, f"token {at} of the answer is another"
+
+
+def prompt_of(backend: LlamaBackend, seed: int, length: int) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(10, backend.vocab.size, length)]
+
+
+def test_every_turn_of_four_chats_at_once_answers_as_if_it_were_fresh(backend: LlamaBackend) -> None:
+    recorder, chats = Recorder(backend), [prompt_of(backend, seed, 40 + 9 * seed) for seed in range(4)]
+    answered: list[tuple[list[int], list[int]]] = []
+    for turn in range(4):
+        ids = [recorder.ask(chat) for chat in chats]
+        recorder.drain()
+        for number, id in enumerate(ids):
+            answered.append((chats[number], recorder.answer(id)))
+            if turn:
+                assert recorder.cached(id) >= len(chats[number]) - 7, "only the new turn and one token are computed"
+            chats[number] = [*chats[number], *recorder.answer(id), *prompt_of(backend, 100 * turn + number, 6)]
+    for prompt, answer in answered:
+        assert_as_fresh(backend, prompt, answer)
+
+
+def test_a_burst_that_shares_a_prefix_answers_as_if_each_were_fresh(backend: LlamaBackend) -> None:
+    recorder, prefix = Recorder(backend), prompt_of(backend, 1, 200)
+    prompts = [[*prefix, *prompt_of(backend, 50 + number, 1 + number)] for number in range(8)]
+    ids = [recorder.ask(prompt) for prompt in prompts]
+    recorder.drain()
+    assert [recorder.cached(id) >= 200 for id in ids] == [False, *[True] * 7]
+    for id, prompt in zip(ids, prompts, strict=True):
+        assert_as_fresh(backend, prompt, recorder.answer(id))
+
+
+def test_a_prefix_copied_from_a_running_slot_changes_neither_answer(backend: LlamaBackend) -> None:
+    recorder, prompt = Recorder(backend), prompt_of(backend, 2, 150)
+    first = recorder.ask(prompt, 40)
+    for _ in range(10):
+        recorder.engine.step()
+    second = recorder.ask([*prompt[:120], *prompt_of(backend, 3, 5)], 40)
+    recorder.drain()
+    assert recorder.cached(second) == 120
+    assert_as_fresh(backend, prompt, recorder.answer(first))
+    assert_as_fresh(backend, [*prompt[:120], *prompt_of(backend, 3, 5)], recorder.answer(second))
+
+
+def test_slots_with_idle_ones_between_them_answer_alike_and_leave_those_as_they_were(backend: LlamaBackend) -> None:
+    recorder = Recorder(backend)
+    prompts = [prompt_of(backend, 10 + slot, 30) for slot in range(4)]
+    ids = [recorder.ask(prompt, 2 if slot in (1, 2) else 60) for slot, prompt in enumerate(prompts)]
+    recorder.drain()
+    again = recorder.ask(prompts[1] + recorder.answer(ids[1]), 20)
+    recorder.drain()
+    assert recorder.cached(again) == 31, "slot 1 was given throw-away tokens, which it must have lost again"
+    for id in (*ids, again):
+        sequence = recorder.sequences[id]
+        assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+
+
+@pytest.mark.parametrize(
+    "write", [families.write_sliding_window, families.write_recurrent, families.write_hybrid], ids=lambda w: w.__name__
+)
+def test_a_memory_that_cannot_lose_a_tail_is_continued_and_never_rewound(
+    loaded_library: library.Library, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    with opened(loaded_library, write(tmp_path / "model.gguf")) as backend:
+        assert not backend.can_rewind
+        recorder, prompt = Recorder(backend), prompt_of(backend, 4, 60)
+        first = recorder.ask(prompt)
+        recorder.drain()
+        longer = [*prompt, *recorder.answer(first), 20, 21]
+        ids = [recorder.ask(prompt), recorder.ask(longer), recorder.ask([*prompt[:30], 22])]
+        recorder.drain()
+        assert [recorder.cached(id) for id in ids] == [0, 71, 0]
+        assert recorder.answer(ids[0]) == recorder.answer(first)
+        for id, asked in zip(ids, (prompt, longer, [*prompt[:30], 22]), strict=True):
+            assert_as_fresh(backend, asked, recorder.answer(id))

@@ -1,0 +1,252 @@
+"""KV reuse on a fake backend: the longest prefix is found, bursts compute theirs once, nothing stale is used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from localllm.engine.engine import Engine
+from localllm.engine.residency import Residency, common_prefix
+from localllm.engine.sequence import Sequence
+from localllm.types import ResolvedSampling
+from tests.fakes import FakeBackend, alone
+from tests.unit.test_engine import Collector, drain, text_of
+
+GREEDY = ResolvedSampling(temperature=0)
+
+
+def ask(engine: Engine, id: int, prompt: list[int], max_tokens: int = 4) -> None:
+    engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens))
+
+
+def computed(backend: FakeBackend) -> int:
+    """Tokens that the backend has computed so far."""
+    return sum(len(segment.tokens) for batch in backend.batches for segment in batch)
+
+
+def test_the_next_turn_of_a_chat_computes_only_what_is_new() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 1, [5] * 40)
+    drain(engine)
+    before = computed(backend)
+    turn = [5] * 40 + alone([5] * 40, 4) + [9, 9]
+    ask(engine, 2, turn)
+    drain(engine)
+    assert collector.finish[2].usage.cached_tokens == 43, "the last generated token was never computed"
+    assert computed(backend) - before == len(turn) - 43 + 3
+    assert collector.text[2] == text_of(alone(turn, 4))
+
+
+def test_a_prompt_that_was_just_answered_computes_its_last_token_again() -> None:
+    engine = Engine(FakeBackend(), collector := Collector())
+    for id in (1, 2):
+        ask(engine, id, [3] * 20)
+        drain(engine)
+    assert collector.finish[2].usage.cached_tokens == 19
+    assert collector.text[1] == collector.text[2]
+
+
+def test_a_prefix_is_copied_from_a_running_slot() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256, batch_capacity=256), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 1, [5] * 100, max_tokens=50)
+    engine.step()
+    ask(engine, 2, [5] * 90 + [6] * 5)
+    drain(engine)
+    assert backend.copies == [(0, 1, 90)]
+    assert collector.finish[2].usage.cached_tokens == 90
+    assert collector.text[1] == text_of(alone([5] * 100, 50))
+    assert collector.text[2] == text_of(alone([5] * 90 + [6] * 5, 4))
+
+
+def test_a_burst_computes_its_shared_prefix_once_and_lets_others_pass() -> None:
+    backend, collector = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=32), Collector()
+    engine = Engine(backend, collector)
+    for id in range(12):
+        ask(engine, id, [8] * 300 + [id + 1])
+    ask(engine, 99, [4, 4])
+    engine.step()
+    assert [sequence.id for sequence in engine.scheduler.running] == [0, 99], "the others wait for request 0's prefix"
+    drain(engine)
+    assert computed(backend) < 300 + 12 * (1 + 4 + 8) + 10
+    for id in range(12):
+        assert collector.text[id] == text_of(alone([8] * 300 + [id + 1], 4))
+        assert collector.finish[id].usage.cached_tokens >= (0 if id == 0 else 300)
+
+
+def test_who_waits_for_a_prefix_goes_on_alone_when_its_leader_is_cancelled() -> None:
+    backend, collector = FakeBackend(slot_capacity=512, batch_capacity=32), Collector()
+    engine = Engine(backend, collector)
+    for id in (1, 2):
+        ask(engine, id, [8] * 300 + [id])
+    engine.step()
+    engine.step()
+    engine.cancel(1)
+    drain(engine)
+    assert collector.finish[1].reason == "cancelled"
+    assert collector.text[2] == text_of(alone([8] * 300 + [2], 4))
+    assert collector.finish[2].usage.cached_tokens == 64, "what the cancelled one had computed is not lost"
+
+
+def test_a_chat_that_went_idle_is_not_overwritten_while_another_slot_is_empty() -> None:
+    engine = Engine(FakeBackend(num_slots=3, slot_capacity=256), collector := Collector())
+    ask(engine, 1, [1] * 60)
+    drain(engine)
+    ask(engine, 2, [1, 1, 1] + [2] * 30)
+    drain(engine)
+    ask(engine, 3, [1] * 60 + alone([1] * 60, 3) + [7])
+    drain(engine)
+    assert collector.finish[3].usage.cached_tokens == 63
+
+
+def test_of_two_idle_chats_the_one_that_was_used_longest_ago_goes() -> None:
+    engine = Engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
+    for id, token in ((1, 1), (2, 2), (3, 1), (4, 3)):
+        ask(engine, id, [token] * 60)
+        drain(engine)
+    ask(engine, 5, [1] * 60)
+    drain(engine)
+    assert collector.finish[5].usage.cached_tokens == 59
+
+
+def test_a_memory_that_cannot_rewind_is_only_ever_continued() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256, can_rewind=False), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 1, [5] * 40)
+    drain(engine)
+    whole = [5] * 40 + alone([5] * 40, 3)
+    for id, prompt in ((2, [5] * 40), (3, [*whole, 7, 7]), (4, [5] * 20 + [6] * 30)):
+        ask(engine, id, prompt)
+    drain(engine)
+    assert [collector.finish[id].usage.cached_tokens for id in (2, 3, 4)] == [0, 43, 0]
+    for id, prompt in ((2, [5] * 40), (3, [*whole, 7, 7]), (4, [5] * 20 + [6] * 30)):
+        assert collector.text[id] == text_of(alone(prompt, 4))
+
+
+def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    chats = {token: [token] * 80 for token in range(1, 6)}
+    for turn in range(3):
+        for token, chat in chats.items():
+            id = 10 * turn + token
+            ask(engine, id, chat)
+            drain(engine)
+            assert collector.text[id] == text_of(alone(chat, 4))
+            assert collector.finish[id].usage.cached_tokens == (len(chat) - 3 if turn else 0)
+            chat += [*alone(chat, 4), 50 + turn, 60]
+
+
+@pytest.mark.parametrize("kv_ram_bytes", [0, 100])
+def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> None:
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), kv_ram_bytes=kv_ram_bytes)
+    for id, token in enumerate((1, 2, 3, 2, 1)):
+        ask(engine, id, [token] * 90)
+        drain(engine)
+        assert engine.scheduler.host.num_bytes <= kv_ram_bytes
+    assert [collector.finish[id].usage.cached_tokens for id in range(5)] == [0, 0, 0, 89 if kv_ram_bytes else 0, 0]
+
+
+def test_what_another_slot_holds_anyway_is_not_saved() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256, batch_capacity=256), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    ask(engine, 1, [5] * 150, max_tokens=90)
+    engine.step()
+    for id, prompt in ((2, [5] * 101), (3, [6] * 100), (4, [7] * 100)):
+        ask(engine, id, prompt, max_tokens=1)
+        while id not in collector.finish:
+            engine.step()
+    assert [entry.tokens[0] for entry in engine.scheduler.host.entries] == [6]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "length"),
+    [([], [], 0), ([1], [], 0), ([1, 2, 3], [1, 2, 4], 2), ([1, 2], [1, 2, 3], 2), ([9], [1], 0), ([4, 4], [4, 4], 2)],
+)
+def test_common_prefix(one: list[int], other: list[int], length: int) -> None:
+    assert common_prefix(np.array(one, np.int32), np.array(other, np.int32)) == length
+
+
+def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
+    residency = Residency(num_slots=2, slot_capacity=256, can_rewind=True)
+    residency.written(0, 0, [1] * 30)
+    shared = residency.shared(np.array([1] * 25 + [2] * 10, np.int32))
+    assert shared == [25, 0]
+    assert residency.place(shared, 35, [1]).source is None
+
+
+class Traffic(RuleBasedStateMachine):
+    """Any mix of arrivals, steps and cancels, prompts that share beginnings, slots that are too few."""
+
+    @initialize(slots=st.integers(1, 4), batch=st.integers(4, 40), rewinds=st.booleans(), host=st.integers(0, 400))
+    def start(self, slots: int, batch: int, rewinds: bool, host: int) -> None:
+        self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, can_rewind=rewinds)
+        self.collector = Collector()
+        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host)
+        self.asked: dict[int, tuple[list[int], int]] = {}
+        self.cancelled: set[int] = set()
+
+    @rule(family=st.integers(1, 3), common=st.integers(1, 90), tail=st.lists(st.integers(1, 5), max_size=8),
+          count=st.integers(1, 12))  # fmt: skip
+    def arrives(self, family: int, common: int, tail: list[int], count: int) -> None:
+        id, prompt = len(self.asked), [family] * common + tail
+        self.asked[id] = prompt, count
+        ask(self.engine, id, prompt, count)
+
+    @precondition(lambda self: self.asked)
+    @rule(which=st.integers(0, 10**6))
+    def is_cancelled(self, which: int) -> None:
+        id = which % len(self.asked)
+        self.cancelled.add(id)
+        self.engine.cancel(id)
+
+    @precondition(lambda self: self.collector.finish)
+    @rule(which=st.integers(0, 10**6), tail=st.lists(st.integers(1, 5), min_size=1, max_size=6))
+    def goes_on(self, which: int, tail: list[int]) -> None:
+        """The next turn of a chat that was answered."""
+        done = sorted(self.collector.finish)
+        prompt, count = self.asked[done[which % len(done)]]
+        longer = [*prompt, *alone(prompt, count), *tail]
+        if len(longer) < self.backend.slot_capacity:
+            self.asked[len(self.asked)] = longer, 3
+            ask(self.engine, len(self.asked) - 1, longer, 3)
+
+    @rule(count=st.integers(1, 6))
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.engine.step()
+
+    @invariant()
+    def what_is_believed_of_the_cache_is_true(self) -> None:
+        if hasattr(self, "engine"):
+            self.engine.scheduler.check_integrity()
+            for slot, cells in enumerate(self.backend.cells):
+                assert self.engine.scheduler.residency.tokens(slot).tolist() == cells
+            host = self.engine.scheduler.host
+            assert host.num_bytes <= host.max_bytes
+            for entry in host.entries:
+                assert list(entry.state) == entry.tokens.tolist()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "engine"):
+            return
+        drain(self.engine)
+        assert self.engine.scheduler.running == []
+        for id, (prompt, count) in self.asked.items():
+            room = min(count, self.backend.slot_capacity - len(prompt))
+            expected = text_of(alone(prompt, room))
+            finish = self.collector.finish[id]
+            if finish.reason == "cancelled":
+                assert id in self.cancelled
+                assert expected.startswith(self.collector.text[id])
+            else:
+                assert self.collector.text[id] == expected
+                assert 0 <= finish.usage.cached_tokens < len(prompt)
+
+
+TestTraffic = Traffic.TestCase
+TestTraffic.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
