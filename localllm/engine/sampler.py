@@ -143,14 +143,13 @@ def _choose(row: Row, params: SamplerParams) -> int:
         row[row < _sigma_bar(row, params.top_n_sigma)] = FORBIDDEN
     bar = np.float32(float(best) + math.log(float(np.float32(params.min_p)))) if params.min_p > 0 else FORBIDDEN
     u = uniform(params.seed, params.draw)
-    if 0 < params.top_k < len(row):
-        kept = _likeliest(row, params.top_k)
-        if params.top_p < 1:
+    some = 0 < params.top_k < len(row)
+    if some or params.top_p < 1:
+        kept = _likeliest(row, params.top_k) if some else _tokens_of_share(row, params.top_p)
+        if some and params.top_p < 1:
             kept = kept[: _num_for_share(row[kept], params.top_p)]
         kept = np.sort(kept[row[kept] >= bar])
         return int(kept[_drawn(exp_of((row[kept] - best) / np.float32(params.temperature)), u)])
-    if params.top_p < 1:
-        _forbid_beyond_share(row, params.top_p)
     row[row < bar] = FORBIDDEN
     return _drawn(exp_of((row - best) / np.float32(params.temperature)), u)
 
@@ -179,26 +178,28 @@ def _num_for_share(ordered: Row, share: float) -> int:
     return int(reached[0]) + 1 if len(reached) else len(ordered)
 
 
-def _forbid_beyond_share(row: Row, share: float) -> None:
-    """The same for a whole row, without sorting it: forbids the rest.
+def _tokens_of_share(row: Row, share: float) -> Tokens:
+    """The likeliest tokens that together reach the share, without sorting the row.
 
     Tokens fall into buckets by how far they are below the best. Buckets are summed, and the one in which the share is
     reached is gone through in order.
     """
     best = row.max()
-    weights = exp_of(row - best).astype(np.float64)
+    weights = exp_of(row - best)
+    wanted = float(np.float32(share)) * _total(weights)
     allowed = np.flatnonzero(row > FORBIDDEN)
-    bucket = np.minimum((best - row) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
-    sums = np.add.accumulate(np.bincount(bucket[allowed], weights=weights[allowed], minlength=BUCKETS))
-    wanted = float(sums[-1]) * float(np.float32(share))
+    bucket = np.minimum((best - row[allowed]) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
+    sums = np.add.accumulate(np.bincount(bucket, weights=weights[allowed].astype(np.float64), minlength=BUCKETS))
     edge = min(int(np.searchsorted(sums, wanted, side="left")), BUCKETS - 1)
-    inside = allowed[bucket[allowed] == edge]
+    inside = allowed[bucket == edge]
     inside = inside[np.argsort(-row[inside], kind="stable")]
     before = float(sums[edge - 1]) if edge else 0.0
-    reached = np.flatnonzero(np.add.accumulate(np.concatenate(([before], weights[inside])))[1:] >= wanted)
-    row[bucket > edge] = FORBIDDEN
+    reached = np.flatnonzero(
+        np.add.accumulate(np.concatenate(([before], weights[inside].astype(np.float64))))[1:] >= wanted
+    )
     if len(reached):
-        row[inside[reached[0] + 1 :]] = FORBIDDEN
+        inside = inside[: reached[0] + 1]
+    return np.concatenate((allowed[bucket < edge], inside))
 
 
 def _total(weights: Row) -> float:

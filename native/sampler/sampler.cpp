@@ -21,8 +21,10 @@ namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr int kLanes = 8;
+constexpr int kWide = 64;
 constexpr int kBuckets = 2048;
 constexpr float kBucketsPerNat = 64.0f; // weights below e^-32 of the largest share the last bucket
+constexpr float kNear = 768.0f;         // in buckets: e^-12
 
 struct Candidate {
     float logit;
@@ -50,14 +52,27 @@ inline float exp_of(float x) {
     return x < -87.0f ? 0.0f : p * power;
 }
 
+// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out.
 LS_WIDE float largest(const float * row, int32_t vocab) {
+    float lanes[kWide];
+    std::fill(lanes, lanes + kWide, kForbidden);
+    int32_t i = 0;
+    for (; i + kWide <= vocab; i += kWide)
+        for (int lane = 0; lane < kWide; lane++) lanes[lane] = row[i + lane] > lanes[lane] ? row[i + lane] : lanes[lane];
+    for (int lane = 0; i < vocab; i++, lane++) lanes[lane] = row[i] > lanes[lane] ? row[i] : lanes[lane];
     float best = kForbidden;
-    for (int32_t i = 0; i < vocab; i++) best = row[i] > best ? row[i] : best;
+    for (float lane : lanes) best = lane > best ? lane : best;
     return best;
 }
 
-int32_t first_of(const float * row, int32_t vocab, float value) {
-    return static_cast<int32_t>(std::find(row, row + vocab, value) - row);
+LS_WIDE int32_t first_of(const float * row, int32_t vocab, float value) {
+    int32_t i = 0;
+    for (; i + kWide <= vocab; i += kWide) {
+        int32_t equal = 0;
+        for (int lane = 0; lane < kWide; lane++) equal += row[i + lane] == value;
+        if (equal > 0) break;
+    }
+    return static_cast<int32_t>(std::find(row + i, row + vocab, value) - row);
 }
 
 LS_WIDE void weigh(const float * row, int32_t count, float best, float temperature, float * weights) {
@@ -105,12 +120,22 @@ struct Scratch {
     std::vector<Candidate> kept;
 };
 
+LS_WIDE bool any_above(const float * block, float bar) {
+    int32_t above = 0;
+    for (int lane = 0; lane < kWide; lane++) above += block[lane] > bar;
+    return above > 0;
+}
+
 // The `count` likeliest in order, by one pass with a rising bar.
 void likeliest(const float * row, int32_t vocab, int32_t count, std::vector<Candidate> & kept) {
     kept.clear();
     const size_t k = static_cast<size_t>(count);
     float bar = kForbidden;
     for (int32_t i = 0; i < vocab; i++) {
+        if (i % kWide == 0 && i + kWide <= vocab && !any_above(row + i, bar)) {
+            i += kWide - 1;
+            continue;
+        }
         if (!(row[i] > bar)) continue; // an equal one that comes later has the higher token, and so is the lesser
         kept.push_back({row[i], i});
         if (kept.size() >= 2 * k + 64) {
@@ -136,40 +161,45 @@ void cut_to_share(std::vector<Candidate> & kept, float best, float share) {
     }
 }
 
-// Forbid all but the likeliest that together reach the share, without sorting more than one bucket of the row.
-void forbid_beyond_share(float * row, int32_t vocab, float best, float share, Scratch & scratch) {
+// How far below the best, in buckets; forbidden tokens come out beyond all.
+inline float depth(float best, float logit) { return (best - logit) * kBucketsPerNat; }
+
+// The likeliest that together reach the share, in the order of the tokens, without sorting more than one bucket.
+// First only what is near the best is looked at; if that does not reach the share, everything.
+void keep_share(const float * row, int32_t vocab, float best, float share, Scratch & scratch) {
     std::vector<float> & weights = scratch.weights;
+    std::vector<Candidate> & kept = scratch.kept;
     weights.resize(vocab);
     weigh(row, vocab, best, 1.0f, weights.data());
-    double buckets[kBuckets] = {};
-    auto bucket_of = [&](float logit) {
-        return static_cast<int>(std::min((best - logit) * kBucketsPerNat, static_cast<float>(kBuckets - 1)));
-    };
-    for (int32_t i = 0; i < vocab; i++)
-        if (row[i] != kForbidden) buckets[bucket_of(row[i])] += weights[i];
-    double wanted = 0;
-    for (double bucket : buckets) wanted += bucket;
-    wanted *= share;
-    double sum = 0;
-    int edge = 0;
-    while (edge < kBuckets - 1 && sum + buckets[edge] < wanted) sum += buckets[edge++];
-    std::vector<Candidate> & kept = scratch.kept;
-    kept.clear();
-    for (int32_t i = 0; i < vocab; i++)
-        if (row[i] != kForbidden && bucket_of(row[i]) == edge) kept.push_back({row[i], i});
-    std::sort(kept.begin(), kept.end());
-    size_t num_kept = kept.size();
-    for (size_t i = 0; i < kept.size(); i++) {
-        sum += weights[kept[i].token];
-        if (sum >= wanted) {
-            num_kept = i + 1;
-            break;
+    const double wanted = share * total(weights.data(), vocab);
+    for (const float limit : {kNear, std::numeric_limits<float>::infinity()}) {
+        kept.resize(vocab);
+        size_t count = 0;
+        for (int32_t i = 0; i < vocab; i++) { // no branch: which tokens are near is not to be foretold
+            kept[count] = {row[i], i};
+            count += depth(best, row[i]) < limit;
         }
+        kept.resize(count);
+        double buckets[kBuckets] = {};
+        auto bucket_of = [&](const Candidate & c) {
+            return static_cast<int>(std::min(depth(best, c.logit), static_cast<float>(kBuckets - 1)));
+        };
+        for (const Candidate & c : kept) buckets[bucket_of(c)] += weights[c.token];
+        double sum = 0;
+        int edge = 0;
+        while (edge < kBuckets - 1 && sum + buckets[edge] < wanted) sum += buckets[edge++];
+        if (static_cast<float>(edge) >= limit) continue;
+        std::vector<Candidate> inside;
+        for (const Candidate & c : kept)
+            if (bucket_of(c) == edge) inside.push_back(c);
+        std::sort(inside.begin(), inside.end());
+        size_t num_inside = 0;
+        while (num_inside < inside.size() && (num_inside == 0 || sum < wanted)) sum += weights[inside[num_inside++].token];
+        const Candidate last = num_inside > 0 ? inside[num_inside - 1] : Candidate{best, 0};
+        auto beyond = [&](const Candidate & c) { return bucket_of(c) > edge || (bucket_of(c) == edge && last < c); };
+        kept.erase(std::remove_if(kept.begin(), kept.end(), beyond), kept.end());
+        return;
     }
-    if (kept.empty()) return;
-    const Candidate last = kept[num_kept - 1];
-    for (int32_t i = 0; i < vocab; i++)
-        if (last < Candidate{row[i], i}) row[i] = kForbidden;
 }
 
 // Forbid what is more than so many standard deviations below the best; forbidden tokens do not count.
@@ -213,16 +243,21 @@ int32_t choose(int32_t vocab, const ls_params & p, Scratch & scratch) {
     if (p.top_n_sigma > 0) forbid_beyond_sigma(row, vocab, best, p.top_n_sigma);
     std::vector<Candidate> & kept = scratch.kept;
     const float bar = p.min_p > 0 ? static_cast<float>(best + std::log(static_cast<double>(p.min_p))) : kForbidden;
-    if (p.top_k > 0 && p.top_k < vocab) {
-        likeliest(row, vocab, p.top_k, kept);
-        if (p.top_p < 1) cut_to_share(kept, best, p.top_p);
+    const bool some = p.top_k > 0 && p.top_k < vocab;
+    if (some || p.top_p < 1) {
+        if (some) {
+            likeliest(row, vocab, p.top_k, kept);
+            if (p.top_p < 1) cut_to_share(kept, best, p.top_p);
+        } else {
+            keep_share(row, vocab, best, p.top_p, scratch);
+        }
         kept.erase(std::remove_if(kept.begin(), kept.end(), [&](const Candidate & c) { return c.logit < bar; }), kept.end());
-        std::sort(kept.begin(), kept.end(), [](const Candidate & a, const Candidate & b) { return a.token < b.token; });
+        if (some)
+            std::sort(kept.begin(), kept.end(), [](const Candidate & a, const Candidate & b) { return a.token < b.token; });
         scratch.weights.resize(kept.size());
         for (size_t i = 0; i < kept.size(); i++) scratch.weights[i] = exp_of((kept[i].logit - best) / p.temperature);
         return kept[drawn(scratch.weights.data(), static_cast<int32_t>(kept.size()), u)].token;
     }
-    if (p.top_p < 1) forbid_beyond_share(row, vocab, best, p.top_p, scratch);
     if (p.min_p > 0)
         for (int32_t i = 0; i < vocab; i++)
             if (row[i] < bar) row[i] = kForbidden;
