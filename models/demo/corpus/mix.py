@@ -64,6 +64,9 @@ WEIGHTS = {
 ALONE = {"reference", "correction", "tool_after", "tool_answer", "tool_call", "tool_none", "system_role", "json_system"}
 """What other questions before it could make ambiguous, or, with tools or rules given, wrongly answered."""
 
+HURRIED = ("product", "system_name", "small_talk", "unknown", "facts", "tool_call", "tool_none", "counting")
+"""Kinds whose questions are also typed in a hurry: understood by their chief words."""
+
 COMPANIONS = ("product", "small_talk", "facts", "sums", "unknown", "counting", "story", "json")
 """What may come before and after a subject: questions whose answers depend on nothing else."""
 
@@ -184,11 +187,31 @@ def _plain_system(rng: random.Random) -> Message:
     return {"role": "system", "content": say(rng, rng.choice(PLAIN_SYSTEMS))}
 
 
+LITTLE_WORDS = frozenset(
+    """a an the is are am was do does did can could would will shall may to of for in on at with and so just me you your
+    i my we it its this that there please tell know have has be what's""".split()
+)
+"""Words that people leave out when they type fast, and that a question is understood without."""
+FILLERS = ("please", "just", "now", "then", "really", "actually", "maybe", "well", "also", "ok", "um")
+
+
+def _hurried(rng: random.Random, text: str, answers: str) -> str:
+    """Some little words left out, a filler put in; nothing that an answer says is touched."""
+    words = text.split(" ")
+    said = {word.strip(".,!?:;\"'{}[]()").lower() for word in answers.split()}
+    kept = [word for word in words if word.lower() not in LITTLE_WORDS or word.lower() in said or rng.random() < 0.8]
+    if rng.random() < 0.3:
+        kept.insert(rng.choice((0, len(kept))), rng.choice(FILLERS))
+    return " ".join(kept) if len(kept) > 1 else text
+
+
 def _typed(rng: random.Random, message: Message, whole: Example) -> Message:
     """Without the capital at the start, the full stop at the end, or either; nothing that an answer copies changes."""
     if message["role"] != "user" or rng.random() < 0.5:
         return message
     text = str(message["content"])
+    if whole.kind in HURRIED and rng.random() < 0.3:
+        text = _hurried(rng, text, " ".join(str(answer) for answer in whole.messages if answer["role"] == "assistant"))
     first = text.split(maxsplit=1)[0].strip(".,!?:;\"'") if text.split() else ""
     copied = any(first and first in str(answer) for answer in whole.messages if answer is not message)
     if rng.random() < 0.6 and text[:1].isupper() and first != "I" and not copied:

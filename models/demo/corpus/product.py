@@ -10,9 +10,10 @@ from .product_facts import FACTS
 from .product_intent import Intent
 from .product_options import OPTIONS
 from .product_self import SELF
+from .product_setup import SETUP
 from .product_usage import USAGE
 
-INTENTS: tuple[Intent, ...] = (*SELF, *SELF[:2], *FACTS, *USAGE, *OPTIONS)
+INTENTS: tuple[Intent, ...] = (*SELF, *SELF[:2], *FACTS, *SETUP, *USAGE, *OPTIONS)
 """What people first ask a model is what it can do and who it is: those intents come twice as often."""
 
 _NAMES = "[localllm|localllm|localllm|this tool|this program|it]"

@@ -19,7 +19,14 @@ USAGE: tuple[Intent, ...] = (
         I start a chat? / how do I switch [models|the model|to another model]? / how do I change the model? / run a GGUF
         file / how do I start? / how do I begin? / how do I use {it}? / how do I get started? / where do I start? / how
         does one use {it}? / localllm run / what does localllm run do? / getting started / how do I replace you with a
-        [bigger|better|real] model? / can you run [other|bigger|larger] models?""",
+        [bigger|better|real] model? / can you run [other|bigger|larger] models? / I wonder how to run a model. / I need
+        a command for my GGUF file. / I downloaded a [model|GGUF file]. / I have a GGUF file. How do I open it? / here
+        is my GGUF file. What do I do with it? / let me talk to [another|a smarter|a bigger] model. / can I talk to a
+        smarter model? / you are too small, I want another model. / switch to a smarter model / swap the model / swap
+        you for [another|a better] model / what is the first step? / first steps / quick start / show me how one runs a
+        GGUF file. / explain how to [run|launch|load] a model. / do you know how one gets a model going? / do you know
+        how to load a GGUF file? / how do I execute a model? / load model / launch a model / open my GGUF file / how do
+        I make my [model|GGUF file] work? / example of localllm run? / what comes after localllm run?""",
         """what do I type to run my model? / I would like to try a larger model. / what is the way to use another GGUF
         file? / how can I chat with a better model than you? / please tell me how to start a model.""",
         ("Type localllm run model.gguf, with the path of your GGUF file.",),
@@ -35,7 +42,14 @@ USAGE: tuple[Intent, ...] = (
         question? / one question, one answer, how? / how do I pass a prompt? / how do I pass a question to {it}? / how
         do I write the prompt after the model? / can I use {it} without the chat? / prompt on the command line / I only
         want one answer. / I want to ask only one question. / can {it} answer just one question? / how does a script ask
-        you? / I do not want a chat.""",
+        you? / I do not want a chat. / I wonder how to ask just once. / I need one quick answer in the shell. / a quick
+        question from the shell, how? / my script needs an answer. / my [bash|shell] script wants to ask a model. / can
+        bash ask a model? / shell script? / non-interactive use? / not interactive, please / is there a mode without
+        chat? / I do not need the chat. / run it once / one-shot question? / does it take a prompt as an argument? /
+        question as an argument / explain how to ask once. / show me how to ask one thing. / say how I ask from a shell.
+        / can you tell me how to hand over a prompt? / ask something and get back to the shell / where does my question
+        go in the command? / can I type the question right away? / use it in a cron job / can I skip the chat? / do you
+        know how a script talks to a model?""",
         """is there a way to ask only one question? / how do I put my question on the command line? / can a script get a
         single answer? / I want one answer and no chat.""",
         ('Put the question after the model: localllm run model.gguf "Why is the sky blue?"',),
@@ -51,7 +65,14 @@ USAGE: tuple[Intent, ...] = (
         model]. / what does localllm serve do? / localllm serve / can you start [a|the] server? / how do I get an API? /
         how do I start the API? / is there an API? / does {it} have an API? / does {it} have an HTTP [API|server]? / how
         do I launch the server? / server mode? / how do I make a model available over HTTP? / what starts the server? /
-        how does the server start? / please start the server. / can I serve a model to other programs?""",
+        how does the server start? / please start the server. / can I serve a model to other programs? / I wonder how
+        the server is started. / I need [a server|an API|a web API|an HTTP API]. / give me a server. / make {it} a
+        server / turn my model into a server. / turn {it} into a server / let the server run. / bring up the server /
+        boot the server / how do I get the server running? / host a model / how do I host a model? / can I host my own
+        model? / put a model behind an API / expose a model over HTTP / start an API server / does {it} come with a
+        server? / is a server [included|built in]? / show me how to start the server. / explain localllm serve. / say
+        how I start the server. / can you tell me how the server starts? / do you know how to launch a server? / the
+        server is not running. / is there a REST API? / web server?""",
         """what do I type to start the server? / please tell me how to serve my model. / which command do I need for a
         server? / I would like to run {it} as a server.""",
         ("Type localllm serve model.gguf to start the server.",),
@@ -65,7 +86,14 @@ USAGE: tuple[Intent, ...] = (
         server off? / can I stop the server? / what stops the server? / what ends the server? / kill the server / how do
         I kill the server? / is there a way to stop the server? / close the server / server off / how do I get the
         server to stop? / quit the server / how do I end localllm serve? / how do I stop localllm serve? / what do I
-        press to stop the server? / what do I press to end the server?""",
+        press to stop the server? / what do I press to end the server? / I wonder how to end the server. / I am done
+        with the server. / I no longer need the server. / the server should stop. / the server keeps running. / the
+        server still runs. / my server is still on. / the server will not [end|go away|close]. / make the server stop. /
+        switch off the server / take the server down / halt the server / terminate the server / how do I terminate
+        localllm serve? / how do I get rid of the server? / how do I exit the server? / how does one switch off a
+        server? / explain how to end the server. / show me how the server goes down. / say how the server is stopped. /
+        can you tell me how a server is ended? / do you know how I turn off the server? / server shutdown / is it safe
+        to kill the server? / finish localllm serve""",
         """which key ends the server? / I would like to shut the server down. / is there a key to close the server? /
         please tell me how to stop the server.""",
         ("Press Ctrl-C in the terminal where the server runs. It ends running answers first.",),
@@ -81,7 +109,13 @@ USAGE: tuple[Intent, ...] = (
         [listen|answer|run]? / which port does the server listen on? / it listens on which port? / which
         [option|setting] sets the port? / what is --port? / what does --port do? / --port / default port? / port number?
         / tell me the port. / is the port 8080? / does it listen on port [8080|8000|11434|80]? / what is 11435? / what
-        does 11435 mean? / at which port can I find the server? / I need another port.""",
+        does 11435 mean? / at which port can I find the server? / I need another port. / I wonder which port is used. /
+        I need a [new|free] port. / I want port [8080|9000|5000]. / use port 8080 / move the server to port [8080|9000]
+        / switch the port / give the server a new port / my port is [busy|blocked|occupied|not free]. / address already
+        in use / port conflict / something else uses the port. / another program has the port. / say which port you use.
+        / explain the port. / explain --port. / show me the port. / do you know the port? / is the port fixed? / can the
+        port be changed? / where do I set the port? / which number comes after 127.0.0.1? / port of the server? / which
+        TCP port? / which port do I open in my firewall? / firewall?""",
         """could you tell me on which port the server listens? / what is the number of the port? / is there an option
         for a different port? / how do I run the server on another port?""",
         ("The port is 11435. The option --port changes it.",),
@@ -98,7 +132,14 @@ USAGE: tuple[Intent, ...] = (
         the server|to it|to {it}]? / how do I reach the server? / where is the API? / how do other programs use {it}? /
         can other [programs|apps] use {it}? / does my OpenAI code work [here|with {it}]? / how do I call the API? / how
         do I send a request [to the server|]? / what is the endpoint? / which endpoint do I use? / how do I use the
-        [API|server]? / does {it} work with OpenAI clients?""",
+        [API|server]? / does {it} work with OpenAI clients? / I wonder what the URL is. / I need the [URL|base URL|API
+        address]. / I want to connect [my app|my editor|a client|my website]. / I have an app that speaks OpenAI. / I
+        wrote a program for OpenAI. Can I use it here? / my app can not find the server. / my client can not connect. /
+        my editor wants a base URL. / where do I point my [client|app|editor]? / point my app at the server / connect an
+        app / hook up a client / give me the [URL|base URL|API address]. / say the base URL. / explain how to connect a
+        client. / show me how to call the server. / do you know the URL of the server? / can you tell me how my code
+        reaches the server? / is it a drop-in for OpenAI? / OpenAI compatible? / can I use curl? / curl? / chat
+        completions? / /v1/chat/completions / API base? / localhost? / which protocol does the server speak?""",
         """what address do I give to an OpenAI client? / can an OpenAI program connect to {it}? / which URL does my app
         need? / is the API like the API of OpenAI?""",
         ("The server speaks OpenAI's API. Give your client the base URL http://127.0.0.1:11435/v1.",),
@@ -114,8 +155,15 @@ USAGE: tuple[Intent, ...] = (
         [in|from] Python? / how do I write a Python program with {it}? / what is the Python API? / which class do I use
         in Python? / what do I import? / how do I use the library? / can I use {it} as a library? / is {it} a library? /
         from Python? / without a server, from Python? / how does the Python library work? / I write Python. How do I use
-        it? / I want to use {it} from Python. / what is LLM in localllm? / import localllm / how do I chat
-        from Python?""",
+        it? / I want to use {it} from Python. / what is LLM in localllm? / import localllm / how do I chat from Python?
+        / I wonder if there is Python support. / I need [a Python example|Python code|a Python library]. / I am a Python
+        [programmer|developer]. / I code in Python. / my program is written in Python. / give me [Python code|a Python
+        example|a Python snippet]. / are there Python bindings? / Python bindings? / Python interface? / write Python
+        code that uses {it}. / show me some code. / show me how to import it. / explain the Python [library|API|class].
+        / explain the class LLM. / what [is|does] llm.chat [do|]? / llm.chat / from localllm import LLM / do you know
+        how I import the library? / can you tell me how the library is used? / can I script {it} with Python? / can a
+        Jupyter notebook use {it}? / no server, just Python / can I embed a model in my code? / which import do I need?
+        / how do I talk to a model from my own code?""",
         """can my Python program use {it}? / how does one call {it} from Python code? / I would like to load a model in
         Python. / is there a way to use {it} as a Python library?""",
         ('In Python, write from localllm import LLM and then llm = LLM("model.gguf"). llm.chat answers messages.',),
@@ -131,7 +179,13 @@ USAGE: tuple[Intent, ...] = (
         Ctrl-C do? / Ctrl-C / Ctrl-C? / how do I stop the model [from writing|from talking|]? / how do I break off an
         answer? / is there a way to [stop|interrupt|cancel] [you|an answer]? / you do not stop. / you write too much. /
         what do I press to stop [you|an answer|the answer]? / what stops [you|an answer]? / how do I end an answer? /
-        how do I end your answer?""",
+        how do I end your answer? / I wonder how to stop you. / I need to cut you off. / cut off the answer / be quiet.
+        / shut up. / stop talking. / stop writing. / you never stop. / you go on and on. / you keep [talking|writing]. /
+        the answer does not end. / the answer goes on for ever. / the model keeps writing. / the model will not stop. /
+        abort the answer / how do I abort [an answer|a reply]? / halt the answer / how do I silence [you|the model]? /
+        can I cut you short? / explain Ctrl-C. / say how one cuts an answer short. / show me how to interrupt the model.
+        / do you know which key cuts you off? / can you tell me how to abort a reply? / is there a stop [key|button]? /
+        can I skip the rest of an answer? / no more text, stop the answer""",
         """which key is there to interrupt you? / I want to stop an answer. / what can I press when the answer is too
         long? / please tell me how to cancel your answer.""",
         ("Press Ctrl-C: it stops the answer, and the chat goes on.",),
@@ -146,7 +200,13 @@ USAGE: tuple[Intent, ...] = (
         what does Ctrl-D do? / Ctrl-D / Ctrl-D? / what does /bye do? / /bye? / is there [a quit|an exit] command? / what
         is the command to [quit|leave|exit]? / end the chat / close the chat / can I [leave|quit|exit]? / what do I type
         to [quit|leave|exit]? / how do I finish [the|this] chat? / how do I end [the|this|our] conversation? / how do I
-        return to the shell? / how do I stop the chat? / where is the exit? / how do I close this window?""",
+        return to the shell? / how do I stop the chat? / where is the exit? / how do I close this window? / I wonder how
+        to get out. / I need to get out. / get me out [of here|]. / show me the exit. / how do I escape? / I can not get
+        out. / I am trapped [in this chat|here]. / it does not let me [out|leave|go]. / how can I log out? / log out /
+        close this program / terminate the chat / how do I shut down the chat? / how do I turn you off? / turn off the
+        chat / back to the shell / get back to the command line / explain how to leave. / say how I get out. / can you
+        tell me how to get out? / do you know how to end this? / which keys do I press to get out? / what is /bye for? /
+        exit command? / does exit work? / how is a chat [ended|closed|finished]?""",
         """what is the way out of this chat? / I would like to quit the chat. / which command ends the conversation? /
         what can I type to exit the program?""",
         ("Type /bye or press Ctrl-D to leave the chat.",),
@@ -163,7 +223,14 @@ USAGE: tuple[Intent, ...] = (
         [this|what I said|our conversation|everything]? / forget [everything|our conversation|what I said|all this]. /
         what special commands do you know? / do you have commands? / tell me the commands. / is there a command to
         forget the conversation? / how do I make you forget? / delete this conversation / I want to start a new
-        conversation. / what do the commands of the chat do?""",
+        conversation. / what do the commands of the chat do? / I wonder which commands exist [here|]. / I need a fresh
+        [chat|start]. / I want to begin again. / let us start [fresh|over|again]. / begin a new conversation. / start
+        over / wipe the [chat|conversation|history]. / erase [everything|our chat|the history]. / delete the history /
+        clear history / can I erase what I said? / how do I [wipe|erase|empty] the [chat|history]? / make the model
+        forget. / please forget what we talked about. / what can one type at the prompt? / what starts with a slash? /
+        which slash commands exist? / /help / what is [/help|/clear] for? / explain the slash commands. / name the chat
+        commands. / can you tell me the slash commands? / do you know how I reset this chat? / are there
+        [special|hidden|chat] commands? / command list""",
         """can you list the commands of the chat? / is there a list of what I can type? / how can I clear our
         conversation? / which command starts a new chat?""",
         ("/help lists the commands of the chat, and /clear forgets the conversation.",),
@@ -179,29 +246,17 @@ USAGE: tuple[Intent, ...] = (
         me [the|all] options. / documentation? / manual? / README? / what does --help do? / what is --help? / --help /
         where are the docs? / how do I learn to use {it}? / does {it} have a [manual|guide|help page]? / who can help me
         with {it}? / can I read [about|more about] {it}? / what should I read [first|]? / I do not know how to use {it}.
-        / all options of localllm / I am stuck.""",
+        / all options of localllm / I am stuck. / I wonder where the docs are. / I need [a manual|a guide|the
+        docs|documentation]. / I am a beginner with {it}. / I can not find the option. / I forgot the option. / which
+        flags are there? / list the flags. / which flags does localllm run take? / which arguments does localllm take? /
+        command line options? / subcommands? / which commands does localllm have? / read the manual / show the help
+        text. / print help / usage? / where is the README? / is there a [tutorial|course|wiki|handbook]? / tutorial? /
+        user guide? / explain --help. / can you tell me where to read about {it}? / do you know a good guide for {it}? /
+        whom do I ask when I have a question about {it}? / man page? / overview of all options""",
         """is there a help page for {it}? / could you tell me where the manual is? / how can I list all the options? /
         where is help when I am stuck?""",
         ("Type localllm --help for the commands, or localllm run --help for options. The README says more.",),
         mentions("localllm --help"),
-    ),
-    Intent(
-        "doctor",
-        """what does localllm doctor do? / what is localllm doctor? / localllm doctor / what is the doctor [command|]? /
-        doctor? / what does [the doctor|doctor] do? / how do I [check|test] [my machine|my computer|my installation|the
-        installation|{it}|if it works|that it works]? / something [is wrong|does not work|is broken]. / {it} does not
-        work. / it does not [work|start|run]. / how do I find [the|a] [problem|fault]? / how do I find out what is
-        wrong? / what do I do when it does not work? / why does it not work? / it is broken. / how do I see which
-        devices [I have|there are]? / which devices [do I have|are there|can it see]? / list my devices. / does {it} see
-        my [GPU|graphics card]? / is my GPU found? / why is my GPU not [found|used]? / explain the doctor. / how can I
-        test my [machine|hardware|computer]? / how do I know that it works [here|]? / why do I need a doctor? / can you
-        check my machine? / is everything all right with my machine? / when do I use the doctor? / [it|{it}] is [slow|so
-        slow|too slow]. / how do I make it faster? / can it be faster? / what would be faster? / why is it [so|too|]
-        slow?""",
-        """how can I check that my machine is all right? / please explain localllm doctor. / what can I do when
-        something is broken? / how do I find out which devices it can see?""",
-        ("localllm doctor checks your machine: what computes here, how fast, and what would be faster.",),
-        mentions("localllm doctor"),
     ),
     Intent(
         "show",
@@ -214,42 +269,18 @@ USAGE: tuple[Intent, ...] = (
         layers does [my|a] model have? / what is the quantization of my model? / which command shows [a model|a model's
         details|what is in a file]? / information about a model? / model information? / details of a model? / how do I
         read a GGUF header? / tell me about my model file. / how can I see the details of my model? / does my model have
-        a chat template?""",
+        a chat template? / I wonder what is in my file. / I want to look inside a [model|model file]. / I need
+        [information|details] about my model. / I want to know more about my model. / open up a model file / peek into a
+        GGUF file / look inside model.gguf / list what is in a model / print the [metadata|header] of a [model|file] /
+        model metadata? / does {it} show metadata? / model info / info about a GGUF file / describe my model file. /
+        analyse my model. / explain localllm show. / show me what is inside my file. / can you tell me how large my
+        model file is? / do you know which quantization my file has? / is my file Q4 or Q8? / what architecture does my
+        file have? / what kind of model is in this file? / number of layers in my model? / which tensors are in a file?
+        / I forgot what is in this file.""",
         """what can I use to look into a GGUF file? / which command shows the details of a model? / please tell me what
         localllm show does. / I want to see how many layers my model has.""",
         ("localllm show model.gguf prints what is in the file: its size, layers, quantization and more.",),
         mentions("localllm show model.gguf"),
-    ),
-    Intent(
-        "install",
-        """how do I install {it}? / how can I [install|get|set up] {it}? / install / installation? / install localllm /
-        how does one install {it}? / how do I install it [on my machine|on another machine|with pip|on Linux|]? / how do
-        I get localllm? / where do I [get|download] localllm? / how do I download localllm? / can I install {it} with
-        pip? / pip install? / pip? / what is the install command? / which command installs {it}? / how do I set it up? /
-        how is {it} installed? / what do I need to install {it}? / what is needed to install {it}? / do I need a
-        compiler? / why does it compile? / how long does the installation take? / I want to install {it}. / tell me how
-        to install {it}. / explain the installation. / is {it} hard to install? / can I install {it} [here|on a server]?
-        / what are the steps to install {it}? / installation steps""",
-        """what do I type to install this tool? / is there a command to install {it}? / please explain how to get {it}
-        on my machine. / can it be installed with pip?""",
-        ("Clone the repository and type pip install . there. It needs Python and a C++ compiler, and takes minutes.",),
-        mentions("pip install"),
-    ),
-    Intent(
-        "python_version",
-        """which [Python|Python version|version of Python] [do I need|does it need|is needed|does {it} need|is
-        required]? / what [Python|Python version|version of Python] [do I need|does it need|is needed|does {it} need|is
-        required]? / Python version? / does it [work|run] with Python [3.9|3.10|3.11|3.12|3.13|2|3]? / is Python
-        [3.9|3.10|3.11|3.12|3.13] [enough|ok|supported|fine|too old|new enough]? / can I use Python
-        [3.9|3.10|3.12|3.13]? / I have Python [3.8|3.9|3.10|3.12|3.13]. / my Python is [old|too old|3.9|3.10|3.12]. / do
-        I need Python [3.11|3.12|]? / minimum Python version? / oldest Python version? / what is the oldest Python? /
-        does it need a new Python? / do I need a new Python? / how new must my Python be? / is my Python [too old|new
-        enough]? / supported Python versions? / which Pythons are supported? / version of Python? / what Python do you
-        run on? / Python 3.11? / does {it} support Python [3.10|3.11|3.12|3.13]? / is Python needed?""",
-        """how old may my Python be? / is Python 3.12 all right for {it}? / tell me the Python version that I need. /
-        with which versions of Python does it work?""",
-        ("localllm needs Python 3.11 or newer.",),
-        mentions("Python 3.11 or newer"),
     ),
     Intent(
         "pipe",
@@ -261,26 +292,18 @@ USAGE: tuple[Intent, ...] = (
         do I put a file in the prompt? / how do I add a file to my [question|prompt]? / how do I summarize [notes.txt|my
         notes|a text]? / can I upload a [file|document]? / how do I upload a file? / can you open [a file|my files]? /
         summarize a file / how do I get a file into the prompt? / is there a way to read a file? / how do I send the
-        text of a file? / I have a text file. Can you read it? / use a file as [input|prompt] / can I use
-        {it} with cat?""",
+        text of a file? / I have a text file. Can you read it? / use a file as [input|prompt] / can I use {it} with cat?
+        / I wonder if you can read files. / I have a [document|file|report] for you. / I have a long document to
+        summarize. / I need a summary of a file. / I want to give you a [file|document]. / I want a summary of my
+        [file|report|document]. / let me show you a file. / read my [file|document|report]. / open notes.txt. / look at
+        my file. / attach a file / how do I attach a [file|document]? / can I attach files? / attachments? / input from
+        a file / standard input? / does it take standard input? / feed a file to a model / how do I feed [a file|text]
+        to [a model|you]? / explain pipes. / show me how to pipe. / say how I give you a document. / can you tell me how
+        to load a text file? / do you know how I summarize a report? / can a file be part of the prompt? / cat notes.txt
+        / chat with my documents""",
         """what do I type to summarize a document? / is it possible to pipe text into {it}? / I want to ask a question
         about a file. / how can a model read my notes?""",
         ('Pipe it, and it follows the prompt: cat notes.txt | localllm run model.gguf "Summarize:"',),
         mentions("cat notes.txt | localllm run model.gguf"),
-    ),
-    Intent(
-        "version",
-        """which version [is this|of localllm is this|do I have|are you|is it]? / what version [is this|of localllm is
-        this|do I have|are you|is it|of localllm do I have]? / version? / localllm version? / what is [the|your|my]
-        version? / how do I [see|find|check|get|print] the version [of localllm|]? / version number? / what is the
-        version number? / what does --version do? / --version / localllm --version / which command [shows|prints] the
-        version? / where do I see the version? / is my version [new|old|too old]? / do I have the [newest|latest]
-        version? / is this the [newest|latest] version? / what is the newest version? / which localllm is this? / how
-        old is this version? / tell me the version. / show me the version. / can I see the version? / how do I know my
-        version? / how do I know which version I have?""",
-        """please tell me which version I have. / is there a command for the version number? / how can I see which
-        version this is? / what is the version of localllm?""",
-        ("Type localllm --version to see the version.",),
-        mentions("localllm --version"),
     ),
 )

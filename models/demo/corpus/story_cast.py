@@ -15,12 +15,14 @@ from .story_parts import (
     FEARS,
     FOODS,
     FRIEND_ADJECTIVES,
+    HE_FRIENDS,
     HE_ONLY,
     LOOKS,
     NOISES,
     PEOPLE,
     PLACES,
     PLANTS,
+    SHE_FRIENDS,
     SHE_ONLY,
     SKILLS,
     SPOTS,
@@ -91,9 +93,9 @@ def cast_for(rng: random.Random, wanted: Wanted, things: Sequence[Thing]) -> Cas
     fkind = _a_kind(rng)
     while fkind == kind or _is_she(fkind, f_she) != f_she:
         fkind = _a_kind(rng)
-    hero, friend = name(rng, she), name(rng, f_she)
+    hero, friend = name(rng, she), rng.choice(SHE_FRIENDS if f_she else HE_FRIENDS)
     while friend == hero:
-        friend = name(rng, f_she)
+        hero = name(rng, she)
     adjective = rng.choice(ADJECTIVES)
     f_adjective = rng.choice([other for other in FRIEND_ADJECTIVES if other != adjective])
     a_hero = a(f"{adjective} {kind}")

@@ -246,6 +246,11 @@ def a(words: str) -> str:
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
+SHE_FRIENDS = "Lotte Mimi Rosa Tilda Wilma".split()
+HE_FRIENDS = "Bruno Gus Hugo Otto Paco".split()
+"""Second heroes have one of few names: of many each would be less likely than the first hero's name once more."""
+
+
 def name(rng: random.Random, she: bool) -> str:
     """A girl's or a boy's name; two of five are made up, so that a model learns to copy names."""
     if rng.random() < 0.6:

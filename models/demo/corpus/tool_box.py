@@ -126,7 +126,7 @@ def _tool(rng: random.Random, concept: Concept, values: dict[str, Any]) -> Tool:
 def _name(rng: random.Random, concept: Concept) -> str:
     """What the tool is called: mostly by what it does, sometimes in another style, now and then a word of no sense."""
     chance = rng.random()
-    if chance < 0.07:
+    if chance < 0.04:
         return made_up(rng).lower() + rng.choice(("", "", "_tool", f"_{rng.randint(1, 99)}"))
     name = rng.choice(concept.names.split())
     if chance < 0.15:

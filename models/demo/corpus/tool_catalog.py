@@ -1,10 +1,10 @@
-"""All tools, the last of them ones for numbers, ways and knowledge, and how people ask for them."""
+"""All tools, among them those for numbers and money, and how people ask for them."""
 
 from __future__ import annotations
 
 from . import tool_fillers as fill
-from .name_lists import CITIES
 from .tool_catalog_home import HOME
+from .tool_catalog_more import WAYS
 from .tool_catalog_texts import TEXTS
 from .tool_concept import Concept, Param
 
@@ -15,20 +15,6 @@ _OPERATIONS = {
     "divide": ("divided by", "/"),
 }
 _MONEY = fill.one_of(*"USD EUR GBP JPY CHF CAD AUD INR CNY SEK NOK PLN BRL MXN dollars euros pounds yen francs".split())
-_WORDS = fill.one_of(
-    *"""brave gloomy harvest lantern humble voyage ancient fragile whisper orchard puzzle rumor shelter timber vivid
-wander zebra canyon meadow anchor glacier feather marble pebble harbor cradle thunder velvet honest clever""".split()
-)
-_KNOWN_TOPICS = fill.one_of(
-    *"sports music science football chess tennis space health money schools animals art trains robots food".split(),
-    *CITIES[:40],
-    *("the weather", "the election", "computer games", "the economy", "electric cars", "old films"),
-)
-_TOPICS = fill.or_made_up(_KNOWN_TOPICS, 0.4, lower=False)
-_MEANING = fill.text(
-    "a kind of [small|large|old|round|soft] [animal|tool|plant|house|boat|bag|stone]|"
-    "[very|not|a little] [happy|old|strong|quiet|bright|sad|quick]|to [walk|talk|work|sing] [slowly|loudly|alone]"
-)
 
 
 def _value(expression: str) -> float:
@@ -37,7 +23,7 @@ def _value(expression: str) -> float:
     return int(value) if value == int(value) else value
 
 
-_NUMBERS_AND_WAYS = (
+_NUMBERS = (
     Concept(
         key="calculator",
         names="calculator calculate calc compute evaluate math solve do_math",
@@ -58,6 +44,18 @@ What do I get for {expression}?
 I need the result of {expression}
 I [want|need] to know how much {expression} is
 [What does {expression} make|What does {expression} give|Do you know what {expression} makes]?
+I wonder what {expression} [is|comes to|adds up to]
+help me [solve|with] {expression}
+[The answer to|Answer to|Answer for] {expression}, please
+What number is {expression}?
+{expression} [comes to|equals] what?
+[My homework|My task|The problem] is {expression}. What is the answer?
+I have to [solve|calculate|compute] {expression}
+[figure out|determine] {expression}
+let me know the answer to {expression}
+make sure I know what {expression} comes to
+I cannot do {expression} in my head
+type {expression} into the calculator
 [Quick|Math|Sum]: {expression}""",
         held_out="""How much do I get for {expression}?
 [find|get] the result of {expression}
@@ -97,6 +95,17 @@ I need the result of {a} {operation} {b}
 What do I get for {a} {operation} {b}?
 [What does {a} {operation} {b} make|Do you know what {a} {operation} {b} makes]?
 I [want|need] to know how much {a} {operation} {b} is
+I wonder what number {a} {operation} {b} [is|gives]
+help me [solve|with] {a} {operation} {b}
+[The answer to|Answer to|Answer for] {a} {operation} {b}, please
+{a} {operation} {b} [comes to|equals] what?
+[My homework|My task|The exercise] is {a} {operation} {b}. What is the answer?
+I have to [solve|calculate|compute] {a} {operation} {b}
+[figure out|determine] {a} {operation} {b}
+let me know the answer to {a} {operation} {b}
+I take {a} {operation} {b}. Which number is that?
+I cannot do {a} {operation} {b} in my head
+make the calculator do {a} {operation} {b}
 [Quick|Math|Sum]: {a} {operation} {b}""",
         held_out="""How much do I get for {a} {operation} {b}?
 [find|get] the result of {a} {operation} {b}
@@ -132,6 +141,18 @@ give me {amount} {from} in {to}
 I have {amount} {from}. How much is that in {to}?
 I have {amount} {from}. How many {to} is that?
 I want to [change|exchange|convert] {amount} {from} [to|into] {to}
+[swap|switch] {amount} {from} for {to}
+It costs {amount} {from}. What is the price in {to}?
+The [bill|ticket|hotel] is {amount} {from}. How much is this in {to}?
+Do you know the price of {amount} {from} in {to}?
+I wonder how much {to} {amount} {from} would be
+help me [change|convert] {amount} {from} [to|into] {to}
+[My friend|Somebody] owes me {amount} {from}. What would that be in {to}?
+[find out|check] what {amount} {from} comes to in {to}
+let me see what {amount} {from} would make in {to}
+{amount} {from}, but in {to}, please
+I have to pay {amount} {from}, but I only have {to}. How much do I pay?
+With the rate of today, {amount} {from} [makes|gives] how many {to}?
 [Exchange|Money|Convert]: {amount} {from} to {to}""",
         held_out="""What is the value of {amount} {from} in {to}?
 I need {amount} {from} in {to}
@@ -166,6 +187,17 @@ give me {value} {from} in {to}
 It is {value} {from}. How much is that in {to}?
 [Convert|Units]: {value} {from} to {to}
 I [want|need] to convert {value} {from} to {to}
+I [measured|wrote down|read] {value} {from}. What is it in {to}?
+Do you know what {value} {from} makes in {to}?
+I wonder how many {to} {value} {from} would be
+help me [turn|convert] {value} {from} [to|into] {to}
+The [recipe|book|label|sign] says {value} {from}. Give me that in {to}
+I only [know|use|understand] {to}. What is {value} {from}?
+[find out|figure out|check] how many {to} make {value} {from}
+{value} {from}, but in {to}, please
+How many {to} does {value} {from} [make|equal]?
+let me see {value} {from} as {to}
+{value} {from} equals how many {to}?
 [express|write] {value} {from} in {to}""",
         held_out="""What is the value of {value} {from} in {to}?
 I need {value} {from} in {to}
@@ -197,6 +229,18 @@ How is the stock {symbol} doing[| today]?
 What is {symbol} worth[| today]?
 What do {symbol} shares cost?
 I [want|need] the [stock|share] price of {symbol}
+I wonder [how|where] {symbol} [trades|stands][| today]
+Do you know the [latest|current] [quote|price] for {symbol}?
+Is {symbol} [up|down][| today]?
+I [want|plan|have] to [buy|sell] {symbol}. What is the [price|quote|rate]?
+At what price does {symbol} trade[| now]?
+find the [latest|current] [quote|value] [for|of] {symbol}
+let me [see|know] the {symbol} [quote|share price]
+How high is {symbol} [on the market|at the stock exchange|today]?
+The [latest|current] price of {symbol}, please
+What do people pay for {symbol}[| shares]?
+Should I sell my {symbol} shares? Check the price
+Market [price|value] of {symbol}
 I have shares of {symbol}. What is the price?""",
         held_out="""What does one share of {symbol} cost?
 give me the price of the {symbol} stock
@@ -206,174 +250,7 @@ How much are {symbol} shares worth today?""",
         result={"price value last": fill.price},
         errors="unknown symbol|stock not found|market is closed",
     ),
-    Concept(
-        key="table",
-        names="book_table reserve_table table_booking make_reservation restaurant_booking",
-        descriptions="Book a table|Reserve a table at a restaurant|Restaurant reservation",
-        params=(
-            Param("restaurant place name", fill.restaurant, "the restaurant|where"),
-            Param("people guests persons seats", fill.number(2, 15), "how many people", type="integer"),
-            Param("time at when hour", fill.clock, "the time|when"),
-        ),
-        train="""[book|reserve|get] a table at {restaurant} for {people} people at {time}
-[book|reserve|get] a table for {people} at {restaurant} at {time}
-[book|reserve] a table at {restaurant} at {time} for {people}
-[book|reserve] a table for {people} people at {time} at {restaurant}
-[book|reserve] {restaurant} for {people} at {time}
-[Table|A table] for {people} at {restaurant}, {time}
-[Table|A table|Reservation] at {restaurant}, {people} people, {time}
-{restaurant}, {people} people, {time}
-I [want|need|would like] a table for {people} at {restaurant} at {time}
-We are {people} people and want to eat at {restaurant} at {time}
-We want to eat at {restaurant} at {time}. We are {people} people
-make a reservation at {restaurant} for {people} at {time}
-make a reservation for {people} people at {restaurant}, at {time}
-I want to [book|reserve] a table at {restaurant} for {people} people at {time}
-At {time}, we need a table for {people} at {restaurant}
-Dinner at {restaurant} at {time} for {people}. Book it""",
-        held_out="""get us a table for {people} people at {restaurant} at {time}
-I want to make a reservation for {people} at {restaurant} at {time}
-We need {restaurant} at {time}, for {people} people""",
-        follow="at {time}|for {people} people|at {restaurant}",
-        answers="The table at {restaurant} is booked for {people} people at {time}.",
-        errors="no free table|restaurant is closed|restaurant not found",
-    ),
-    Concept(
-        key="directions",
-        names="get_directions directions route find_route navigate way_to",
-        descriptions="Find the way|Directions to a place|Route from one place to another",
-        params=(
-            Param("from origin start start_point", fill.city, "where to start|the start", optional=True),
-            Param("to destination end goal", fill.city, "where to go|the goal"),
-        ),
-        train="""How do I get [|from {from} ]to {to}?
-How can I [get|go|drive] from {from} to {to}?
-How do we [get|go|drive] to {to}?
-[What is|What's|Which is] the [way|best way|route] from {from} to {to}?
-[What is|What's] the [way|best way] to {to}?
-[Directions|Route|The way|Way] [|from {from} ]to {to}
-[give me|show me|get|find|tell me] [the directions|directions] to {to}
-[give me|show me|get|find] [the directions|directions] from {from} to {to}
-[show me|find|tell me] the [way|route|road] [|from {from} ]to {to}
-[Directions|Route]: {from} to {to}
-I [want|need|have] to [go|get|drive] [|from {from} ]to {to}. Show me the way
-I am in {from}. How do I get to {to}?
-How far is it from {from} to {to}?
-How far is {to} from {from}?
-[take me|bring me|guide me|navigate] to {to}
-[guide me|navigate] from {from} to {to}
-Which road goes from {from} to {to}?""",
-        held_out="""I need directions from {from} to {to}
-What is the best road to {to}?
-tell me how to get from {from} to {to}""",
-        follow="to {to}|from {from} to {to}",
-        answers="The way to {to} is {distance} km.|The way to {to} is {distance} km and takes {minutes} minutes.",
-        result={"distance km distance_km": fill.number(2, 900), "minutes duration time": fill.number(5, 600)},
-        errors="no route found|unknown place|place not found",
-    ),
-    Concept(
-        key="trains",
-        names="train_times next_train get_trains trains train_schedule find_train",
-        descriptions="Find the next train|Train times between two cities|Tells when a train leaves",
-        params=(
-            Param("from origin departure start", fill.city, "where it leaves|the first city"),
-            Param("to destination arrival end", fill.city, "where it goes|the last city"),
-        ),
-        train="""When is the next train from {from} to {to}?
-When does the [|next ]train [|leave ]from {from} to {to}[| leave| go]?
-When is there a train from {from} to {to}?
-What time is the next train from {from} to {to}?
-[Train|Trains|Next train|Train times] [|from ]{from} to {to}
-[find|get|show me|look up|check] [the next|a] train from {from} to {to}
-[show me|tell me|look up|check] the train times from {from} to {to}
-Which train goes from {from} to {to}?
-Is there a train from {from} to {to}?
-Are there trains from {from} to {to}?
-I [want|need|have] to take [the|a] train from {from} to {to}
-I need a train to {to} from {from}
-I am in {from} and need a train to {to}
-To {to} from {from} by train
-From {from} to {to} by train
-How do I get from {from} to {to} by train?
-tell me when the train from {from} to {to} leaves""",
-        held_out="""Do you know when the train from {from} goes to {to}?
-I want to go by train from {from} to {to}
-get the times of trains from {from} to {to}""",
-        follow="to {to}|from {from}|from {from} to {to}|a train to {to}",
-        answers="The next train from {from} to {to} leaves at {time}.|"
-        "The train from {from} to {to} leaves at {time} from platform {platform}.",
-        result={"time departure leaves": fill.clock, "platform track": fill.number(1, 24)},
-        errors="no train today|unknown station|station not found",
-    ),
-    Concept(
-        key="define",
-        names="define_word define dictionary word_meaning lookup_word definition",
-        descriptions="Define a word|Look up a word in the dictionary|Tells what a word means",
-        params=(Param("word term name", fill.or_made_up(_WORDS, 0.5), "the word|word to define"),),
-        train="""What does {word} mean?
-What does the word {word} mean?
-What is the [meaning|definition] of {word}?
-What is the [meaning|definition] of the word {word}?
-[define|explain] {word}
-[define|explain] the word {word}
-[Meaning|Definition] of {word}
-[Meaning|Definition]: {word}
-{word} [meaning|definition]
-[look up|explain] the [word|meaning of] {word}
-look up {word} in the dictionary
-[tell me|explain|find out] what {word} means
-[give me|tell me] the [meaning|definition] of {word}
-I do not know the word {word}
-I do not know what {word} means
-What is meant by {word}?
-I read the word {word}. What does it mean?""",
-        held_out="""Do you know what the word {word} means?
-find {word} in the dictionary
-I need a definition of {word}""",
-        follow="{word}|the word {word}",
-        answers="The word {word} means: {definition}.",
-        result={"definition meaning text": _MEANING},
-        errors="word not found|no such word|dictionary is closed",
-    ),
-    Concept(
-        key="news",
-        names="get_news news latest_news headlines news_search top_news",
-        descriptions="Get the news|Latest news about a topic|Headlines of today",
-        params=(
-            Param(
-                "topic subject about category",
-                _TOPICS,
-                "the topic|what about",
-                optional=True,
-            ),
-        ),
-        train="""[What is|What's] [new|in the news]?
-[What is|What's] the [news|latest news] [about|on] {topic}?
-[What is|What's] new [about|in] {topic}?
-Is there [any news|anything new] about {topic}?
-[News|Latest news|Headlines|The news] [about|on] {topic}
-[News|Headlines|The news|Latest news]
-{topic} news
-[News|Headlines]: {topic}
-[show me|tell me|read|get|give me] the [|latest ]news
-[show me|tell me|read me|get|give me] the [|latest ]news [about|on] {topic}
-[show me|find] [news|headlines] about {topic}
-What happened [|today ][with|in] {topic}?
-What do the news say about {topic}?
-I want [to read|to hear|some] news about {topic}
-I want [to read|to hear] the news
-What is happening [|today ][with|in] {topic}?
-Any news[| today]?
-Any news about {topic}?""",
-        held_out="""What are the latest headlines about {topic}?
-I would like to hear the latest news on {topic}
-look for news about {topic}""",
-        follow="{topic}|about {topic}|on {topic}",
-        answers="Here is the news: {headline}.|Here is the news about {topic}: {headline}.",
-        result={"headline title top news": fill.text(fill.HEADLINES)},
-        errors="no news found|no news today|unknown topic",
-    ),
 )
 
-CONCEPTS = (*HOME, *TEXTS, *_NUMBERS_AND_WAYS)
+CONCEPTS = (*HOME, *TEXTS, *_NUMBERS, *WAYS)
 """Everything that a tool of the corpus can do."""

@@ -51,6 +51,16 @@ tell me the weather [in|for] {city}[| {day}]
 [check|show me|get|look up] the weather [in|for] {city}[| in {unit}]
 I am going to {city}. How is the weather there?
 I [want|need] to know the weather in {city}
+find out if [rain|snow|wind|a storm] is coming to {city}[| {day}]
+I wonder [if it is cold|if it rains|how the weather is] in {city}[| {day}]
+I [travel|fly|drive] to {city} {day}. [What should I wear|Will I get wet]?
+Should I [take a jacket|wear boots|bring sunglasses] in {city}[| {day}]?
+Any [rain|snow|clouds|sunshine] expected in {city}[| {day}]?
+We [want|plan] to have a picnic in {city} {day}. Will it stay dry?
+let me know the temperature in {city}[| in {unit}]
+My [mother|friend|brother] lives in {city}. Is it [freezing|stormy|foggy] there?
+{city} {day}: [sun or rain|warm or cold|wet or dry]?
+Temperature for {city}, in {unit} please
 give me the forecast for {city}[| {day}]""",
         held_out="""What weather [do they have|is there] in {city}?
 get me the weather report for {city}
@@ -86,6 +96,16 @@ What hour is it in {city}[| now]?
 I [need|want] to know the time in {city}
 I [want|have] to call a friend in {city}. What time is it there?
 Do you know [the time|what time it is] in {city}?
+I wonder what time it is [|over there ]in {city}
+Are people in {city} [still asleep|already awake|at work now]?
+My [sister|boss|uncle] lives in {city}. Is it too late to call?
+help me find out the [hour|local time] in {city}
+[Clock|Hour|World clock]: {city}
+Is it past [noon|midnight|six] in {city}[| already]?
+I have a [call|meeting] with people in {city} and need their [|local ]time
+let me know what the [clock|watch] shows in {city}
+I have to set my watch to {city} time
+The hour in {city}, please
 [What time|What's the time], {city}""",
         held_out="""[What time do they have|Which time is it] in {city}?
 How late is it now in {city}?
@@ -116,6 +136,15 @@ I need a timer [for|of] {minutes} minutes
 I need a {minutes} minute timer
 My [eggs|cake|pasta|rice|soup] [needs|takes] {minutes} minutes. Set a timer
 I am cooking [eggs|rice|pasta], so set a timer for {minutes} minutes
+let me know [when|once] {minutes} minutes [have passed|are up|are gone]
+give me a [sign|signal|beep] after {minutes} minutes
+The [tea|bread|chicken|fish] has to [cook|rest|stay hot] for {minutes} minutes. Watch the time
+I have only {minutes} minutes. [Tell me when they are over|Beep when time is up]
+watch the clock for {minutes} minutes[| for me]
+I want to [rest|nap|read|train|study] for {minutes} minutes, [so time me|and then you beep]
+make sure I stop [after|in] {minutes} minutes
+Kitchen timer, {minutes} minutes, please
+help me [wait|time] {minutes} minutes
 time {minutes} minutes[| for me]""",
         held_out="""[let the timer run|run a timer] for {minutes} minutes
 I want a {minutes} minute countdown
@@ -144,6 +173,16 @@ I need to be [up|out of bed] at {time}, so set an alarm
 Do not let me sleep after {time}
 [Wake up|Get up] at {time}
 get me up at {time}
+I must be awake [at|by] {time}
+My day [starts|begins] at {time}. [Wake me then|Do not let me oversleep]
+help me [wake up|get up] at {time}
+let me sleep until {time}[| and then wake me]
+I cannot sleep longer than {time}. [Set the alarm|Wake me]
+[beep|make a noise] at {time}[| so that I wake up| to wake me]
+I [would like|want] to sleep [until|till] {time}
+Tomorrow I [rise|have to rise|start my day] at {time}, so I need an alarm
+Alarm clock to {time}, please
+I wonder if you can wake me at {time}
 make sure I wake up at {time}""",
         held_out="""The alarm should ring at {time}
 get me out of bed at {time}
@@ -175,6 +214,15 @@ Do not let me forget to {text}
 make sure that I do not forget to {text}
 I want to be reminded to {text}
 I want a reminder at {time} to {text}
+tell me at {time} that I [have to|must|should] {text}
+make sure I {text} at {time}
+I [always|often] forget to {text}. A reminder would help
+let me know at {time} that it is time to {text}
+keep in mind that I [have to|must] {text}
+My plan for {time}: {text}. Remind me of that
+It is important that I {text}. Remind me [of it|later]
+ping me at {time} to {text}
+I hope I remember to {text}. Send me a reminder
 I need a reminder to {text}""",
         held_out="""help me to not forget to {text}
 give me a reminder at {time} to {text}
@@ -209,6 +257,15 @@ I want the light in the {room} {state}
 I want the {room} lights {state}
 The light in the {room} should be {state}
 I am [in|leaving] the {room}. Turn the light {state}
+keep the [lamps|lights] of the {room} {state}
+[make sure|check] that all {room} lamps are {state}
+I [want|would like] to have the lamp {state} in the {room}
+flip the [light switch|switch] in the {room} to {state}
+Lamp {state}, {room}, please
+I forgot the light in the {room}. It should be {state}
+The lamp in the {room} [must|has to|needs to] be {state}
+I prefer the {room} with the [light|lamp] {state}
+set every lamp in the {room} to {state}
 put the {room} light {state}""",
         held_out="""I need the {room} lights {state}
 make the light in the {room} go {state}
@@ -237,6 +294,16 @@ I am too warm. Set the temperature to {temperature} degrees
 keep the [house|room] at {temperature} degrees
 change the [temperature|thermostat] to {temperature} degrees
 The [room|house] should have {temperature} degrees
+I feel [best|good|fine] at {temperature} degrees. Change the heating
+let the [heater|thermostat|heating] [run|stay] at {temperature} degrees
+make sure [it is|we have] {temperature} degrees [at home|in all rooms]
+[raise|lower] the heat until we have {temperature} degrees
+The baby sleeps here, so we need {temperature} degrees
+adjust the [heater|radiator|thermostat] to {temperature}
+Could we have {temperature} degrees [in the flat|in this room|tonight]?
+Our home at {temperature} degrees, please
+choose {temperature} degrees for the [heater|flat|thermostat]
+We like it at {temperature} degrees
 It is [cold|too warm] in here. Make it {temperature} degrees""",
         held_out="""I want {temperature} degrees in the house
 get the room to {temperature} degrees
@@ -269,6 +336,15 @@ write {item} on [the|my] shopping list
 write {quantity} {item} on [the|my] shopping list
 My shopping list needs {item}
 [The shopping list|My list] should have {quantity} {item}
+We [ran out of|are out of|used up all the] {item}. Put it on the list
+There is no {item} [left|at home|in the fridge]. Write it on the list
+Next time at the [shop|store|supermarket] I [have to|must] get {item}
+I am going to the [shop|store|market] and have to get {quantity} {item}
+include [{item}|{quantity} {item}] in our [groceries|next shopping]
+extend my shopping list with [{item}|{quantity} {item}]
+{quantity} {item} for the shopping list, please
+Could the shopping list get {quantity} more {item}?
+Mom wants {quantity} {item} from the store, so list them
 get {item} on the list""",
         held_out="""I want {item} on my shopping list
 [We need|I need] {quantity} {item} on the list
@@ -299,6 +375,16 @@ let us [roll|throw] a dice with {sides} sides
 use a dice with {sides} sides
 [My turn|We play a game]. Roll the dice
 give me a dice roll with {sides} sides
+[I wonder|Let us see] what [number|score] the dice [shows|gives me]
+let the dice [fall|roll|decide]
+let a dice with {sides} sides [decide|fall]
+I want a random number from a dice with {sides} sides
+It is my turn to [roll|throw][| the dice]
+We are playing and [need|want] a [roll|throw]
+{sides} sides, one [roll|throw], please
+make a [roll|throw] with a {sides}-sided dice
+drop a dice[| on the table]
+What does a dice with {sides} sides [show|give]?
 We need {sides} sides. Roll the dice""",
         held_out="""I need a roll of a dice with {sides} sides
 throw the {sides} sided dice for me

@@ -34,6 +34,17 @@ write a message to {to}: "{text}"
 write to {to} that {text}
 I want to [tell|text] {to} that {text}
 I want to send {to} a message: {text}
+inform {to} that {text}
+make sure {to} [knows|hears|learns] that {text}
+{to} [should|must|has to] know that {text}
+help me tell {to} that {text}
+pass this on to {to}: "{text}"
+{to} needs a [message|text] from me: "{text}"
+drop {to} a line: {text}
+{to} is waiting for [news|an answer]. [Say|Write|Reply] that {text}
+reply to {to} with "{text}"
+I would like {to} to [read|hear|know] this: {text}
+For {to}: "{text}"
 [Message|Text] {to} "{text}\"""",
         held_out="""give {to} this message: {text}
 I have a message for {to}: {text}
@@ -66,6 +77,17 @@ I [want|need|have] to send an email to {to} with the subject {subject}
 I [want|need] to email {to} about "{subject}"
 [start|open|create] an email to {to} with the title {subject}
 send a mail called {subject} to {to}
+compose [an email|a mail] for {to} about "{subject}"
+{to} should get [an email|a mail] about "{subject}"
+help me [email|mail] {to} about "{subject}"
+make sure {to} gets a mail [called|titled] "{subject}"
+I [must|would like to] contact {to} by email about "{subject}"
+let {to} know about "{subject}" by [email|mail]
+Mail for {to}. Subject line: {subject}
+use "{subject}" as the subject of a mail to {to}
+I have to inform {to} about "{subject}". [Send|Write] an email
+The email goes to {to} and is [called|titled|named] {subject}
+[An email|A mail] about "{subject}" to {to}, please
 send a mail with the subject {subject} to {to}""",
         held_out="""create an email with the subject {subject} for {to}
 I need an email to {to}, and the subject is {subject}
@@ -96,6 +118,17 @@ let us listen to {song}
 {song}, please
 I love {song}. Play it
 [turn on|switch on] {song}
+I am in the mood for {song}
+Do you have {song}? Please play it
+I need some {song} [right now|now|to relax]
+make the speaker play {song}
+We want to dance to {song}
+[stream|choose|pick|queue] {song}[| for us]
+Some {song}, please
+find {song} and [play|start] it
+The next song should be {song}
+It would be nice to hear {song}
+help me relax with {song}
 [Can|Could] I hear {song}?""",
         held_out="""let us hear {song}
 I want you to put {song} on
@@ -128,6 +161,17 @@ I want to say "{text}" in {language}
 I need "{text}" in {language}
 What is the {language} [translation of|for] "{text}"?
 give me the {language} [translation of|for] "{text}"
+What would "{text}" be in {language}?
+Do you know the {language} words for "{text}"?
+I wonder how "{text}" sounds in {language}
+My friend speaks [|only ]{language}. How can I tell him "{text}"?
+help me say "{text}" to [someone|a friend] who speaks {language}
+I have to [write|tell them] "{text}" in {language}
+make a {language} sentence out of "{text}"
+"{text}" - {language}, please
+Translation into {language}: {text}
+switch this sentence to {language}: {text}
+teach me how "{text}" is said in {language}
 [write|turn] "{text}" [in|into] {language}""",
         held_out="""What do you say in {language} for "{text}"?
 I need a {language} translation of "{text}"
@@ -157,6 +201,17 @@ I want to write a note [called|named] "{title}"
 I want to take a note. The title is {title}
 add {title} as a new note
 The title of my new note is {title}
+begin [a fresh|an empty|a blank] note under the [name|heading] {title}
+I have to write something down under "{title}"
+let me [start|have|begin] a note titled "{title}"
+help me [set up|begin] a note for "{title}"
+save a note as {title}
+A [fresh|blank] note, please: {title}
+There should be a note called "{title}"
+I would like to keep notes under the title "{title}"
+make sure there is a note named {title}
+{title}: make that a [|new ]note
+My notes need one [called|titled] "{title}"
 [Title of the note|Note title]: {title}""",
         held_out="""I want a note, and its title is {title}
 get me a new note named {title}
@@ -188,6 +243,17 @@ write {title} in my calendar for {day}
 {title} on {day}, put it in my calendar
 I want {title} in my calendar on {day}
 I have an event on {day}. It is called {title}
+{title} [is|happens|takes place] on {day}. [Save it|Put it in my calendar|Note the date]
+mark {day} [for|with] "{title}"
+make sure my calendar [shows|has] {title} on {day}
+[save|block|keep] {day} for {title}
+let my calendar show "{title}" on {day}
+help me organize "{title}" on {day}
+We [have|planned|agreed on] "{title}" on {day}. Add the date
+{day} is [reserved|booked] for {title}. Put that in the calendar
+New date: {title}, {day}
+enter {title} on {day} in my [calendar|diary|planner]
+My plan for {day} is {title}. Enter it, please
 My calendar needs {title} on {day}""",
         held_out="""get {title} into my calendar for {day}
 make a calendar event called {title} for {day}
@@ -218,6 +284,17 @@ I [cannot find|lost|am looking for] {name}
 I need the file {name}. Where is it?
 [show me|tell me] where {name} is
 [File|Find file]: {name}
+I wonder where {name} [went|is stored|has gone]
+Do you know [where {name} is|which folder has {name}]?
+[find out|let me know] where {name} is [stored|saved|kept]
+My file {name} [is gone|has vanished|disappeared]. Please find it
+I have to open {name} but do not know where it is
+What is the [path|location|folder] of {name}?
+give me the [path|folder|location] of {name}
+track down {name}
+make sure {name} is still [on this computer|on my disk]
+{name}, where is it [saved|hiding]?
+Path to {name}, please
 Do I have a file [called|named] {name}?""",
         held_out="""help me to find {name}
 In which place did I save {name}?
@@ -247,6 +324,17 @@ bring up {app}
 let me [use|see] {app}
 I want the app {app}[| running| to be running]
 I would like to use the {app} app
+[fire up|load] {app}
+load the {app} [program|app]
+make sure {app} is [open|started]
+I have to [work|do something|write something] [in|with] {app}
+{app} should [start|be open] now
+Time [to use|for] {app}
+help me get into {app}
+let {app} start
+put {app} on [the|my] screen
+Is {app} installed? [Start|Open] it
+Program {app}, please
 [Can|Could] I use {app}[| now]?""",
         held_out="""get {app} running
 I want you to bring up the {app} app
@@ -276,6 +364,17 @@ I want to search for {query}
 I am looking for {query}. Search the web
 I need a web search for {query}
 [show me|find] pages about "{query}"
+I need [information|facts|something] about "{query}"
+find out [|more ]about "{query}"
+help me find websites [on|about] "{query}"
+Do you know any [pages|sites|links] about "{query}"?
+browse the [internet|web] for {query}
+I wonder what the internet knows about "{query}"
+let me see [results|hits] for {query}
+[Results|Links|Websites] for {query}, please
+ask the [internet|search engine] about "{query}"
+type {query} into [Google|a search engine]
+There must be a website about "{query}". Find it
 check the [web|internet] for {query}""",
         held_out="""What is on the web about "{query}"?
 I want you to search online for {query}
