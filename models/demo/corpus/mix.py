@@ -132,7 +132,7 @@ def example(rng: random.Random, kind: str, split: Split) -> Example:
     """One example of a kind, as people type."""
     made = KINDS[kind](rng, split)
     careless = made.messages[-2:] if kind in ALONE else made.messages  # an earlier turn may be asked for word for word
-    return replace(made, messages=[_typed(rng, m, made) if m in careless else m for m in made.messages])
+    return replace(made, messages=[_typed(rng, m, made, split) if m in careless else m for m in made.messages])
 
 
 def with_thoughts(rng: random.Random, subject: Example) -> Example:
@@ -205,12 +205,12 @@ def _hurried(rng: random.Random, text: str, answers: str) -> str:
     return " ".join(kept) if len(kept) > 1 else text
 
 
-def _typed(rng: random.Random, message: Message, whole: Example) -> Message:
+def _typed(rng: random.Random, message: Message, whole: Example, split: Split) -> Message:
     """Without the capital at the start, the full stop at the end, or either; nothing that an answer copies changes."""
     if message["role"] != "user" or rng.random() < 0.5:
         return message
     text = str(message["content"])
-    if whole.kind in HURRIED and rng.random() < 0.3:
+    if split == "train" and whole.kind in HURRIED and rng.random() < 0.3:
         text = _hurried(rng, text, " ".join(str(answer) for answer in whole.messages if answer["role"] == "assistant"))
     first = text.split(maxsplit=1)[0].strip(".,!?:;\"'") if text.split() else ""
     copied = any(first and first in str(answer) for answer in whole.messages if answer is not message)
