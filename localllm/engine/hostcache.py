@@ -55,8 +55,3 @@ class HostCache:
         if entry in self._entries:
             self._entries.remove(entry)
             self._entries.append(entry)
-
-    def drop(self, entry: Entry) -> None:
-        """It turned out to be of no use."""
-        if entry in self._entries:
-            self._entries.remove(entry)
