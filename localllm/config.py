@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Main memory, in MiB, for idle conversations that had to leave their slot; 0: none."""
     max_step_ms: int = 300
     """The longest that one step of the model is planned to take."""
+    prefill_step_ms: int = 100
+    """The longest that one is planned to take which computes prompts while answers stream."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -83,6 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             devices=self.devices,
             kv_ram_mb=self.kv_ram_mb,
             max_step_ms=self.max_step_ms,
+            prefill_step_ms=self.prefill_step_ms,
         )
 
 

@@ -77,15 +77,33 @@ class Runtime:
         return self._supervisor.loaded()
 
     async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
-        """Returns once the worker has accepted the request; raises what makes it refuse (`RequestError`s, `QueueFull`,
-        `ModelNotFound`, `NoChatTemplate`, `Unavailable`)."""
-        return await self._submit(model_id, GenerationRequest(messages=tuple(messages), params=params))
+        """`submit` of one conversation."""
+        (answer,) = await self.submit(model_id, [GenerationRequest(messages=tuple(messages), params=params)])
+        return answer
 
-    async def complete(self, model_id: str, prompt: str | Sequence[int], params: SamplingParams) -> Answer:
-        """As `chat`, for a plain prompt of text or tokens."""
-        if isinstance(prompt, str):
-            return await self._submit(model_id, GenerationRequest(prompt=prompt, params=params))
-        return await self._submit(model_id, GenerationRequest(prompt_tokens=tuple(prompt), params=params))
+    async def complete(self, model_id: str, prompt: str, params: SamplingParams) -> Answer:
+        """`submit` of one plain prompt."""
+        (answer,) = await self.submit(model_id, [GenerationRequest(prompt=prompt, params=params)])
+        return answer
+
+    async def submit(self, model_id: str, requests: Sequence[GenerationRequest]) -> list[Answer]:
+        """All of these or none. Returns once the worker has accepted them.
+
+        Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
+        """
+        session = await self._supervisor.acquire(model_id)
+        sent: list[tuple[int, Mailbox]] = []
+        try:
+            for request in requests:
+                sent.append(session.submit(request))
+            num_prompt_tokens = await asyncio.gather(*(mailbox.accepted for _, mailbox in sent))
+        except BaseException:  # refused, or the caller was cancelled while its prompts were prepared
+            for id, _ in sent:
+                session.cancel(id)
+            raise
+        return [
+            Answer(session, id, mailbox, count) for (id, mailbox), count in zip(sent, num_prompt_tokens, strict=True)
+        ]
 
     async def tokenize(self, model_id: str, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text."""
@@ -100,13 +118,3 @@ class Runtime:
     async def aclose(self) -> None:
         """Unload everything."""
         await self._supervisor.aclose()
-
-    async def _submit(self, model_id: str, request: GenerationRequest) -> Answer:
-        session = await self._supervisor.acquire(model_id)
-        id, mailbox = session.submit(request)
-        try:
-            num_prompt_tokens = await mailbox.accepted
-        except BaseException:  # refused, or the caller was cancelled while its prompt was prepared
-            session.cancel(id)
-            raise
-        return Answer(session, id, mailbox, num_prompt_tokens)

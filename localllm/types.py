@@ -15,20 +15,26 @@ from localllm.errors import InvalidParameter
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, every one of them, or what fits."""
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "timeout", "cancelled"]
+"""`timeout`: the request's own time was over."""
 
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 256
 MAX_BIASED_TOKENS = 1024
 MAX_LOGPROBS = 20
+MAX_STOP_TOKENS = 256
+MAX_BREAKERS = 16
+MAX_BREAKER_CHARS = 40
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
 
-    temperature 0 is greedy; top_k 0, top_p 1, min_p 0 and top_n_sigma 0 switch their filter off, as do the penalties 0
-    and repeat_penalty 1. Presence and frequency are those of what was generated; `repeat_penalty` looks at the last
-    `repeat_last_n` tokens of prompt and answer (-1: all of them). Raises `InvalidParameter`.
+    temperature 0 is greedy; top_k 0, top_p 1, typical_p 1, min_p 0, top_n_sigma 0, xtc_probability 0, dynatemp_range 0
+    and mirostat 0 switch that off, as do the penalties 0, dry_multiplier 0 and repeat_penalty 1. Presence and frequency
+    are those of what was generated; `repeat_penalty` and DRY look at the last `repeat_last_n` and `dry_penalty_last_n`
+    tokens of prompt and answer (-1: all of them). With mirostat the filters that are None are off. Names, meanings and
+    defaults are llama-server's. Raises `InvalidParameter`.
     """
 
     temperature: float | None = None
@@ -36,21 +42,50 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     top_p: float | None = None
     min_p: float | None = None
     top_n_sigma: float | None = None
+    typical_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dynatemp_range: float | None = None
+    dynatemp_exponent: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
     repeat_penalty: float | None = None
     repeat_last_n: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: tuple[str, ...] | None = None
     logit_bias: dict[int, float] | None = None
     """Token id -> what is added to its logit."""
     seed: int | None = None
     logprobs: int | None = None
     """Log-probabilities to report: each token's own and those of so many of the likeliest; None: none."""
+    min_tokens: int = 0
+    """Before so many, nothing ends the answer: no end token can be drawn, no stop string is looked for."""
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
         _check_range("temperature", self.temperature, 0.0, 100.0)
+        _check_range("typical_p", self.typical_p, 0.0, 1.0)
+        _check_range("xtc_probability", self.xtc_probability, 0.0, 1.0)
+        _check_range("xtc_threshold", self.xtc_threshold, 0.0, 1.0)
+        _check_range("dynatemp_range", self.dynatemp_range, 0.0, 100.0)
+        _check_range("dynatemp_exponent", self.dynatemp_exponent, 0.01, 100.0)
+        _check_range("mirostat", self.mirostat, 0, 2)
+        _check_range("mirostat_tau", self.mirostat_tau, 0.0, 100.0)
+        _check_range("mirostat_eta", self.mirostat_eta, 0.0, 10.0)
+        _check_range("dry_multiplier", self.dry_multiplier, 0.0, 100.0)
+        _check_range("dry_base", self.dry_base, 1.0, 100.0)
+        _check_range("dry_allowed_length", self.dry_allowed_length, 1, 1000)
+        _check_range("dry_penalty_last_n", self.dry_penalty_last_n, -1, 2**31 - 1)
+        _check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
         _check_range("top_k", self.top_k, 0, 2**31 - 1)
         _check_range("top_p", self.top_p, 0.0, 1.0)
         _check_range("min_p", self.min_p, 0.0, 1.0)
@@ -69,18 +104,45 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         _check_range("logprobs", self.logprobs, 0, MAX_LOGPROBS)
         _check_range("seed", self.seed, 0, 2**32 - 1)
         _check_range("max_tokens", self.max_tokens, 1, 2**31 - 1)
-        if len(self.stop) > MAX_STOP_STRINGS:
-            raise InvalidParameter(f"stop takes at most {MAX_STOP_STRINGS} strings, got {len(self.stop)}", param="stop")
-        for text in self.stop:
-            if not 1 <= len(text) <= MAX_STOP_CHARS:
-                raise InvalidParameter(
-                    f"each stop string must have 1 to {MAX_STOP_CHARS} characters, got {len(text)}", param="stop"
-                )
+        _check_range("min_tokens", self.min_tokens, 0, 2**31 - 1)
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise InvalidParameter(
+                f"min_tokens must not be above max_tokens ({self.max_tokens}), got {self.min_tokens}",
+                param="min_tokens",
+            )
+        _check_texts("stop", self.stop, MAX_STOP_STRINGS, MAX_STOP_CHARS)
+        if len(self.stop_token_ids) > MAX_STOP_TOKENS:
+            raise InvalidParameter(
+                f"stop_token_ids takes at most {MAX_STOP_TOKENS} tokens, got {len(self.stop_token_ids)}",
+                param="stop_token_ids",
+            )
+
+
+def _check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> None:
+    if len(texts) > most:
+        raise InvalidParameter(f"{name} takes at most {most} strings, got {len(texts)}", param=name)
+    for text in texts:
+        if not 1 <= len(text) <= chars:
+            raise InvalidParameter(
+                f"each string of {name} must have 1 to {chars} characters, got {len(text)}", param=name
+            )
 
 
 def _check_range(name: str, value: float | None, low: float, high: float) -> None:
     if value is not None and not (math.isfinite(value) and low <= value <= high):
         raise InvalidParameter(f"{name} must be from {low} to {high}, got {value}", param=name)
+
+
+class DrySampling(msgspec.Struct, frozen=True, kw_only=True):
+    """The penalty for going on with a repetition; see `engine.dry`."""
+
+    multiplier: float
+    base: float = 1.75
+    allowed_length: int = 2
+    """So many tokens may be repeated."""
+    penalty_last_n: int = -1
+    sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+    """No repetition reaches across these."""
 
 
 class ResolvedSampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +153,19 @@ class ResolvedSampling(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float = 0.95
     min_p: float = 0.05
     top_n_sigma: float = 0.0
+    typical_p: float = 1.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 1.0
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
     repeat_penalty: float = 1.0
     repeat_last_n: int = 64
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    dry: DrySampling | None = None
     logit_bias: dict[int, float] = {}
     seed: int = 0
 
@@ -113,6 +184,14 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt: str | None = None
     prompt_tokens: tuple[int, ...] | None = None
     params: SamplingParams = SamplingParams()
+    priority: int = 0
+    """Lower ones wait less."""
+    timeout_s: float | None = None
+    """Where it is not answered by then: an error while it waits, the end of the answer while it runs."""
+
+    def __post_init__(self) -> None:
+        _check_range("priority", self.priority, -1000, 1000)
+        _check_range("timeout", self.timeout_s, 0.001, 1e6)
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -231,6 +310,10 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     max_step_ms: int = 300
     """No step is planned longer, so that a cancel or a new request never waits longer."""
 
+    prefill_step_ms: int = 100
+    """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
+    for the prompts."""
+
     def __post_init__(self) -> None:
         _check_range("ctx", self.ctx, 8, 2**24)
         _check_range("slots", self.slots, 1, 256)
@@ -238,6 +321,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         _check_range("batch_tokens", self.batch_tokens, 32, 8192)
         _check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
         _check_range("max_step_ms", self.max_step_ms, 10, 60_000)
+        _check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         if isinstance(self.gpu_layers, int):
             _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 

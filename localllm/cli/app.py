@@ -114,6 +114,7 @@ def serve(
     device: opt.Device = None,
     kv_ram_mb: opt.KvRamMb = None,
     max_step_ms: opt.MaxStepMs = None,
+    prefill_step_ms: opt.PrefillStepMs = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: Annotated[
         Path | None, Option("--api-key-file", metavar="FILE", help="API keys, one a line; see also LOCALLLM_API_KEYS")

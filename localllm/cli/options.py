@@ -26,6 +26,10 @@ KvRamMb = Annotated[
 MaxStepMs = Annotated[
     int | None, Option("--max-step-ms", metavar="MS", help="Longest step, so longest wait of others [default: 300]")
 ]
+PrefillStepMs = Annotated[
+    int | None,
+    Option("--prefill-step-ms", metavar="MS", help="Longest step with prompts while answers stream [default: 100]"),
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

@@ -16,7 +16,7 @@ from localllm.engine.pace import Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Admission, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
-from localllm.errors import InternalError, LocalLLMError
+from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
 
@@ -50,6 +50,7 @@ class Engine:
         *,
         sampler: Sampler | None = None,
         max_step_s: float = 0.3,
+        prefill_step_s: float = 0.1,
         kv_ram_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -60,7 +61,7 @@ class Engine:
             can_rewind=backend.can_rewind,
             kv_ram_bytes=kv_ram_bytes,
         )
-        self._pace = Pace(max_step_s=max_step_s, batch_capacity=backend.batch_capacity)
+        self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
         for slot in range(backend.num_slots):
             backend.truncate(slot, 0)
         self.num_steps = 0
@@ -90,8 +91,10 @@ class Engine:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
-        plan = self.scheduler.plan(self._pace.budget)
-        self._admit(plan.admitted)
+        now_s = self.clock()
+        self._end_expired(now_s, output)
+        plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams))
+        self._admit(plan.admitted, now_s)
         if plan.segments:
             self._compute(plan, output)
             self.num_steps += 1
@@ -113,10 +116,21 @@ class Engine:
             except queue.Empty:
                 return
 
-    def _admit(self, admitted: list[Admission]) -> None:
-        now = self.clock()
+    def _end_expired(self, now_s: float, output: StepOutput) -> None:
+        for sequence in self.scheduler.expired(now_s):
+            if sequence.first_token_s is not None:
+                last = Delta(text=sequence.text.flush())
+                output.deltas.append((sequence.id, self._finish(sequence, "timeout", last)))
+                continue
+            waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
+            self.scheduler.remove(sequence)
+            seconds = sequence.deadline_s - sequence.created_s
+            error = RequestTimeout(f"{waited} within the {seconds:.3g} s that the request allows (timeout)")
+            output.failures.append((sequence.id, error))
+
+    def _admit(self, admitted: list[Admission], now_s: float) -> None:
         for sequence, slot, save, source, restore, num_cached in admitted:
-            sequence.admitted_s = now
+            sequence.admitted_s = now_s
             if save is not None:
                 self.scheduler.host.fill(save, self._backend.save(slot))
             if restore is not None:
@@ -153,6 +167,7 @@ class Engine:
             if sampled.token < 0:
                 self._fail(sequence, "it gave no token any probability", output)
             else:
+                sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
 
     def _undo(self, segments: list[Segment]) -> None:
@@ -172,10 +187,11 @@ class Engine:
         token = sampled.token
         if sequence.first_token_s is None:
             sequence.first_token_s = self.clock()
-        if self._backend.ends_generation(token) and not sequence.ignore_eos:
+        ends = self._backend.ends_generation(token) and not sequence.ignore_eos
+        if ends or token in sequence.stop_tokens:
             return self._finish(sequence, "stop", Delta(text=sequence.text.flush()))
         sequence.append(token)
-        text = sequence.text.feed(self._backend.token_bytes(token))
+        text = sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
         logprobs = () if sequence.logprobs is None else (self._logprob(sampled),)
         if sequence.text.stopped:
             return self._finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))

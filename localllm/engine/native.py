@@ -6,17 +6,18 @@ Where no compiler was there when localllm was installed there is none; `sampler.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.sampler import Row, Sampled, SamplerParams
 
-ABI = 1
+ABI = 2
 MAX_TOP = 20
 PACKAGE = "localllm_native"
 """The folder of site-packages that the build installs the library into."""
@@ -26,28 +27,39 @@ class NotCompiled(Exception):
     """This installation has no sampler that can be loaded; the text is the reason."""
 
 
+_FLOATS = (
+    "temperature",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "typical_p",
+    "top_p",
+    "min_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "mirostat_tau",
+    "mirostat_eta",
+    "mirostat_mu",
+)
+_LISTS = ("repeated", "counted", "counts", "biased", "biases", "lessened", "less", "mask")
+
+
 class _Params(ctypes.Structure):
     _fields_ = [
-        ("temperature", ctypes.c_float),
-        ("top_p", ctypes.c_float),
-        ("min_p", ctypes.c_float),
-        ("top_n_sigma", ctypes.c_float),
-        ("repeat_penalty", ctypes.c_float),
-        ("presence_penalty", ctypes.c_float),
-        ("frequency_penalty", ctypes.c_float),
+        *((name, ctypes.c_float) for name in _FLOATS),
+        ("mirostat", ctypes.c_int32),
         ("top_k", ctypes.c_int32),
+        ("num_top", ctypes.c_int32),
         ("seed", ctypes.c_uint64),
         ("draw", ctypes.c_uint64),
-        ("repeated", ctypes.c_void_p),
-        ("counted", ctypes.c_void_p),
-        ("counts", ctypes.c_void_p),
-        ("biased", ctypes.c_void_p),
-        ("biases", ctypes.c_void_p),
-        ("mask", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in _LISTS),
         ("num_repeated", ctypes.c_int32),
         ("num_counted", ctypes.c_int32),
         ("num_biased", ctypes.c_int32),
-        ("num_top", ctypes.c_int32),
+        ("num_lessened", ctypes.c_int32),
     ]
 
 
@@ -55,6 +67,7 @@ class _Result(ctypes.Structure):
     _fields_ = [
         ("token", ctypes.c_int32),
         ("logprob", ctypes.c_float),
+        ("mirostat_mu", ctypes.c_float),
         ("num_top", ctypes.c_int32),
         ("top", ctypes.c_int32 * MAX_TOP),
         ("top_logprobs", ctypes.c_float * MAX_TOP),
@@ -74,16 +87,43 @@ class NativeSampler:
             )
         self._library.ls_sample.restype = None
         self._threads = threads
+        self._structs: WeakKeyDictionary[SamplerParams, _Params] = WeakKeyDictionary()
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
         """One token for each row, float32 [vocab], all of one length."""
         count = len(rows)
         kept: list[Any] = []  # what the structs point to must live until the call is over
         addresses = (ctypes.c_void_p * count)(*(row.ctypes.data for row in rows))
-        structs = (_Params * count)(*(_struct(each, kept) for each in params))
+        structs = (_Params * count)(*(self._struct(each, kept) for each in params))
         results = (_Result * count)()
         self._library.ls_sample(count, addresses, len(rows[0]), structs, results, self._threads)
         return [_sampled(result, each.num_top) for result, each in zip(results, params, strict=True)]
+
+    def _struct(self, params: SamplerParams, kept: list[Any]) -> _Params:
+        struct = self._structs.get(params)
+        if struct is None:
+            numbers = (getattr(params, name) for name in _FLOATS)
+            struct = _Params(*numbers, params.mirostat, params.top_k, min(params.num_top, MAX_TOP), params.seed)
+            self._structs[params] = struct
+        struct.draw = params.draw
+        struct.mirostat_mu = params.mirostat_mu
+        struct.num_repeated = len(params.repeated)
+        if params.repeated:
+            struct.repeated = _address(params.repeated, np.int32, kept)
+        struct.num_counted = len(params.counts)
+        if params.counts:
+            struct.counted = _address(params.counts, np.int32, kept)
+            struct.counts = _address(params.counts.values(), np.int32, kept)
+        struct.num_biased = len(params.bias)
+        if params.bias:
+            struct.biased = _address(params.bias, np.int32, kept)
+            struct.biases = _address(params.bias.values(), np.float32, kept)
+        struct.num_lessened = len(params.lessened)
+        if params.lessened:
+            struct.lessened = _address(params.lessened, np.int32, kept)
+            struct.less = _address(params.lessened.values(), np.float32, kept)
+        struct.mask = None if params.mask is None else params.mask.ctypes.data
+        return struct
 
 
 def load(*, threads: int = 1) -> NativeSampler:
@@ -99,38 +139,14 @@ def load(*, threads: int = 1) -> NativeSampler:
         raise NotCompiled(str(error)) from error
 
 
-def _struct(params: SamplerParams, kept: list[Any]) -> _Params:
-    def address(values: Any, kind: type) -> int | None:
-        array: npt.NDArray[Any] = np.fromiter(values, kind)
-        kept.append(array)
-        return array.ctypes.data if len(array) else None
-
-    return _Params(
-        temperature=params.temperature,
-        top_p=params.top_p,
-        min_p=params.min_p,
-        top_n_sigma=params.top_n_sigma,
-        repeat_penalty=params.repeat_penalty,
-        presence_penalty=params.presence_penalty,
-        frequency_penalty=params.frequency_penalty,
-        top_k=params.top_k,
-        seed=params.seed,
-        draw=params.draw,
-        repeated=address(params.repeated, np.int32),
-        counted=address(params.counts.keys(), np.int32),
-        counts=address(params.counts.values(), np.int32),
-        biased=address(params.bias.keys(), np.int32),
-        biases=address(params.bias.values(), np.float32),
-        mask=None if params.mask is None else params.mask.ctypes.data,
-        num_repeated=len(params.repeated),
-        num_counted=len(params.counts),
-        num_biased=len(params.bias),
-        num_top=min(params.num_top, MAX_TOP),
-    )
+def _address(values: Collection[Any], kind: type, kept: list[Any]) -> int:
+    array: npt.NDArray[Any] = np.fromiter(values, kind, len(values))
+    kept.append(array)
+    return array.ctypes.data
 
 
 def _sampled(result: _Result, num_top: int) -> Sampled:
     if num_top < 0 or result.token < 0:
-        return Sampled(result.token)
+        return Sampled(result.token, mirostat_mu=result.mirostat_mu)
     top = tuple((result.top[i], result.top_logprobs[i]) for i in range(result.num_top))
-    return Sampled(result.token, result.logprob, top)
+    return Sampled(result.token, result.logprob, top, result.mirostat_mu)

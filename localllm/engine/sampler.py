@@ -16,40 +16,68 @@ import numpy.typing as npt
 
 Row = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.int64]
+Sums = npt.NDArray[np.float64]
 
 FORBIDDEN = np.float32(-np.inf)
-LANES = 8
+GREEDY = 1e-5
+"""Lower temperatures are 0."""
+LOG2_E = np.float32(1.44269504)
+LANES = 32
+BLOCK = 1024
+"""Tokens that are summed by themselves, so that a draw looks into one block only."""
 BUCKETS = 2048
 BUCKETS_PER_NAT = np.float32(64)
-_EXP_FACTORS = (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+TRIES = 4
+"""Draws from the whole row before the tokens of a share are sought."""
+XTC_STREAM = 1000
+MIROSTAT_TOKENS = 100
+_POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, weakref_slot=True, kw_only=True, eq=False)
 class SamplerParams:
-    """How to draw one token. The stages come in llama.cpp's order, temperature last."""
+    """How to draw a token. The stages come in llama.cpp's order: the filters, temperature, mirostat.
+
+    From one draw to the next only the fields of the second part may change.
+    """
 
     temperature: float = 1.0
     """0: the likeliest token."""
+    dynatemp_range: float = 0.0
+    """Above 0 the temperature follows the entropy, up to so much above and below."""
+    dynatemp_exponent: float = 1.0
     top_k: int = 0
+    typical_p: float = 1.0
     top_p: float = 1.0
     min_p: float = 0.0
     top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: int = 0
+    """0: off; else its version, 1 or 2."""
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
     repeat_penalty: float = 1.0
-    repeated: Sequence[int] = ()
-    """The distinct tokens that it is for."""
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    counts: Mapping[int, int] = field(default_factory=dict)
-    """Token -> how often it stands in what those two are for."""
-    bias: Mapping[int, float] = field(default_factory=dict)
-    """Token -> what is added to its logit; -inf forbids it."""
-    mask: npt.NDArray[np.uint32] | None = None
-    """Bit i of word i / 32: token i is allowed."""
     seed: int = 0
-    draw: int = 0
-    """How many tokens were drawn before; seed and draw alone decide."""
     num_top: int = -1
     """Log-probabilities to report beside the chosen token's; -1: none at all."""
+
+    draw: int = 0
+    """How many tokens were drawn before; seed and draw alone decide."""
+    mirostat_mu: float = 10.0
+    """Its state: what the last `Sampled` says, at first twice tau."""
+    repeated: Sequence[int] = ()
+    """The distinct tokens that `repeat_penalty` is for."""
+    counts: Mapping[int, int] = field(default_factory=dict)
+    """Token -> how often it stands in what the other two are for."""
+    bias: Mapping[int, float] = field(default_factory=dict)
+    """Token -> what is added to its logit; -inf forbids it."""
+    lessened: Mapping[int, float] = field(default_factory=dict)
+    """Token -> what is taken from its logit after the penalties."""
+    mask: npt.NDArray[np.uint32] | None = None
+    """Bit i of word i / 32: token i is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,8 @@ class Sampled:
     token: int
     logprob: float = math.nan
     top: tuple[tuple[int, float], ...] = ()
+    mirostat_mu: float = 0.0
+    """For the next token."""
 
 
 class Sampler(Protocol):
@@ -78,32 +108,36 @@ class NumpySampler:
 
 def sample(row: Row, params: SamplerParams) -> Sampled:
     """Draw a token from logits, float32 [vocab], which stay as they are."""
-    token = _choose(_changed(row, params), params)
+    token, mu = _choose(_changed(row, params), params)
     if params.num_top < 0 or token < 0:
-        return Sampled(token)
+        return Sampled(token, mirostat_mu=mu)
     best = row.max()
-    whole = math.log(_total(exp_of(row - best))) + float(best)
+    whole = math.log(_total(_sums(_weights(row, best)))) + float(best)
     likeliest = _likeliest(row, params.num_top) if params.num_top else ()
     top = tuple((int(i), float(np.float32(float(row[i]) - whole))) for i in likeliest)
-    return Sampled(token, float(np.float32(float(row[token]) - whole)), top)
+    return Sampled(token, float(np.float32(float(row[token]) - whole)), top, mu)
 
 
-def exp_of(x: Row) -> Row:
-    """e^x for x <= 0 in float32, within 2 ulp (the polynomial of Cephes' expf); 0 below -87."""
-    clamped = np.maximum(x, np.float32(-87))
-    n = np.rint(clamped * np.float32(1.44269504))
-    r = (clamped - n * np.float32(0.693359375)) - n * np.float32(-2.12194440e-4)
-    p = np.full_like(r, 1.9875691500e-4)
-    for factor in _EXP_FACTORS:
-        p = p * r + np.float32(factor)
-    p = (p * (r * r) + r) + np.float32(1)
-    result: Row = np.where(x < np.float32(-87), np.float32(0), np.ldexp(p, n.astype(np.int32)))
+def power_of_2(x: Row) -> Row:
+    """2^x for x <= 0 in float32, within 2 ulp (a polynomial fitted to 2^f - 1 for f in [-0.5, 0.5]); 0 below -126."""
+    clamped = np.maximum(x, np.float32(-126))
+    n = np.rint(clamped)
+    f = clamped - n
+    p = np.full_like(f, _POWER_FACTORS[0])
+    for factor in _POWER_FACTORS[1:]:
+        p = p * f + np.float32(factor)
+    result: Row = np.where(x < np.float32(-126), np.float32(0), np.ldexp(p, n.astype(np.int32)))
     return result
 
 
-def uniform(seed: int, draw: int) -> float:
-    """A number in [0, 1) with 53 bits, from two rounds of SplitMix64 (Steele et al., 2014)."""
-    return (_mix(_mix(seed) ^ draw) >> 11) * 2.0**-53
+def _weights(logits: Row, best: np.float32, temperature: float = 1.0) -> Row:
+    """e^((logit - best) / temperature)."""
+    return power_of_2((logits - best) * (LOG2_E / np.float32(temperature)))
+
+
+def uniform(seed: int, draw: int, stream: int = 0) -> float:
+    """A number in [0, 1) with 53 bits from seed, draw and stream alone, by SplitMix64 (Steele et al., 2014)."""
+    return (_mix(_mix(_mix(seed) ^ draw) ^ stream) >> 11) * 2.0**-53
 
 
 def _mix(z: int) -> int:
@@ -116,7 +150,7 @@ def _mix(z: int) -> int:
 
 def _changed(row: Row, params: SamplerParams) -> Row:
     """The row with biases, penalties (as `llama_sampler_penalties` of llama.cpp) and mask; a copy if there are any."""
-    if params.temperature <= 0 and params.mask is None and not (params.bias or params.repeated or params.counts):
+    if params.mask is None and not (params.bias or params.repeated or params.counts or params.lessened):
         return row
     row = row.copy()
     for token, bias in params.bias.items():
@@ -126,32 +160,75 @@ def _changed(row: Row, params: SamplerParams) -> Row:
         row[token] = row[token] * repeat if row[token] <= 0 else row[token] / repeat
     for token, count in params.counts.items():
         row[token] -= np.float32(count) * np.float32(params.frequency_penalty) + np.float32(params.presence_penalty)
+    for token, less in params.lessened.items():
+        row[token] -= np.float32(less)
     if params.mask is not None:
         allowed = np.unpackbits(params.mask.view(np.uint8), bitorder="little")[: len(row)]
         row[allowed == 0] = FORBIDDEN
     return row
 
 
-def _choose(row: Row, params: SamplerParams) -> int:
-    """Draw from a row that may be written to, unless the temperature is 0."""
+def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
+    """The token, and mirostat's state after it."""
     best = row.max()
+    mu = params.mirostat_mu
     if not best > FORBIDDEN:  # or no number at all
-        return -1
-    if params.temperature <= 0:
-        return int(row.argmax())
-    if params.top_n_sigma > 0:
-        row[row < _sigma_bar(row, params.top_n_sigma)] = FORBIDDEN
-    bar = np.float32(float(best) + math.log(float(np.float32(params.min_p)))) if params.min_p > 0 else FORBIDDEN
-    u = uniform(params.seed, params.draw)
+        return -1, mu
+    if params.temperature < GREEDY:
+        return int(row.argmax()), mu
+    floor = _sigma_bar(row, params.top_n_sigma) if params.top_n_sigma > 0 else FORBIDDEN
     some = 0 < params.top_k < len(row)
-    if some or params.top_p < 1:
-        kept = _likeliest(row, params.top_k) if some else _tokens_of_share(row, params.top_p)
-        if some and params.top_p < 1:
-            kept = kept[: _num_for_share(row[kept], params.top_p)]
-        kept = np.sort(kept[row[kept] >= bar])
-        return int(kept[_drawn(exp_of((row[kept] - best) / np.float32(params.temperature)), u)])
-    row[row < bar] = FORBIDDEN
-    return _drawn(exp_of((row - best) / np.float32(params.temperature)), u)
+    if not (some or params.typical_p < 1 or params.xtc_probability > 0 or params.dynatemp_range > 0 or params.mirostat):
+        token = _draw_from_row(row, best, floor, params)
+        if token >= 0:
+            return token, mu
+    kept = np.sort(_likeliest(row, params.top_k)) if some else np.flatnonzero(row > FORBIDDEN)
+    kept = kept[row[kept] >= floor]
+    if params.typical_p < 1:
+        kept = kept[_typical(row[kept], best, params.typical_p)]
+    if params.top_p < 1:
+        kept = kept[_of_share(row[kept], params.top_p)]
+    kept = kept[row[kept] >= _min_p_bar(row[kept].max(), params.min_p)]
+    if params.xtc_probability > 0:
+        kept = kept[_without_top_choices(row[kept], params)]
+    temperature = _dynamic_temperature(row[kept], params) if params.dynatemp_range > 0 else params.temperature
+    if np.float32(temperature) < GREEDY:
+        return int(kept[row[kept].argmax()]), mu
+    best = row[kept].max()
+    if params.mirostat:
+        kept = kept[_expected(row[kept], best, temperature, len(row), params)]
+    weights = _weights(row[kept], best, temperature)
+    sums = _sums(weights)
+    chosen = _drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
+    if params.mirostat:
+        surprise = -math.log2(float(weights[chosen]) / _total(sums))
+        tau, eta = float(np.float32(params.mirostat_tau)), float(np.float32(params.mirostat_eta))
+        mu = float(np.float32(float(np.float32(mu)) - eta * (surprise - tau)))
+    return int(kept[chosen]), mu
+
+
+def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> int:
+    """From the whole row; of a share of it by drawing until the token is one of those. -1: it was not."""
+    bar = max(floor, _min_p_bar(best, params.min_p))
+    weights = _weights(row, best, params.temperature)
+    weights[row < bar] = 0
+    proposals = _sums(weights)
+    if params.top_p >= 1:
+        return _drawn(weights, proposals, uniform(params.seed, params.draw))
+    plain = _weights(row, best)
+    plain[row < floor] = 0
+    wanted = float(np.float32(params.top_p)) * _total(_sums(plain))
+    ids = np.arange(len(row))
+    for tries in range(TRIES):
+        token = _drawn(weights, proposals, uniform(params.seed, params.draw, tries))
+        before = (row > row[token]) | ((row == row[token]) & (ids < token))
+        if _total(_sums(np.where(before, plain, np.float32(0)))) < wanted:
+            return token
+    return -1
+
+
+def _min_p_bar(best: np.float32, min_p: float) -> np.float32:
+    return np.float32(float(best) + math.log(float(np.float32(min_p)))) if min_p > 0 else FORBIDDEN
 
 
 def _likeliest(row: Row, count: int) -> Tokens:
@@ -169,48 +246,121 @@ def _sigma_bar(row: Row, sigmas: float) -> np.float32:
     return np.float32(float(row.max()) - float(np.float32(sigmas)) * sigma)
 
 
-def _num_for_share(ordered: Row, share: float) -> int:
-    """How many of these, the likeliest first, together reach the share of them all."""
-    weights = exp_of(ordered - ordered[0])
-    reached = np.flatnonzero(
-        np.add.accumulate(weights.astype(np.float64)) >= float(np.float32(share)) * _total(weights)
-    )
-    return int(reached[0]) + 1 if len(reached) else len(ordered)
+def _of_share(some: Row, share: float) -> Tokens:
+    """Which of these are the likeliest that together reach the share, without sorting them all.
 
-
-def _tokens_of_share(row: Row, share: float) -> Tokens:
-    """The likeliest tokens that together reach the share, without sorting the row.
-
-    Tokens fall into buckets by how far they are below the best. Buckets are summed, and the one in which the share is
+    They fall into buckets by how far they are below the best. Buckets are summed, and the one in which the share is
     reached is gone through in order.
     """
-    best = row.max()
-    weights = exp_of(row - best)
-    wanted = float(np.float32(share)) * _total(weights)
-    allowed = np.flatnonzero(row > FORBIDDEN)
-    bucket = np.minimum((best - row[allowed]) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
-    sums = np.add.accumulate(np.bincount(bucket, weights=weights[allowed].astype(np.float64), minlength=BUCKETS))
+    best = some.max()
+    weights = _weights(some, best)
+    wanted = float(np.float32(share)) * _total(_sums(weights))
+    bucket = np.minimum((best - some) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
+    sums = np.add.accumulate(np.bincount(bucket, weights=weights.astype(np.float64), minlength=BUCKETS))
     edge = min(int(np.searchsorted(sums, wanted, side="left")), BUCKETS - 1)
-    inside = allowed[bucket == edge]
-    inside = inside[np.argsort(-row[inside], kind="stable")]
+    inside = np.flatnonzero(bucket == edge)
+    inside = inside[np.argsort(-some[inside], kind="stable")]
     before = float(sums[edge - 1]) if edge else 0.0
-    reached = np.flatnonzero(
-        np.add.accumulate(np.concatenate(([before], weights[inside].astype(np.float64))))[1:] >= wanted
-    )
-    if len(reached):
-        inside = inside[: reached[0] + 1]
-    return np.concatenate((allowed[bucket < edge], inside))
+    count = _num_until(weights[inside], wanted, before)
+    return np.sort(np.concatenate((np.flatnonzero(bucket < edge), inside[:count])))
 
 
-def _total(weights: Row) -> float:
-    """The sum in double, over interleaved lanes."""
-    lanes = np.zeros((-(-len(weights) // LANES), LANES))
-    lanes.reshape(-1)[: len(weights)] = weights
-    return float(np.add.accumulate(np.add.accumulate(lanes, axis=0)[-1])[-1])
+def _num_until(weights: Row, wanted: float, before: float = 0.0) -> int:
+    """How many of these, in order, bring the sum to what is wanted; all if they don't."""
+    sums = np.add.accumulate(np.concatenate(([before], weights.astype(np.float64))))[1:]
+    reached = np.flatnonzero(sums >= wanted)
+    return int(reached[0]) + 1 if len(reached) else len(weights)
 
 
-def _drawn(weights: Row, u: float) -> int:
+def _mean_depth(some: Row, weights: Row) -> float:
+    """The mean distance from the best, in nats; with the logarithm of the weights' sum it is the entropy."""
+    products = weights.astype(np.float64) * (some.max() - some).astype(np.float64)
+    return float(np.add.accumulate(products)[-1]) / _total(_sums(weights))
+
+
+def _typical(some: Row, best: np.float32, share: float) -> Tokens:
+    """Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does."""
+    weights = _weights(some, best)
+    score = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights))
+    order = np.argsort(score, kind="stable")
+    count = _num_until(weights[order], float(np.float32(share)) * _total(_sums(weights)))
+    return np.sort(order[:count])
+
+
+def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
+    """XTC (p-e-w, 2024): of all that are likely enough, with this probability, only the least likely stays."""
+    every = np.arange(len(some))
+    probability, threshold = float(np.float32(params.xtc_probability)), float(np.float32(params.xtc_threshold))
+    if threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= probability:
+        return every
+    weights = _weights(some, some.max())
+    likely = np.flatnonzero(weights >= threshold * _total(_sums(weights)))
+    if len(likely) == 0:
+        return every
+    least = likely[np.flatnonzero(some[likely] == some[likely].min())[-1]]
+    return np.sort(np.append(np.delete(every, likely), least))
+
+
+def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
+    """Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not."""
+    if len(some) < 2:
+        return params.temperature
+    temperature, around = float(np.float32(params.temperature)), float(np.float32(params.dynatemp_range))
+    weights = _weights(some, some.max())
+    entropy = math.log(_total(_sums(weights))) + _mean_depth(some, weights)
+    share = max(0.0, entropy / math.log(len(some)))
+    low, high = max(0.0, temperature - around), temperature + around
+    return float(np.float32(low + (high - low) * math.pow(share, float(np.float32(params.dynatemp_exponent)))))
+
+
+def _expected(some: Row, best: np.float32, temperature: float, vocab: int, params: SamplerParams) -> Tokens:
+    """Mirostat (Basu et al., 2021): those that keep the surprise near the one that is aimed at."""
+    mu = float(np.float32(params.mirostat_mu))
+    if params.mirostat == 1:
+        order = np.argsort(-some, kind="stable")
+        return np.sort(order[: _mirostat_count(some[order], temperature, mu, vocab)])
+    weights = _weights(some, best, temperature)
+    expected = np.flatnonzero(weights >= _total(_sums(weights)) * math.pow(2.0, -mu))
+    return expected if len(expected) else np.array([some.argmax()])
+
+
+def _mirostat_count(ordered: Row, temperature: float, mu: float, vocab: int) -> int:
+    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent is fitted."""
+    products = squares = 0.0
+    for i in range(min(len(ordered), MIROSTAT_TOKENS) - 1):
+        t = math.log((i + 2) / (i + 1))
+        products += t * (float(ordered[i] - ordered[i + 1]) / float(np.float32(temperature)))
+        squares += t * t
+    exponent = products / squares if squares > 0 else 0.0
+    if exponent < 1e-9:
+        return len(ordered)
+    size = math.log(vocab)
+    epsilon = exponent - 1
+    ratio = 1 / size if abs(epsilon) < 1e-9 else epsilon / (1 - math.exp(-epsilon * size))
+    log_count = (math.log(ratio) + mu * math.log(2.0)) / exponent
+    return len(ordered) if log_count >= math.log(len(ordered)) else max(1, int(math.exp(log_count)))
+
+
+def _sums(weights: Row) -> Sums:
+    """The sums of the blocks in double, each over interleaved lanes."""
+    blocks = np.zeros((-(-len(weights) // BLOCK), BLOCK // LANES, LANES))
+    blocks.reshape(-1)[: len(weights)] = weights
+    lanes = np.add.accumulate(blocks, axis=1)[:, -1]
+    sums: Sums = np.add.accumulate(lanes, axis=1)[:, -1]
+    return sums
+
+
+def _total(sums: Sums) -> float:
+    return float(np.add.accumulate(sums)[-1])
+
+
+def _drawn(weights: Row, sums: Sums, u: float) -> int:
     """The first whose sum of weights passes u of the whole; never one without weight."""
-    sums = np.add.accumulate(weights.astype(np.float64))
-    at = int(np.searchsorted(sums, u * _total(weights), side="right"))
-    return min(at, int(np.flatnonzero(weights)[-1]))
+    before = np.add.accumulate(sums)
+    wanted = u * float(before[-1])
+    block = min(int(np.searchsorted(before, wanted, side="right")), int(np.flatnonzero(sums)[-1]))
+    inside = weights[block * BLOCK : (block + 1) * BLOCK]
+    start = float(before[block - 1]) if block else 0.0
+    reached = np.add.accumulate(np.concatenate(([start], inside.astype(np.float64))))[1:]
+    at = min(int(np.searchsorted(reached, wanted, side="right")), int(np.flatnonzero(inside)[-1]))
+    return block * BLOCK + at

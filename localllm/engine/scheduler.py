@@ -1,14 +1,15 @@
 """Which sequence gets which tokens in the next step. Pure: no thread, no clock, no backend.
 
 Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
-catch up with (prompts). Waiting sequences enter free slots first come first served, each where most of its prompt is in
-the KV cache already (`residency`). One whose prefix a running sequence is just computing waits for it instead, and
-lets others pass: a burst of prompts that begin alike computes their beginning once. Knows nothing of text or sampling.
+catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, each where most
+of its prompt is in the KV cache already (`residency`); none that runs is put aside for them. One whose prefix a
+running sequence is just computing waits for it instead, and lets others pass: a burst of prompts that begin alike
+computes their beginning once. Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import insort
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment
@@ -64,12 +65,18 @@ class Scheduler:
         self._can_rewind = can_rewind
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
-        self._waiting: deque[Sequence] = deque()
+        self._waiting: list[Sequence] = []
+        """In the order in which they are to enter."""
 
     @property
     def running(self) -> list[Sequence]:
         """In slot order."""
         return [sequence for sequence in self._slots if sequence is not None]
+
+    @property
+    def num_streams(self) -> int:
+        """Running sequences whose answers have begun."""
+        return sum(sequence.num_generated > 0 for sequence in self.running)
 
     @property
     def has_work(self) -> bool:
@@ -79,13 +86,17 @@ class Scheduler:
         """Queue a sequence whose prompt has 1 to `slot_capacity - 1` tokens."""
         if not 0 < sequence.num_prompt < self.slot_capacity:
             raise ValueError(f"a prompt of {sequence.num_prompt} tokens for slots of {self.slot_capacity}")
-        self._waiting.append(sequence)
+        insort(self._waiting, sequence, key=lambda waiting: (waiting.priority, waiting.deadline_s))
 
     def find(self, id: int) -> Sequence | None:
         for sequence in (*self.running, *self._waiting):
             if sequence.id == id:
                 return sequence
         return None
+
+    def expired(self, now_s: float) -> list[Sequence]:
+        """Those whose deadline is over."""
+        return [sequence for sequence in (*self.running, *self._waiting) if sequence.deadline_s <= now_s]
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
@@ -138,9 +149,9 @@ class Scheduler:
     def _admit(self) -> list[Admission]:
         admitted: list[Admission] = []
         free = [slot for slot, owner in enumerate(self._slots) if owner is None]
-        passed: deque[Sequence] = deque()
+        passed: list[Sequence] = []
         while free and self._waiting:
-            sequence = self._waiting.popleft()
+            sequence = self._waiting.pop(0)
             shared = self.residency.shared(sequence.prompt)
             if self._is_being_computed(sequence, shared):
                 passed.append(sequence)

@@ -10,10 +10,12 @@ No phases: prefill and decode are both "compute what is pending". Knows nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Tokens
 
 import numpy as np
 
+from localllm.engine.dry import Dry
 from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
@@ -28,12 +30,19 @@ class Sequence:
         prompt: Tokens[int],
         *,
         sampling: ResolvedSampling,
+        min_tokens: int = 0,
         max_tokens: int | None = None,
         stop: Tokens[str] = (),
+        stop_tokens: Tokens[int] = (),
+        end_tokens: Tokens[int] = (),
         ignore_eos: bool = False,
         logprobs: int | None = None,
+        dry: Dry | None = None,
+        priority: int = 0,
         created_s: float = 0.0,
+        deadline_s: float = math.inf,
     ) -> None:
+        """`end_tokens` are what `min_tokens` forbids; `dry` has seen the prompt; times are the engine's clock's."""
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
@@ -42,14 +51,20 @@ class Sequence:
         self.num_cached = 0
         """Tokens of the prompt that were in the KV cache already."""
         self.sampling = sampling
+        self.min_tokens = min_tokens
         self.max_tokens = max_tokens
+        self.stop_tokens = frozenset(stop_tokens)
         self.ignore_eos = ignore_eos
         self.logprobs = logprobs
         self.text = TextStream(stop)
+        self._dry = dry
         self._counts: dict[int, int] = {}
         """Generated token -> how often, if that matters."""
+        self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
+        self.priority = priority
         self.created_s = created_s
+        self.deadline_s = deadline_s
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
 
@@ -66,34 +81,64 @@ class Sequence:
         return len(self.tokens) - self.num_computed
 
     def sampler_params(self) -> SamplerParams:
-        """How to draw its next token."""
-        sampling = self.sampling
-        return SamplerParams(
-            temperature=sampling.temperature,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            top_n_sigma=sampling.top_n_sigma,
-            repeat_penalty=sampling.repeat_penalty,
-            repeated=self._repeated(),
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            counts=self._counts,
-            bias=sampling.logit_bias,
-            seed=sampling.seed,
-            draw=self.num_generated,
-            num_top=-1 if self.logprobs is None else self.logprobs,
-        )
+        """How to draw its next token; the same object every time."""
+        params = self._sampler_params
+        params.draw = self.num_generated
+        if params.repeat_penalty != 1:
+            params.repeated = self._repeated()
+        if self._dry is not None:
+            params.lessened = self._dry.penalties()
+        if self.min_tokens and self.num_generated == self.min_tokens:
+            params.bias = self.sampling.logit_bias
+        return params
 
     def append(self, token: int) -> None:
         """Take a generated token."""
         self.tokens.append(token)
         if self.sampling.presence_penalty or self.sampling.frequency_penalty:
             self._counts[token] = self._counts.get(token, 0) + 1
+        if self._dry is not None:
+            self._dry.append(token)
+
+    def sampled(self, mirostat_mu: float) -> None:
+        """Take the sampler's state for the next token."""
+        self._sampler_params.mirostat_mu = mirostat_mu
+
+    @property
+    def may_end(self) -> bool:
+        """Whether what was generated, the token just drawn included, is enough."""
+        return self.num_generated >= self.min_tokens
+
+    def _first_params(self, end_tokens: Tokens[int]) -> SamplerParams:
+        sampling = self.sampling
+        held_open = dict.fromkeys(end_tokens, -math.inf) if self.min_tokens else {}
+        return SamplerParams(
+            temperature=sampling.temperature,
+            dynatemp_range=sampling.dynatemp_range,
+            dynatemp_exponent=sampling.dynatemp_exponent,
+            top_k=sampling.top_k,
+            typical_p=sampling.typical_p,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            top_n_sigma=sampling.top_n_sigma,
+            xtc_probability=sampling.xtc_probability,
+            xtc_threshold=sampling.xtc_threshold,
+            mirostat=sampling.mirostat,
+            mirostat_tau=sampling.mirostat_tau,
+            mirostat_eta=sampling.mirostat_eta,
+            mirostat_mu=2 * sampling.mirostat_tau,
+            repeat_penalty=sampling.repeat_penalty,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            counts=self._counts,
+            bias={**sampling.logit_bias, **held_open},
+            seed=sampling.seed,
+            num_top=-1 if self.logprobs is None else self.logprobs,
+        )
 
     def _repeated(self) -> list[int]:
         last = self.sampling.repeat_last_n
-        if self.sampling.repeat_penalty == 1 or last == 0:
+        if last == 0:
             return []
         return list(set(self.tokens if last < 0 else self.tokens[-last:]))
 

@@ -20,9 +20,13 @@ class TextStream:
         self._held = ""
         self.stopped = False
 
-    def feed(self, data: bytes) -> str:
-        """Text that is safe to show now; after a stop string was seen `stopped` is true and all else is dropped."""
-        return self._release(self._decoder.decode(data))
+    def feed(self, data: bytes, *, may_stop: bool = True) -> str:
+        """Text that is safe to show now; after a stop string was seen `stopped` is true and all else is dropped.
+
+        What comes before the first that `may_stop` is not searched.
+        """
+        text = self._decoder.decode(data)
+        return self._release(text) if may_stop else text
 
     def flush(self) -> str:
         """The rest at the end of generation: a broken character becomes U+FFFD, a partial stop string is text."""

@@ -26,12 +26,19 @@ _NON_CAUSAL = frozenset({
 """Attend both ways even where the key `attention.causal` is missing: encoders, and diffusion models."""
 
 _SAMPLING_KEYS = {
-    "temperature": ("general.sampling.temp", 100.0),
-    "top_k": ("general.sampling.top_k", 2.0**31 - 1),
-    "top_p": ("general.sampling.top_p", 1.0),
-    "min_p": ("general.sampling.min_p", 1.0),
+    "temperature": ("general.sampling.temp", 0.0, 100.0),
+    "top_k": ("general.sampling.top_k", 0.0, 2.0**31 - 1),
+    "top_p": ("general.sampling.top_p", 0.0, 1.0),
+    "min_p": ("general.sampling.min_p", 0.0, 1.0),
+    "xtc_probability": ("general.sampling.xtc_probability", 0.0, 1.0),
+    "xtc_threshold": ("general.sampling.xtc_threshold", 0.0, 1.0),
+    "repeat_penalty": ("general.sampling.penalty_repeat", 0.01, 100.0),
+    "repeat_last_n": ("general.sampling.penalty_last_n", -1.0, 2.0**31 - 1),
+    "mirostat": ("general.sampling.mirostat", 0.0, 2.0),
+    "mirostat_tau": ("general.sampling.mirostat_tau", 0.0, 100.0),
+    "mirostat_eta": ("general.sampling.mirostat_eta", 0.0, 10.0),
 }
-"""Our name -> the GGUF key and the largest value that `SamplingParams` takes."""
+"""Our name -> the GGUF key, and the range that `SamplingParams` takes."""
 
 _TEMPLATE = "tokenizer.chat_template"
 _BLOCK_NAME = re.compile(r"(?:(?:enc|dec)\.)?blk\.(\d{1,4})\.")
@@ -152,8 +159,8 @@ class _Keys:
 
     def sampling(self) -> dict[str, float]:
         """The numbers that can be used; one out of range (or not a number at all) is left out."""
-        values = ((name, self.number(key), limit) for name, (key, limit) in _SAMPLING_KEYS.items())
-        return {name: value for name, value, limit in values if value is not None and 0 <= value <= limit}
+        values = ((name, self.number(key), low, high) for name, (key, low, high) in _SAMPLING_KEYS.items())
+        return {name: value for name, value, low, high in values if value is not None and low <= value <= high}
 
     def causal(self) -> bool:
         key = f"{self.architecture}.attention.causal"

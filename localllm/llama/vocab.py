@@ -6,6 +6,7 @@ Knows nothing of chat templates or of streaming.
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 from localllm.errors import InvalidParameter
@@ -57,6 +58,11 @@ class Vocab:
 
     def ends_generation(self, token: int) -> bool:
         return bool(self._api.llama_vocab_is_eog(self._handle, token))
+
+    @functools.cached_property
+    def end_tokens(self) -> tuple[int, ...]:
+        """All that `ends_generation` is true of."""
+        return tuple(token for token in range(self.size) if self.ends_generation(token))
 
     def _check_characters(self, text: str) -> None:
         """`InvalidParameter` for a character that llama.cpp would abort on."""

@@ -6,6 +6,7 @@ calls (tokenize). Knows nothing of batches or KV.
 
 from __future__ import annotations
 
+import math
 import queue
 import secrets
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from localllm.chat.request import RenderRequest
+from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
 from localllm.errors import (
@@ -25,6 +27,7 @@ from localllm.errors import (
 )  # fmt: skip
 from localllm.types import (
     Delta,
+    DrySampling,
     Finish,
     GenerationRequest,
     LoadedModel,
@@ -48,7 +51,12 @@ class Tokenizer(Protocol):
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]: ...
 
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
     def check_tokens(self, tokens: tuple[int, ...]) -> list[int]: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
 
 
 class Preparer:
@@ -130,21 +138,33 @@ class Preparer:
                 context_length=self._model.ctx,
             )
         for token in params.logit_bias or ():
-            if not 0 <= token < self._model.info.vocabulary_size:
-                raise InvalidParameter(
-                    f"logit_bias names token {token}; this model has {self._model.info.vocabulary_size}, from 0 on",
-                    param=f"logit_bias.{token}",
-                )
+            self._check_token(token, "logit_bias", f"logit_bias.{token}")
+        for token in params.stop_token_ids:
+            self._check_token(token, "stop_token_ids", "stop_token_ids")
+        sampling = resolve_sampling(params, self._model.info.sampling)
+        stays_open = params.min_tokens and not params.ignore_eos
         return Sequence(
             message.id,
             tokens,
-            sampling=resolve_sampling(params, self._model.info.sampling),
+            sampling=sampling,
+            min_tokens=params.min_tokens,
             max_tokens=params.max_tokens,
             stop=params.stop,
+            stop_tokens=params.stop_token_ids,
+            end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
             ignore_eos=params.ignore_eos,
             logprobs=params.logprobs,
+            dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
+            priority=message.request.priority,
             created_s=arrived_s,
+            deadline_s=math.inf if message.request.timeout_s is None else arrived_s + message.request.timeout_s,
         )
+
+    def _check_token(self, token: int, name: str, param: str) -> None:
+        if not 0 <= token < self._model.info.vocabulary_size:
+            raise InvalidParameter(
+                f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, from 0 on", param=param
+            )
 
     def _tokens(self, request: GenerationRequest) -> list[int]:
         if request.prompt_tokens is not None:
@@ -193,6 +213,14 @@ _NUMBERS: dict[str, type[int] | type[float]] = {
     "top_p": float,
     "min_p": float,
     "top_n_sigma": float,
+    "typical_p": float,
+    "xtc_probability": float,
+    "xtc_threshold": float,
+    "dynatemp_range": float,
+    "dynatemp_exponent": float,
+    "mirostat": int,
+    "mirostat_tau": float,
+    "mirostat_eta": float,
     "repeat_penalty": float,
     "repeat_last_n": int,
     "presence_penalty": float,
@@ -201,13 +229,26 @@ _NUMBERS: dict[str, type[int] | type[float]] = {
 """The fields of `ResolvedSampling` that a request or a model may set."""
 
 
+_FILTERS_OFF: dict[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "xtc_probability": 0.0}
+"""The filters that a model or our defaults may switch on."""
+
+
 def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
-    """The request's value, else the model's own, else our default; without a seed a random one."""
+    """The request's value, else the model's own, else our default; without a seed a random one.
+
+    Mirostat chooses how many tokens to keep by itself, so filters that were not asked for are off with it.
+    """
     values: dict[str, Any] = {} if params.logit_bias is None else {"logit_bias": params.logit_bias}
+    by_surprise = params.mirostat if params.mirostat is not None else model.get("mirostat")
     for name, kind in _NUMBERS.items():
         asked = getattr(params, name)
         if asked is not None:
             values[name] = kind(asked)
+        elif by_surprise and name in _FILTERS_OFF:
+            values[name] = kind(_FILTERS_OFF[name])
         elif name in model:
             values[name] = kind(model[name])
+    if params.dry_multiplier:
+        fields = {name: getattr(params, f"dry_{name}") for name in DrySampling.__struct_fields__}
+        values["dry"] = DrySampling(**{name: value for name, value in fields.items() if value is not None})
     return ResolvedSampling(seed=secrets.randbits(32) if params.seed is None else params.seed, **values)

@@ -150,6 +150,7 @@ class Worker:
             self._emit,
             sampler=_sampler(model.threads),
             max_step_s=load.options.max_step_ms / 1000,
+            prefill_step_s=load.options.prefill_step_ms / 1000,
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
         )
         self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put)

@@ -11,7 +11,7 @@
 #define LS_API __attribute__((visibility("default")))
 #endif
 
-#define LS_ABI 1
+#define LS_ABI 2
 #define LS_MAX_TOP 20
 
 #ifdef __cplusplus
@@ -20,13 +20,23 @@ extern "C" {
 
 typedef struct {
     float temperature;         // 0: the likeliest token
+    float dynatemp_range;      // 0: off; else the temperature follows the entropy, up to so much above and below
+    float dynatemp_exponent;
+    float typical_p;           // 1: off
     float top_p;               // 1: off
     float min_p;               // 0: off
     float top_n_sigma;         // 0: off
+    float xtc_probability;     // 0: off
+    float xtc_threshold;       // above 0.5: off
     float repeat_penalty;      // 1: off
     float presence_penalty;    // 0: off
     float frequency_penalty;   // 0: off
+    float mirostat_tau;        // the surprise that is aimed at, in bits
+    float mirostat_eta;        // how fast
+    float mirostat_mu;         // its state: what the last result said, at first 2 * tau
+    int32_t mirostat;          // 0: off; 1, 2: version
     int32_t top_k;             // 0: off
+    int32_t num_top;           // log-probabilities to report beside the chosen one's; -1: none at all
     uint64_t seed;
     uint64_t draw;             // how many tokens were drawn before: seed and draw alone decide
     const int32_t * repeated;  // distinct tokens for repeat_penalty
@@ -34,16 +44,19 @@ typedef struct {
     const int32_t * counts;    // how often each of those stands there
     const int32_t * biased;    // distinct tokens with a bias
     const float * biases;      // -infinity forbids a token
+    const int32_t * lessened;  // distinct tokens
+    const float * less;        // what is taken from their logits after the penalties
     const uint32_t * mask;     // bit i of word i / 32: token i is allowed; NULL: all are
     int32_t num_repeated;
     int32_t num_counted;
     int32_t num_biased;
-    int32_t num_top;           // log-probabilities to report beside the chosen one's; -1: none at all
+    int32_t num_lessened;
 } ls_params;
 
 typedef struct {
     int32_t token;             // -1: every token is forbidden
     float logprob;             // of the model's own distribution, before all parameters
+    float mirostat_mu;         // for the next token
     int32_t num_top;           // fewer than asked for where fewer tokens have any probability
     int32_t top[LS_MAX_TOP];
     float top_logprobs[LS_MAX_TOP];

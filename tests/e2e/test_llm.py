@@ -21,6 +21,7 @@ from localllm.errors import (
     NoChatTemplate,
     WorkerCrashed,
 )  # fmt: skip
+from localllm.types import GenerationRequest
 from tests.models.maker import write_llama
 from tests.models.tokenizers import Tokenizer, spm
 
@@ -82,7 +83,7 @@ async def _complete_no_tokens(llm: LLM) -> None:
     runtime = llm._llm._runtime
     assert runtime is not None
     loop = llm._loop
-    future = asyncio.run_coroutine_threadsafe(runtime.complete(llm.info.id, [], SamplingParams()), loop)
+    future = asyncio.run_coroutine_threadsafe(runtime.submit(llm.info.id, [GenerationRequest(prompt_tokens=())]), loop)
     await asyncio.wrap_future(future)
 
 

@@ -106,6 +106,7 @@ def test_log_probabilities_stream_as_they_come_whole_in_both_apis(sidecar: Sidec
             logprobs=True,
             top_logprobs=3,
         )
+        chat()  # so that both find as much of the prompt in the cache: chunks of other sizes change last digits
         whole = chat().choices[0]
         streamed = [choice.logprobs for chunk in chat(stream=True) for choice in chunk.choices if choice.logprobs]
         content = whole.logprobs.content
@@ -126,6 +127,51 @@ def test_log_probabilities_stream_as_they_come_whole_in_both_apis(sidecar: Sidec
         offsets = [offset for part in parts for offset in part.logprobs.text_offset]
         assert offsets == text.logprobs.text_offset
         assert complete().choices[0].logprobs is None
+
+
+def test_several_answers_to_one_prompt_are_those_of_their_seeds(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+        complete: Any = partial(client.completions.create, model="tiny-chat", prompt=[5, 6, 7] * 60, max_tokens=8)
+        several = complete(n=3, seed=40)
+        alone = [complete(seed=seed).choices[0].text for seed in (40, 41, 42)]
+        assert [choice.text for choice in several.choices] == alone
+        assert len(set(alone)) == 3
+        assert several.usage.prompt_tokens == 180
+        assert several.usage.completion_tokens == 24
+        chosen = complete(best_of=3, seed=40, logprobs=0).choices[0]
+        every = complete(n=3, seed=40, logprobs=0).choices
+        assert chosen.text == max(every, key=lambda choice: sum(choice.logprobs.token_logprobs)).text
+
+
+def test_the_ways_to_end_an_answer_and_to_avoid_repeats_reach_the_engine(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+
+        def tokens(**extra: Any) -> list[str]:
+            answer = client.completions.create(
+                model="tiny-chat", prompt=[5, 6], temperature=0, max_tokens=12, logprobs=0, extra_body=extra
+            )
+            assert answer.choices[0].logprobs is not None
+            return answer.choices[0].logprobs.tokens or []
+
+        plain = tokens()
+        favoured = tokens(logit_bias={"40": 100})
+        assert len(set(favoured)) == 1
+        assert tokens(logit_bias={"40": 100}, stop_token_ids=[40]) == []
+        assert len(tokens(logit_bias={"40": 100}, stop_token_ids=[40], min_tokens=5)) == 5, "until then it is not drawn"
+        assert len(set(tokens(logit_bias={"40": 5}, dry_multiplier=100))) > 1
+        assert tokens(mirostat=2, seed=1) == plain, "a temperature of 0 is greedy whatever else is asked for"
+        with pytest.raises(openai.BadRequestError, match="stop_token_ids names token 99999"):
+            tokens(stop_token_ids=[99999])
+
+
+def test_a_request_that_is_not_begun_in_its_time_is_a_504(sidecar: Sidecar) -> None:
+    with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
+        with pytest.raises(openai.InternalServerError, match="timeout") as caught:
+            client.completions.create(
+                model="tiny-chat", prompt=[5] * 200, n=40, max_tokens=200, extra_body={"timeout": 0.001}
+            )
+        assert (caught.value.status_code, caught.value.code) == (504, "timeout")
+        client.completions.create(model="tiny-chat", prompt=[5], max_tokens=2, extra_body={"timeout": 60})
 
 
 def test_the_next_turn_of_a_chat_is_mostly_cached_and_says_so(sidecar: Sidecar) -> None:

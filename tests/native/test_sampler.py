@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from localllm.engine import native
 from localllm.engine.native import NativeSampler, NotCompiled
-from localllm.engine.sampler import Row, SamplerParams, exp_of, sample, uniform
+from localllm.engine.sampler import Row, SamplerParams, power_of_2, sample, uniform
 
 SOURCE = Path(__file__).parents[2] / "native" / "sampler" / "sampler.cpp"
 
@@ -57,6 +57,16 @@ def params(draw: st.DrawFn, size: int) -> SamplerParams:
         top_p=draw(st.sampled_from([1.0, 0.95, 0.5, 0.001, 0.0])),
         min_p=draw(st.sampled_from([0.0, 0.05, 0.9, 1.0])),
         top_n_sigma=draw(st.sampled_from([0.0, 0.0, 1.0, 2.5])),
+        typical_p=draw(st.sampled_from([1.0, 1.0, 0.9, 0.2, 0.0])),
+        xtc_probability=draw(st.sampled_from([0.0, 0.0, 0.5, 1.0])),
+        xtc_threshold=draw(st.sampled_from([0.0, 0.1, 0.4, 0.6])),
+        dynatemp_range=draw(st.sampled_from([0.0, 0.0, 0.5, 2.0])),
+        dynatemp_exponent=draw(st.sampled_from([0.5, 1.0, 3.0])),
+        mirostat=draw(st.sampled_from([0, 0, 1, 2])),
+        mirostat_tau=draw(st.sampled_from([0.0, 2.0, 5.0])),
+        mirostat_eta=draw(st.sampled_from([0.1, 1.0])),
+        mirostat_mu=draw(st.floats(-20, 30, width=32)),
+        lessened=draw(st.dictionaries(tokens, st.sampled_from([0.8, 2.5, 1e30]), max_size=3)),
         repeat_penalty=draw(st.sampled_from([1.0, 1.1, 2.0])),
         repeated=draw(st.lists(tokens, max_size=5, unique=True)),
         presence_penalty=draw(st.sampled_from([0.0, 0.5, -1.0])),
@@ -80,6 +90,7 @@ def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data
     for row, kept, each, drawn in zip(batch, before, wanted, compiled.sample(batch, wanted), strict=True):
         expected = sample(row, each)
         assert drawn.token == expected.token
+        assert drawn.mirostat_mu == expected.mirostat_mu
         if expected.token >= 0 and each.num_top >= 0:
             assert drawn.logprob == pytest.approx(expected.logprob, abs=1e-5)
             assert [token for token, _ in drawn.top] == [token for token, _ in expected.top]
@@ -127,11 +138,11 @@ def test_the_seed_and_the_number_of_the_draw_decide_alone(compiled: NativeSample
     assert len({compiled.sample([row], [SamplerParams(seed=5, draw=i)])[0].token for i in range(20)}) > 10
 
 
-def test_exp_is_within_two_units_in_the_last_place() -> None:
-    x = np.concatenate([np.linspace(-87, 0, 200_001), [-0.0, -1e-30, -200, -np.inf]]).astype(np.float32)
-    exact = np.exp(x.astype(np.float64))
-    error = np.abs(exp_of(x) - exact) / np.maximum(exact, 1e-37)
-    assert error[x >= -86.9].max() < 2 * 2**-23
+def test_a_power_is_within_two_units_in_the_last_place() -> None:
+    x = np.concatenate([np.linspace(-126, 0, 200_001), [-0.0, -1e-30, -200, -np.inf]]).astype(np.float32)
+    exact = np.exp2(x.astype(np.float64))
+    error = np.abs(power_of_2(x) - exact) / np.maximum(exact, 1e-37)
+    assert error[x >= -125.9].max() < 2 * 2**-23
 
 
 def test_uniform_numbers_lie_between_0_and_1_and_spread() -> None:

@@ -10,7 +10,17 @@ from pathlib import Path
 from localllm.config import Settings
 from localllm.errors import ModelNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
-from localllm.types import Delta, Finish, LoadedModel, LoadOptions, Message, ModelInfo, SamplingParams, Timings, Usage
+from localllm.types import (
+    Delta,
+    Finish,
+    GenerationRequest,
+    LoadedModel,
+    LoadOptions,
+    ModelInfo,
+    SamplingParams,
+    Timings,
+    Usage,
+)  # fmt: skip
 
 FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
 
@@ -86,7 +96,7 @@ class FakeAnswer(Answer):
 
 
 class FakeRuntime(Runtime):
-    """`script` is what the next answers play; what was asked is in `asked`."""
+    """`script` is what the next answers play after `scripts`, one each; what was asked is in `asked`."""
 
     def __init__(self) -> None:
         self.reset()
@@ -94,6 +104,7 @@ class FakeRuntime(Runtime):
     def reset(self) -> None:
         """As new."""
         self.script: Sequence[Step] = HELLO
+        self.scripts: list[Sequence[Step]] = []
         self.refusal: Exception | None = None
         self.accepts = True
         self.asking = threading.Event()
@@ -115,19 +126,17 @@ class FakeRuntime(Runtime):
     def loaded(self) -> Sequence[LoadedModel]:
         return self.models
 
-    async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
-        return await self._answer(model_id, list(messages), params)
-
-    async def complete(self, model_id: str, prompt: str | Sequence[int], params: SamplingParams) -> Answer:
-        return await self._answer(model_id, prompt, params)
+    async def submit(self, model_id: str, requests: Sequence[GenerationRequest]) -> list[Answer]:
+        return [await self._answer(model_id, request) for request in requests]
 
     async def aclose(self) -> None:
         pass
 
-    async def _answer(self, model_id: str, what: object, params: SamplingParams) -> Answer:
+    async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
         if model_id not in {model.id for model in self.models}:
             raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: tiny", param="model")
-        self.asked.append((model_id, what, params))
+        what = next(each for each in (request.messages, request.prompt, request.prompt_tokens) if each is not None)
+        self.asked.append((model_id, list(what) if isinstance(what, tuple) else what, request.params))
         if self.refusal is not None:
             raise self.refusal
         if not self.accepts:
@@ -136,7 +145,7 @@ class FakeRuntime(Runtime):
                 await asyncio.Event().wait()
             finally:
                 self.gave_up.set()
-        self.answers.append(FakeAnswer(self.script))
+        self.answers.append(FakeAnswer(self.scripts.pop(0) if self.scripts else self.script))
         self.answered.set()
         return self.answers[-1]
 

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
-from localllm.types import Delta, Message, SamplingParams
+from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
 
@@ -88,6 +88,79 @@ def test_a_prompt_of_tokens_arrives_as_tokens(served: Served, client: openai.Ope
     client.completions.create(model="tiny", prompt=[1, 2, 3])
     client.completions.create(model="tiny", prompt=[[4, 5]])
     assert [what for _, what, _ in served.runtime.asked] == [[1, 2, 3], [4, 5]]
+
+
+def test_several_answers_to_a_chat_have_seeds_and_indices_of_their_own(served: Served, client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}], n=3, seed=7)
+    assert [(choice.index, choice.message.content) for choice in answer.choices] == [(i, "Hello ✓") for i in range(3)]
+    assert [params.seed for _, _, params in served.runtime.asked] == [7, 8, 9]
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (7, 9), "the prompt counts once"
+    assert all(given.closed.is_set() for given in served.runtime.answers)
+
+
+def test_several_streams_come_as_one_and_each_ends(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.scripts = [
+        [Delta("a", 1), Delta("b", 1, FINISH)],
+        [Delta("c", 1), Delta("", 0), Delta("d", 1, FINISH)],
+    ]
+    chunks = list(
+        client.chat.completions.create(
+            model="tiny",
+            messages=[{"role": "user", "content": "Hi"}],
+            n=2,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    texts = {0: "", 1: ""}
+    finishes = []
+    for chunk in chunks[:-1]:
+        (choice,) = chunk.choices
+        texts[choice.index] += choice.delta.content or ""
+        finishes += [choice.index] if choice.finish_reason else []
+    assert texts == {0: "ab", 1: "cd"}
+    assert sorted(finishes) == [0, 1]
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 6
+
+
+def test_one_of_several_streams_that_fails_ends_them_all(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.scripts = [["hang"], [Delta("c", 1), WorkerCrashed("the model's process died")]]
+    stream = client.completions.create(model="tiny", prompt="Hi", n=2, stream=True)
+    with pytest.raises(openai.APIError, match="died"):
+        list(stream)
+    assert all(given.closed.wait(5) for given in served.runtime.answers)
+
+
+def test_several_prompts_are_answered_in_order(served: Served, client: openai.OpenAI) -> None:
+    answer = client.completions.create(model="tiny", prompt=["one", "two"], n=2)
+    assert [what for _, what, _ in served.runtime.asked] == ["one", "one", "two", "two"]
+    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (14, 12)
+
+
+def test_the_best_of_several_is_the_one_with_the_highest_log_probability_per_token(
+    served: Served, client: openai.OpenAI
+) -> None:
+    def script(text: str, *logprobs: float) -> list[Delta]:
+        finish = Finish("stop", Usage(7, len(logprobs)), Timings(0, 0, 0))
+        return [Delta(text, 1, finish, tuple(TokenLogprob(b"x", logprob) for logprob in logprobs))]
+
+    served.runtime.scripts = [script("poor", -3.0), script("long and good", -1.0, -1.0, -1.0, -1.0), script("so", -2.0)]
+    answer = client.completions.create(model="tiny", prompt="Hi", best_of=3, n=2)
+    assert [choice.text for choice in answer.choices] == ["long and good", "so"]
+    assert [params.logprobs for _, _, params in served.runtime.asked] == [0, 0, 0]
+    assert all(choice.logprobs is None for choice in answer.choices), "they were not asked for"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 6, "what was made counts, chosen or not"
+
+
+def test_an_answer_cut_by_its_own_time_limit_is_cut_by_a_limit(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.script = [Delta("Hel", 1), Delta("", 0, Finish("timeout", Usage(7, 1), Timings(0, 0, 0)))]
+    answer = client.completions.create(model="tiny", prompt="Hi", extra_body={"timeout": 0.5})
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("Hel", "length")
 
 
 def test_parts_of_text_are_one_message_and_a_developer_is_the_system(served: Served, client: openai.OpenAI) -> None:

@@ -9,7 +9,6 @@ import pytest
 from openai.types import completion_create_params
 from openai.types.chat import completion_create_params as chat_create_params
 
-from localllm.errors import InvalidParameter, RequestError, UnsupportedParameter
 from localllm.server.openai.fields import NO_EFFECT, REFUSED_CHAT, REFUSED_COMPLETION
 from localllm.server.openai.requests import (
     ChatRequest,
@@ -20,7 +19,11 @@ from localllm.server.openai.requests import (
 )
 from tests.server.conftest import Served
 
-EXTENSIONS = {"top_k", "min_p", "top_n_sigma", "repeat_penalty", "repeat_last_n", "ignore_eos", "timings"}
+EXTENSIONS = set(
+    """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
+    mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
+    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings""".split()
+)
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
 
@@ -50,7 +53,6 @@ def test_every_documented_field_is_in_exactly_one_list(
         ("tool_choice", "required"),
         ("functions", [{"name": "f"}]),
         ("response_format", {"type": "json_object"}),
-        ("n", 2),
         ("audio", {"voice": "x", "format": "wav"}),
         ("modalities", ["text", "audio"]),
         ("reasoning_effort", "low"),
@@ -70,7 +72,7 @@ def test_a_field_that_would_change_the_answer_is_refused_by_name(served: Served,
     assert served.runtime.asked == []
 
 
-@pytest.mark.parametrize(("field", "value"), [("best_of", 2), ("echo", True), ("suffix", "end")])
+@pytest.mark.parametrize(("field", "value"), [("echo", True), ("suffix", "end")])
 def test_a_completion_field_that_would_change_the_answer_is_refused_by_name(
     served: Served, field: str, value: object
 ) -> None:
@@ -125,6 +127,20 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": [1]}, "stop[0]"),
         ({"stop": ""}, "stop"),
+        ({"n": 0}, "n"),
+        ({"n": 129}, "n"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens"),
+        ({"stop_token_ids": [1] * 257}, "stop_token_ids"),
+        ({"typical_p": 1.5}, "typical_p"),
+        ({"xtc_probability": 2}, "xtc_probability"),
+        ({"mirostat": 3}, "mirostat"),
+        ({"dynatemp_exponent": 0}, "dynatemp_exponent"),
+        ({"dry_base": 0.5}, "dry_base"),
+        ({"dry_sequence_breakers": [""]}, "dry_sequence_breakers"),
+        ({"dry_sequence_breakers": ["x"] * 17}, "dry_sequence_breakers"),
+        ({"priority": 1001}, "priority"),
+        ({"timeout": 0}, "timeout"),
         ({"stream_options": {"include_usage": "yes"}}, "stream_options.include_usage"),
     ],
 )
@@ -167,16 +183,31 @@ def test_a_body_that_is_no_request_is_a_400_with_the_reason(served: Served, body
         assert response.json()["error"]["code"] == "invalid_parameter"
 
 
-def test_several_prompts_are_refused_and_an_empty_array_is_wrong() -> None:
-    with pytest.raises(UnsupportedParameter):
-        parse_completion(b'{"model": "m", "prompt": ["a", "b"]}')[0].one_prompt()
-    with pytest.raises(InvalidParameter):
-        parse_completion(b'{"model": "m", "prompt": []}')[0].one_prompt()
-    with pytest.raises(RequestError):
-        parse_completion(b'{"model": "m", "prompt": [1, "a"]}')[0].one_prompt()
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [1, "a"]}, "prompt"),
+        ({"prompt": ["a"] * 2049}, "prompt"),
+        ({"best_of": 1, "n": 2}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"best_of": 129}, "best_of"),
+    ],
+)
+def test_a_wrong_value_of_a_completion_is_a_400_that_names_the_field(
+    served: Served, change: dict[str, object], param: str
+) -> None:
+    response = served.http.post("/v1/completions", json={**TEXT, **change})
+    assert response.status_code == 400
+    assert (response.json()["error"]["code"], response.json()["error"]["param"]) == ("invalid_parameter", param)
 
 
 def test_extensions_reach_the_sampler() -> None:
     body = b'{"model": "m", "messages": [], "top_k": 5, "min_p": 0.1, "ignore_eos": true, "stop": "x"}'
     params = parse_chat(body)[0].params()
     assert (params.top_k, params.min_p, params.ignore_eos, params.stop) == (5, 0.1, True, ("x",))
+
+
+def test_priority_and_timeout_reach_the_scheduler() -> None:
+    (request,) = parse_completion(b'{"model": "m", "prompt": "x", "priority": -3, "timeout": 2.5}')[0].generations()
+    assert (request.priority, request.timeout_s) == (-3, 2.5)

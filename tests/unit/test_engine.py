@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
-from localllm.types import Delta, Finish, ResolvedSampling
-from tests.fakes import FakeBackend, alone
+from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
+from tests.fakes import END, FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)
 
@@ -165,6 +166,82 @@ def test_a_stop_string_ends_the_answer_before_it_is_shown() -> None:
     drain(engine)
     assert collector.text[1] == expected[: expected.find(expected[6:9])]
     assert collector.finish[1].reason == "stop"
+
+
+def test_a_stop_token_ends_the_answer_and_is_not_shown() -> None:
+    tokens = alone([4, 4], 12)
+    engine = Engine(FakeBackend(), collector := Collector())
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop_tokens=[tokens[5]]))
+    drain(engine)
+    assert collector.text[1] == text_of(tokens[: tokens.index(tokens[5])])
+    assert collector.finish[1].reason == "stop"
+
+
+def test_before_min_tokens_nothing_ends_the_answer() -> None:
+    """Neither the model's end token, which then comes as soon as it may, nor a stop string."""
+    engine = Engine(FakeBackend(ends_at=3), collector := Collector())
+    engine.submit(Sequence(1, [1, 2, 3], sampling=GREEDY, min_tokens=6, end_tokens=[END]))
+    engine.submit(Sequence(2, [1, 2, 3], sampling=GREEDY, stop=["!"], max_tokens=9, end_tokens=[END], min_tokens=9))
+    drain(engine)
+    assert (collector.num_tokens[1], collector.finish[1].reason) == (6, "stop")
+    assert (collector.num_tokens[2], collector.finish[2].reason) == (9, "length")
+    tokens = alone([4, 4], 12)
+    engine = Engine(FakeBackend(), collector := Collector())
+    stop = [text_of(tokens[1:3]), text_of(tokens[7:9])]
+    engine.submit(Sequence(1, [4, 4], sampling=GREEDY, stop=stop, min_tokens=5))
+    drain(engine)
+    assert collector.text[1] == text_of(tokens[:7])
+
+
+def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_runs() -> None:
+    now = 0.0
+    backend, collector = FakeBackend(num_slots=1), Collector()
+    engine = Engine(backend, collector, clock=lambda: now)
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=50, deadline_s=10.0))
+    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, deadline_s=20.0))
+    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, deadline_s=3.0, priority=1))
+    for _ in range(4):
+        engine.step()
+    now = 5.0
+    engine.step()
+    assert collector.failures[3].code == "timeout"
+    assert "no slot was free within the 3 s" in str(collector.failures[3])
+    now = 10.0
+    drain(engine)
+    assert (collector.finish[1].reason, collector.text[1]) == ("timeout", text_of(alone([1], 5)))
+    assert collector.text[2] == text_of(alone([2], 5))
+
+
+def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
+    backend, collector = FakeBackend(num_slots=1), Collector()
+    engine = Engine(backend, collector)
+    for id, priority, deadline_s in ((1, 0, math.inf), (2, 5, 1e9), (3, 0, math.inf), (4, 0, 1e9), (5, -2, math.inf)):
+        engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=2, priority=priority, deadline_s=deadline_s))
+    drain(engine)
+    assert list(collector.finish) == [5, 4, 1, 3, 2]
+
+
+def test_mirostat_keeps_its_state_from_token_to_token() -> None:
+    """Of 97 nearly equal tokens each surprises by 6.6 bits; aimed at 1, ever fewer are left, in the end one."""
+    sampling = ResolvedSampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, mirostat=2, mirostat_tau=1.0, seed=1)
+    engine = Engine(FakeBackend(num_slots=1), collector := Collector())
+    engine.submit(Sequence(1, [1], sampling=sampling, max_tokens=40))
+    drain(engine)
+    tokens = [ord(char) - 31 for char in collector.text[1]]
+    assert tokens[-1] == next_token([1, *tokens[:-1]]), "the likeliest"
+    assert tokens[0] == next_token([1]), "two bits of surprise at first: fewer than 97 tokens have"
+
+
+def test_what_was_repeated_is_not_gone_on_with() -> None:
+    sampling = ResolvedSampling(temperature=0, logit_bias={50: 3.0}, dry=DrySampling(multiplier=5.0))
+    backend = FakeBackend(num_slots=1)
+    engine = Engine(backend, collector := Collector())
+    dry = Dry(DrySampling(multiplier=5.0, allowed_length=2), backend.token_bytes, [9, 9])
+    engine.submit(Sequence(1, [9, 9], sampling=sampling, dry=dry, max_tokens=6))
+    drain(engine)
+    tokens = [ord(char) - 31 for char in collector.text[1]]
+    assert tokens[:3] == [50, 50, 50], "two may be repeated, as 50 50 is once"
+    assert tokens[3] != 50
 
 
 def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notices() -> None:

@@ -20,22 +20,22 @@ GREEDY = ResolvedSampling(temperature=0)
 @pytest.mark.parametrize("token_s", [0.2, 0.01, 0.005, 0.001, 0.0001])
 def test_no_step_is_planned_longer_than_the_limit(token_s: float) -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
-    assert pace.budget == 64, "little, while nothing is known"
-    pace.observe(pace.budget, 64 * token_s)
+    assert pace.budget() == 64, "little, while nothing is known"
+    pace.observe(pace.budget(), 64 * token_s)
     for _ in range(10):
-        assert pace.budget == 1 or pace.budget * token_s <= 0.3
-        pace.observe(pace.budget, pace.budget * token_s)
+        assert pace.budget() == 1 or pace.budget() * token_s <= 0.3
+        pace.observe(pace.budget(), pace.budget() * token_s)
     if token_s <= 0.3 / 512:
-        assert pace.budget == 512
+        assert pace.budget() == 512
 
 
 def test_one_slow_step_is_forgotten_within_a_few() -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
     pace.observe(64, 8.0)
-    assert pace.budget == 2
+    assert pace.budget() == 2
     for _ in range(8):
-        pace.observe(pace.budget, 0.005 + pace.budget * 0.001)
-    assert pace.budget >= 192
+        pace.observe(pace.budget(), 0.005 + pace.budget() * 0.001)
+    assert pace.budget() >= 192
 
 
 class SlowBackend(FakeBackend):
@@ -46,6 +46,17 @@ class SlowBackend(FakeBackend):
     def decode(self, segments: Sequence[Segment]) -> None:
         super().decode(segments)
         self.now_s += 0.002 * sum(len(segment.tokens) for segment in segments)
+
+
+def test_prompts_take_less_of_a_step_while_answers_stream_but_never_nothing() -> None:
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
+    pace.observe(64, 0.064)
+    assert (pace.budget(), pace.budget(num_streams=4)) == (256, 64)
+    pace.observe(64, 0.64)
+    assert (pace.budget(), pace.budget(num_streams=4)) == (30, 30), "32 beside 4 streams would take longer than any may"
+    pace.observe(30, 0.15)
+    pace.observe(30, 0.15)
+    assert pace.budget(num_streams=4) == 36 < pace.budget()
 
 
 def test_the_engine_keeps_to_what_its_clock_says() -> None:

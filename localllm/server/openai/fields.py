@@ -29,11 +29,9 @@ _ANYTHING = object()
 """Marks a field that is only meaningful beside a refused one."""
 
 _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
     # Of llama-server, vLLM and Ollama: known, and they would change the answer.
     "chat_template": (),
     "chat_template_kwargs": ({},),
-    "dry_multiplier": (0,),
     "grammar": ("",),
     "guided_choice": ([],),
     "guided_grammar": ("",),
@@ -41,15 +39,11 @@ _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "guided_regex": ("",),
     "json_schema": (),
     "lora": ([],),
-    "min_tokens": (0,),
-    "mirostat": (0,),
     "n_predict": (),
     "repetition_penalty": (1,),
     "samplers": (),
     "structured_outputs": (),
-    "typical_p": (1,),
     "use_beam_search": (False,),
-    "xtc_probability": (0,),
 }
 
 REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
@@ -70,7 +64,6 @@ REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
 """Field -> the values, besides null, that ask for nothing and are therefore fine."""
 
 REFUSED_COMPLETION: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
-    "best_of": (1,),
     "echo": (False,),
     "store": (False,),
     "suffix": ("",),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import read_json
 from localllm.server.errors import defect, error_body
+from localllm.server.openai import choices
 from localllm.server.openai import responses as out
 from localllm.server.openai.logprobs import chat_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
@@ -36,23 +38,25 @@ class Shape(NamedTuple, Generic[ChoiceT]):
     id_prefix: str
     whole_object: str
     chunk_object: str
-    first: ChoiceT | None
-    whole: Callable[[str, out.FinishReason, Any], Any]
-    chunk: Callable[[str, Any], ChoiceT]
+    first: Callable[[int], ChoiceT] | None
+    whole: Callable[[int, str, out.FinishReason, Any], Any]
+    chunk: Callable[[int, str, Any], ChoiceT]
     logprobs: Callable[[Sequence[TokenLogprob], int], Any]
     """Of tokens that begin so many characters into the answer."""
-    last: Callable[[out.FinishReason], ChoiceT]
+    last: Callable[[int, out.FinishReason], ChoiceT]
 
 
 CHAT: Shape[out.ChatChunkChoice] = Shape(
     id_prefix="chatcmpl-",
     whole_object="chat.completion",
     chunk_object="chat.completion.chunk",
-    first=out.ChatChunkChoice(0, out.ChatDelta(role="assistant", content="")),
-    whole=lambda text, reason, logprobs: out.ChatChoice(0, out.ChatText("assistant", text), reason, logprobs),
-    chunk=lambda text, logprobs: out.ChatChunkChoice(0, out.ChatDelta(content=text), logprobs=logprobs),
+    first=lambda index: out.ChatChunkChoice(index, out.ChatDelta(role="assistant", content="")),
+    whole=lambda index, text, reason, logprobs: out.ChatChoice(
+        index, out.ChatText("assistant", text), reason, logprobs
+    ),
+    chunk=lambda index, text, logprobs: out.ChatChunkChoice(index, out.ChatDelta(content=text), logprobs=logprobs),
     logprobs=chat_logprobs,
-    last=lambda reason: out.ChatChunkChoice(0, out.ChatDelta(), reason),
+    last=lambda index, reason: out.ChatChunkChoice(index, out.ChatDelta(), reason),
 )
 
 TEXT: Shape[out.TextChoice] = Shape(
@@ -60,10 +64,10 @@ TEXT: Shape[out.TextChoice] = Shape(
     whole_object="text_completion",
     chunk_object="text_completion",
     first=None,
-    whole=lambda text, reason, logprobs: out.TextChoice(0, text, reason, logprobs),
-    chunk=lambda text, logprobs: out.TextChoice(0, text, logprobs=logprobs),
+    whole=out.TextChoice,
+    chunk=lambda index, text, logprobs: out.TextChoice(index, text, logprobs=logprobs),
     logprobs=text_logprobs,
-    last=lambda reason: out.TextChoice(0, "", reason),
+    last=lambda index, reason: out.TextChoice(index, "", reason),
 )
 
 
@@ -72,8 +76,7 @@ async def chat_completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.max_body_bytes))
     state.admit()
-    accepting = state.runtime.chat(body.model, body.conversation(), body.params())
-    return await _respond(request, body, CHAT, accepting, ignored)
+    return await _respond(request, body, CHAT, ignored)
 
 
 async def completions(request: Request) -> Response:
@@ -81,8 +84,7 @@ async def completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_completion(await read_json(request, state.max_body_bytes))
     state.admit()
-    accepting = state.runtime.complete(body.model, body.one_prompt(), body.params())
-    return await _respond(request, body, TEXT, accepting, ignored)
+    return await _respond(request, body, TEXT, ignored)
 
 
 async def list_models(request: Request) -> Response:
@@ -97,55 +99,47 @@ async def get_model(request: Request) -> Response:
     return _json(out.model_entry(state.model(request.path_params["model_id"])))
 
 
-async def _respond(
-    request: Request,
-    body: CommonRequest,
-    shape: Shape[Any],
-    accepting: Coroutine[Any, Any, Answer],
-    ignored: list[str],
-) -> Response:
+async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = _ignored_header(ignored)
-    answer = await sse.unless_gone(request.receive, accepting)
+    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, body.generations()))
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
     if body.stream:
-        return sse.EventStream(_events(state, answer, body, shape, template), answer.aclose, headers)
+        events = _events(state, answers, body, shape, template)
+        return sse.EventStream(events, partial(choices.close, answers), headers)
     try:
-        text, finish, tokens = await sse.unless_gone(request.receive, _collect(answer))
+        made = await sse.unless_gone(request.receive, choices.collect(answers))
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
-        await answer.aclose()
-    logprobs = None if body.num_logprobs() is None else shape.logprobs(tokens, 0)
+        await choices.close(answers)
+    chosen = choices.best(made, body.num_candidates, body.num_choices)
     reply = msgspec.structs.replace(
         template,
         object=shape.whole_object,
-        choices=[shape.whole(text, out.finish_reason(finish), logprobs)],
-        usage=out.usage_object(finish.usage),
-        timings=finish.timings if body.timings else msgspec.UNSET,
+        choices=[
+            shape.whole(
+                index,
+                text,
+                out.finish_reason(finish),
+                None if body.num_logprobs() is None else shape.logprobs(tokens, 0),
+            )
+            for index, (text, finish, tokens) in enumerate(chosen)
+        ],
+        usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
+        timings=made[0].finish.timings if body.timings else msgspec.UNSET,
     )
     return _json(reply, headers)
 
 
-async def _collect(answer: Answer) -> tuple[str, Finish, list[TokenLogprob]]:
-    pieces: list[str] = []
-    logprobs: list[TokenLogprob] = []
-    async for delta in answer:
-        pieces.append(delta.text)
-        logprobs += delta.logprobs
-        if delta.finish is not None:
-            return "".join(pieces), delta.finish, logprobs
-    raise InternalError("the answer ended without a finish")
-
-
 async def _events(
-    state: ServerState, answer: Answer, body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
+    state: ServerState, answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a stream. Whatever goes wrong ends it with an error event, never in silence."""
     try:
-        async for chunk in _chunks(answer, body, shape, template):
+        async for chunk in _chunks(answers, body, shape, template):
             yield sse.data(msgspec.json.encode(chunk))
         yield sse.DONE
     except LocalLLMError as error:
@@ -157,30 +151,35 @@ async def _events(
 
 
 async def _chunks(
-    answer: Answer, body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
+    answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
 ) -> AsyncGenerator[out.Reply[Any], None]:
     # With include_usage every chunk but the last carries `"usage": null`, as OpenAI's do.
     empty = msgspec.structs.replace(
         template, object=shape.chunk_object, usage=None if body.include_usage else msgspec.UNSET
     )
 
-    def chunk(*choices: Any, **extra: Any) -> out.Reply[Any]:
-        return msgspec.structs.replace(empty, choices=list(choices), **extra)
+    def chunk(*made: Any, **extra: Any) -> out.Reply[Any]:
+        return msgspec.structs.replace(empty, choices=list(made), **extra)
 
     if shape.first is not None:
-        yield chunk(shape.first)
-    offset = 0
-    async for delta in answer:
+        for index in range(len(answers)):
+            yield chunk(shape.first(index))
+    offsets = [0] * len(answers)
+    finishes: dict[int, Finish] = {}
+    async for index, delta in choices.merged(answers):
         if delta.text or delta.logprobs:
-            yield chunk(shape.chunk(delta.text, shape.logprobs(delta.logprobs, offset) if delta.logprobs else None))
-            offset += sum(len(text_of(item.piece)) for item in delta.logprobs)
+            logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
+            yield chunk(shape.chunk(index, delta.text, logprobs))
+            offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
+            finishes[index] = delta.finish
             timings = {"timings": delta.finish.timings} if body.timings else {}
-            yield chunk(shape.last(out.finish_reason(delta.finish)), **timings)
-            if body.include_usage:
-                yield chunk(usage=out.usage_object(delta.finish.usage))
-            return
-    raise InternalError("the answer ended without a finish")
+            yield chunk(shape.last(index, out.finish_reason(delta.finish)), **timings)
+    if len(finishes) < len(answers):
+        raise InternalError("an answer ended without a finish")
+    if body.include_usage:
+        made = [finishes[index] for index in range(len(answers))]
+        yield chunk(usage=out.usage_object(choices.usage(made, body.num_candidates)))
 
 
 def _ignored_header(names: list[str]) -> dict[str, str]:

@@ -13,12 +13,26 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.types import MAX_LOGPROBS, Message, SamplingParams
+from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role -> the one that models' templates know."""
 
 _UNSUPPORTED_IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
+
+
+_AS_GIVEN = (
+    "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
+    "top_n_sigma", "xtc_probability", "xtc_threshold", "dynatemp_range", "dynatemp_exponent", "mirostat",
+    "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n", "dry_multiplier", "dry_base",
+    "dry_allowed_length", "dry_penalty_last_n",
+)  # fmt: skip
+"""What `SamplingParams` takes under the same name."""
+
+MAX_CHOICES = 128
+"""OpenAI's limit for `n`."""
+MAX_PROMPTS = 2048
+"""OpenAI's limit for the prompts of one completion request."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,28 +43,45 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What chat and plain completion share.
-
-    Extensions: `top_k`, `min_p`, `top_n_sigma`, `repeat_penalty`, `repeat_last_n`, `ignore_eos` and `timings`.
-    """
+    """What chat and plain completion share. Extensions are named as llama-server's, or else vLLM's, are."""
 
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    n: int | None = None
     temperature: float | None = None
     top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    top_n_sigma: float | None = None
-    repeat_penalty: float | None = None
-    repeat_last_n: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     max_tokens: int | None = None
+    # Extensions:
+    top_k: int | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dynatemp_range: float | None = None
+    dynatemp_exponent: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: list[str] | None = None
+    min_tokens: int | None = None
+    stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
+    priority: int | None = None
+    timeout: float | None = None
+    """Seconds."""
     timings: bool | None = None
 
     @property
@@ -60,23 +91,47 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def params(self) -> SamplingParams:
         """Raises `InvalidParameter`."""
+        breakers = self.dry_sequence_breakers
         return SamplingParams(
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            min_p=self.min_p,
-            top_n_sigma=self.top_n_sigma,
-            repeat_penalty=self.repeat_penalty,
-            repeat_last_n=self.repeat_last_n,
-            presence_penalty=self.presence_penalty,
-            frequency_penalty=self.frequency_penalty,
+            **{name: getattr(self, name) for name in _AS_GIVEN},
+            dry_sequence_breakers=None if breakers is None else tuple(breakers),
             logit_bias=self.biases(),
-            seed=self.seed,
             logprobs=self.num_logprobs(),
+            min_tokens=self.min_tokens or 0,
             max_tokens=self.limit(),
             stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+            stop_token_ids=tuple(self.stop_token_ids or ()),
             ignore_eos=bool(self.ignore_eos),
         )
+
+    def generations(self) -> list[GenerationRequest]:
+        """One for each answer to make, those of one prompt together. Raises `RequestError`s."""
+        params = self.params()
+        seeds = [None if self.seed is None else (self.seed + index) % 2**32 for index in range(self.num_candidates)]
+        return [
+            GenerationRequest(
+                **source,
+                params=msgspec.structs.replace(params, seed=seed),
+                priority=self.priority or 0,
+                timeout_s=self.timeout,
+            )
+            for source in self.sources()
+            for seed in seeds
+        ]
+
+    def sources(self) -> list[dict[str, Any]]:
+        """What to answer, as the fields of `GenerationRequest`. Raises `RequestError`s."""
+        raise NotImplementedError
+
+    @property
+    def num_choices(self) -> int:
+        """Answers to give for each prompt. Raises `InvalidParameter`."""
+        return _count("n", self.n)
+
+    @property
+    def num_candidates(self) -> int:
+        """Answers to make for each prompt. Raises `InvalidParameter`."""
+        return self.num_choices
 
     def limit(self) -> int | None:
         """The most tokens to make."""
@@ -153,11 +208,11 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
             raise InvalidParameter("max_tokens and max_completion_tokens differ; send one of them", param="max_tokens")
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
-    def conversation(self) -> list[Message]:
-        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+    def sources(self) -> list[dict[str, Any]]:
         if not self.messages:
             raise InvalidParameter("messages must not be empty", param="messages")
-        return [message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages)]
+        turns = tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages))
+        return [{"messages": turns}]
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
@@ -165,21 +220,55 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
     prompt: str | list[str | int | list[int]]
     logprobs: int | None = None
+    best_of: int | None = None
 
     def num_logprobs(self) -> int | None:
         return self.logprobs
 
-    def one_prompt(self) -> str | list[int]:
-        """Text or tokens. Raises `InvalidParameter`, `UnsupportedParameter` for several prompts."""
+    def params(self) -> SamplingParams:
+        params = super().params()
+        if self.num_candidates > self.num_choices and params.logprobs is None:
+            return msgspec.structs.replace(params, logprobs=0)  # by which the best are found
+        return params
+
+    def sources(self) -> list[dict[str, Any]]:
         if isinstance(self.prompt, str):
-            return self.prompt
+            return [{"prompt": self.prompt}]
         if not self.prompt:
             raise InvalidParameter("prompt must not be an empty array", param="prompt")
-        if all(isinstance(item, int) for item in self.prompt):
-            return cast(list[int], self.prompt)
-        if len(self.prompt) > 1:
-            raise UnsupportedParameter("several prompts in one request are not supported yet", param="prompt")
-        return cast(str | list[int], self.prompt[0])
+        if len(self.prompt) > MAX_PROMPTS and not isinstance(self.prompt[0], int):
+            raise InvalidParameter(
+                f"prompt takes at most {MAX_PROMPTS} prompts, got {len(self.prompt)}", param="prompt"
+            )
+        kinds = {type(item) for item in self.prompt}
+        if kinds == {int}:
+            return [{"prompt_tokens": tuple(cast(list[int], self.prompt))}]
+        if len(kinds) > 1:
+            raise InvalidParameter(
+                "prompt must hold texts, or tokens, or arrays of tokens, not a mixture", param="prompt"
+            )
+        if kinds == {str}:
+            return [{"prompt": prompt} for prompt in self.prompt]
+        return [{"prompt_tokens": tuple(cast(list[int], prompt))} for prompt in self.prompt]
+
+    @property
+    def num_candidates(self) -> int:
+        if self.best_of is None:
+            return self.num_choices
+        best_of = _count("best_of", self.best_of)
+        if best_of < self.num_choices:
+            raise InvalidParameter(f"best_of must not be below n ({self.num_choices}), got {best_of}", param="best_of")
+        if best_of > self.num_choices and self.stream:
+            raise InvalidParameter(
+                "best_of above n cannot be streamed: all answers are needed to compare", param="best_of"
+            )
+        return best_of
+
+
+def _count(name: str, value: int | None) -> int:
+    if value is not None and not 1 <= value <= MAX_CHOICES:
+        raise InvalidParameter(f"{name} must be from 1 to {MAX_CHOICES}, got {value}", param=name)
+    return 1 if value is None else value
 
 
 AnyRequest = TypeVar("AnyRequest", bound=CommonRequest)

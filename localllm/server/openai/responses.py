@@ -127,7 +127,10 @@ def usage_object(usage: Usage) -> UsageObject:
 
 
 def finish_reason(finish: Finish) -> FinishReason:
-    """Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole."""
+    """A request's own time limit cuts as its token limit does.
+
+    Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole.
+    """
     if finish.reason == "cancelled":
         raise Draining("the answer was cancelled by the server")
-    return finish.reason
+    return "length" if finish.reason == "timeout" else finish.reason

@@ -36,28 +36,28 @@ KINDS: dict[str, Generator] = {
 }  # fmt: skip
 
 WEIGHTS = {
-    "chat_thinking": 3,
-    "correction": 3,
+    "chat_thinking": 2,
+    "correction": 2,
     "counting": 4,
-    "facts": 5,
-    "facts_thinking": 2,
-    "json": 11,
-    "json_system": 3,
-    "product": 16,
-    "reference": 8,
-    "small_talk": 8,
-    "story": 6,
+    "facts": 4,
+    "facts_thinking": 1,
+    "json": 9,
+    "json_system": 2,
+    "product": 20,
+    "reference": 7,
+    "small_talk": 6,
+    "story": 7,
     "story_followup": 2,
     "story_start": 2,
-    "sums": 5,
-    "sums_thinking": 3,
-    "system_name": 9,
-    "system_role": 6,
-    "tool_after": 3,
-    "tool_answer": 6,
-    "tool_call": 15,
-    "tool_none": 5,
-    "unknown": 7,
+    "sums": 3,
+    "sums_thinking": 2,
+    "system_name": 11,
+    "system_role": 4,
+    "tool_after": 4,
+    "tool_answer": 4,
+    "tool_call": 22,
+    "tool_none": 7,
+    "unknown": 6,
 }
 """How often each kind is the subject of a conversation."""
 
@@ -166,7 +166,7 @@ def texts(seed: int, count: int, *, long: bool = False) -> Iterator[str]:
     """`count` rendered training conversations; the same for the same seed."""
     rng = random.Random(seed)
     for _ in range(count):
-        yield render(long_conversation(rng) if long and rng.random() < 0.5 else conversation(rng))
+        yield render(long_conversation(rng) if long and rng.random() < 0.7 else conversation(rng))
 
 
 def _among_others(rng: random.Random, messages: list[Message], companions: tuple[str, ...]) -> list[Message]:

@@ -1,0 +1,91 @@
+"""Several answers to one request: made side by side, the best of them chosen, their streams merged, their usage summed.
+
+Answers to the same prompt lie together. Knows nothing of HTTP or of how a choice is spelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import NamedTuple
+
+from localllm.errors import InternalError
+from localllm.runtime import Answer
+from localllm.types import Delta, Finish, TokenLogprob, Usage
+
+
+class Whole(NamedTuple):
+    """One answer to its end."""
+
+    text: str
+    finish: Finish
+    logprobs: list[TokenLogprob]
+
+
+async def collect(answers: Sequence[Answer]) -> list[Whole]:
+    """All of them, in order. Raises what ends the first that fails."""
+    return [await _collect(answer) for answer in answers]  # while one is awaited, the others are being made
+
+
+async def _collect(answer: Answer) -> Whole:
+    pieces: list[str] = []
+    logprobs: list[TokenLogprob] = []
+    async for delta in answer:
+        pieces.append(delta.text)
+        logprobs += delta.logprobs
+        if delta.finish is not None:
+            return Whole("".join(pieces), delta.finish, logprobs)
+    raise InternalError("the answer ended without a finish")
+
+
+def best(made: Sequence[Whole], num_candidates: int, num_choices: int) -> list[Whole]:
+    """Of each prompt's candidates those with the highest log-probability per token, as OpenAI defines `best_of`."""
+    if num_candidates == num_choices:
+        return list(made)
+    chosen: list[Whole] = []
+    for start in range(0, len(made), num_candidates):
+        candidates = made[start : start + num_candidates]
+        chosen += sorted(candidates, key=_mean_logprob, reverse=True)[:num_choices]
+    return chosen
+
+
+def _mean_logprob(whole: Whole) -> float:
+    return sum(item.logprob for item in whole.logprobs) / max(1, len(whole.logprobs))
+
+
+def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
+    """Each prompt counts once, every token that was made counts."""
+    prompts = [finish.usage for finish in finishes[::num_candidates]]
+    return Usage(
+        prompt_tokens=sum(each.prompt_tokens for each in prompts),
+        completion_tokens=sum(finish.usage.completion_tokens for finish in finishes),
+        cached_tokens=sum(each.cached_tokens for each in prompts),
+    )
+
+
+async def merged(answers: Sequence[Answer]) -> AsyncGenerator[tuple[int, Delta], None]:
+    """The deltas of all as they come, each with its answer's index. Raises what ends the first that fails."""
+    if len(answers) == 1:
+        async for delta in answers[0]:
+            yield 0, delta
+        return
+    awaited = {asyncio.ensure_future(answer.__anext__()): index for index, answer in enumerate(answers)}
+    try:
+        while awaited:
+            done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                index = awaited.pop(task)
+                delta = task.result()
+                if delta.finish is None:
+                    awaited[asyncio.ensure_future(answers[index].__anext__())] = index
+                yield index, delta
+    finally:
+        for task in awaited:
+            task.cancel()
+        await asyncio.gather(*awaited, return_exceptions=True)
+
+
+async def close(answers: Sequence[Answer]) -> None:
+    """Cancel what still runs."""
+    for answer in answers:
+        await answer.aclose()
