@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import queue
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from localllm.engine.backend import Backend, BackendError, Segment
+from localllm.engine.backend import Backend, BackendError
 from localllm.engine.pace import Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Admission, Scheduler, StepPlan
@@ -70,6 +71,7 @@ class Engine:
         self._sampler = sampler or NumpySampler()
         self._emit = emit
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
 
     def submit(self, sequence: Sequence) -> None:
@@ -93,7 +95,8 @@ class Engine:
         self._take_inbox(first, output)
         now_s = self.clock()
         self._end_expired(now_s, output)
-        plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams))
+        suspect = self._next_suspect()
+        plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams), only=suspect)
         self._admit(plan.admitted, now_s)
         if plan.segments:
             self._compute(plan, output)
@@ -140,19 +143,22 @@ class Engine:
             else:
                 self._backend.truncate(slot, num_cached)
 
+    def _next_suspect(self) -> Sequence | None:
+        """One of those that have to be computed alone, until it is as far as it was."""
+        while self._suspects:
+            sequence, num_tokens = self._suspects[0]
+            if sequence.slot is not None and sequence.num_computed < num_tokens:
+                return sequence
+            self._suspects.popleft()
+        return None
+
     def _compute(self, plan: StepPlan, output: StepOutput) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
         started = self.clock()
         try:
             self._backend.decode(plan.segments)
         except BackendError as error:
-            self._undo(plan.segments)
-            if len(plan.segments) == 1 or not self._backend.can_rewind:
-                for sequence in plan.sequences:
-                    self._fail(sequence, str(error), output)
-                return
-            for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self._compute(StepPlan([segment], [sequence], []), output)
+            self._isolate(plan, str(error), output)
             return
         self._pace.observe(sum(len(segment.tokens) for segment in plan.segments), self.clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
@@ -170,10 +176,23 @@ class Engine:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
 
-    def _undo(self, segments: list[Segment]) -> None:
-        """Back to what stood in the slots before a decode that failed."""
-        for segment in segments:
-            self._backend.truncate(segment.slot, segment.start if self._backend.can_rewind else 0)
+    def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
+        """After a decode that failed, of which only what stood in the slots before is sure.
+
+        A memory that cannot go back to that is emptied, and its sequences are computed from their beginning, one after
+        the other, while everybody else waits.
+        """
+        if len(plan.segments) == 1:
+            self._fail(plan.sequences[0], reason, output)
+        elif self._backend.can_rewind:
+            for segment in plan.segments:
+                self._backend.truncate(segment.slot, segment.start)
+            for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+                self._compute(StepPlan([segment], [sequence], []), output)
+        else:
+            for sequence in plan.sequences:
+                self._backend.truncate(self.scheduler.forget(sequence), 0)
+            self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
 
     def _fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
         slot = self.scheduler.remove(sequence)

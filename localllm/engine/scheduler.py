@@ -107,13 +107,13 @@ class Scheduler:
             self._slots[slot] = None
         return slot
 
-    def plan(self, budget: int | None = None) -> StepPlan:
+    def plan(self, budget: int | None = None, *, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
-        At most `budget` tokens, but one for every running sequence in any case.
+        At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
         """
-        admitted = self._admit()
-        running = self.running
+        admitted = self._admit() if only is None else []
+        running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         share = self._shares(running, self._batch_capacity if budget is None else budget)
         segments, sequences = [], []
@@ -127,6 +127,13 @@ class Scheduler:
             segments.append(Segment(sequence.slot, start, tokens, wants_token=start + count == sequence.num_tokens))
             sequences.append(sequence)
         return StepPlan(segments, sequences, admitted)
+
+    def forget(self, sequence: Sequence) -> int:
+        """Nothing of a running sequence is in the KV cache any more: all of it is pending. Returns its slot."""
+        assert sequence.slot is not None
+        self.residency.truncated(sequence.slot, 0)
+        sequence.num_computed = sequence.num_cached = 0
+        return sequence.slot
 
     def commit(self, segment: Segment, sequence: Sequence) -> None:
         """A segment's tokens are in the KV cache now."""
@@ -153,10 +160,10 @@ class Scheduler:
         while free and self._waiting:
             sequence = self._waiting.pop(0)
             shared = self.residency.shared(sequence.prompt)
-            if self._is_being_computed(sequence, shared):
+            saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
+            if self._is_being_computed(sequence, shared, saved):
                 passed.append(sequence)
                 continue
-            saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
             placement = self.residency.place(shared, sequence.num_prompt, free, saved)
             if placement.restored is not None and any(placement.slot == other.source for other in admitted):
                 # A copy from that slot is still to come: its cells move with the next decode.
@@ -166,7 +173,7 @@ class Scheduler:
         self._waiting = passed + self._waiting
         return admitted
 
-    def _is_being_computed(self, sequence: Sequence, shared: list[int]) -> bool:
+    def _is_being_computed(self, sequence: Sequence, shared: list[int], saved: list[int]) -> bool:
         """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays."""
         if not self._can_rewind:
             return False
@@ -174,7 +181,7 @@ class Scheduler:
         for leader in self.running:
             if leader.num_computed < min(leader.num_prompt, most):
                 common = common_prefix(sequence.prompt[:most], leader.prompt)
-                elsewhere = max((held for slot, held in enumerate(shared) if slot != leader.slot), default=0)
+                elsewhere = max((*saved, *(held for slot, held in enumerate(shared) if slot != leader.slot)), default=0)
                 if leader.num_computed < common and common - elsewhere > self.residency.copy_tokens:
                     return True
         return False

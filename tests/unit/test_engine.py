@@ -244,8 +244,9 @@ def test_what_was_repeated_is_not_gone_on_with() -> None:
     assert tokens[3] != 50
 
 
-def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notices() -> None:
-    backend, collector = FakeBackend(fails_at_step=1), Collector()
+@pytest.mark.parametrize("can_rewind", [True, False])
+def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notices(can_rewind: bool) -> None:
+    backend, collector = FakeBackend(fails_at_step=1, can_rewind=can_rewind), Collector()
     engine = Engine(backend, collector)
     for id in (1, 2):
         engine.submit(Sequence(id, [id, 7], sampling=GREEDY, max_tokens=5))
@@ -255,10 +256,14 @@ def test_a_step_that_fails_is_tried_again_one_request_at_a_time_and_nobody_notic
         assert collector.text[id] == text_of(alone([id, 7], 5))
 
 
-def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again() -> None:
-    backend, collector = FakeBackend(poison=95), Collector()
+@pytest.mark.parametrize("poisoned", [[3, 95, 4], [95], [3, 95]])
+@pytest.mark.parametrize("can_rewind", [True, False])
+def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again(
+    can_rewind: bool, poisoned: list[int]
+) -> None:
+    backend, collector = FakeBackend(poison=95, can_rewind=can_rewind), Collector()
     engine = Engine(backend, collector)
-    for id, prompt in ((1, [1, 2]), (2, [3, 95, 4]), (3, [5, 6])):
+    for id, prompt in ((1, [1, 2]), (2, poisoned), (3, [5, 6])):
         engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=5))
     drain(engine)
     assert list(collector.failures) == [2]
