@@ -46,7 +46,11 @@ class Timed(NamedTuple):
     token_times_s: list[float]
     total_s: float
     text: str
-    usage: dict[str, int]
+    usage: dict[str, Any]
+
+    @property
+    def cached_tokens(self) -> int:
+        return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0))
 
     @property
     def ttft_s(self) -> float:
@@ -54,7 +58,7 @@ class Timed(NamedTuple):
 
     @property
     def tpot_s(self) -> float:
-        return (self.total_s - self.ttft_s) / max(self.usage["completion_tokens"] - 1, 1)
+        return (self.total_s - self.ttft_s) / max(int(self.usage["completion_tokens"]) - 1, 1)
 
 
 class Server:
@@ -99,7 +103,7 @@ class Server:
         started = time.perf_counter()
         times: list[float] = []
         parts: list[str] = []
-        usage: dict[str, int] = {}
+        usage: dict[str, Any] = {}
         async for event in self.events(messages, max_tokens):
             usage = event.get("usage") or usage
             for choice in event.get("choices", ()):
@@ -147,8 +151,9 @@ async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -
             return await job(plan, number)
 
     started = time.perf_counter()
-    answers = [answer for job in await asyncio.gather(*map(gated, range(plan.requests))) for answer in job]
+    jobs = await asyncio.gather(*map(gated, range(plan.requests)))
     wall_s = time.perf_counter() - started
+    answers = [answer for answers in jobs for answer in answers]
     num_tokens = sum(answer.usage["completion_tokens"] for answer in answers)
     return {
         "answers": len(answers),
@@ -157,7 +162,19 @@ async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -
         "ttft_max_ms": round(1e3 * max(answer.ttft_s for answer in answers), 1),
         "tpot_p50_ms": round(1e3 * statistics.median(answer.tpot_s for answer in answers), 2),
         "wall_s": round(wall_s, 2),
+        "computed_again": computed_again(jobs),
     }
+
+
+def computed_again(jobs: list[list[Timed]]) -> float:
+    """Of the tokens that a turn of a chat repeats (the turns before and their answers), the share not in any cache."""
+    repeated = again = 0
+    for answers in jobs:
+        for previous, answer in itertools.pairwise(answers):
+            known = previous.usage["prompt_tokens"] + previous.usage["completion_tokens"]
+            repeated += known
+            again += max(0, known - answer.cached_tokens)
+    return round(again / repeated, 3) if repeated else 0.0
 
 
 async def stall(plan: Plan) -> dict[str, Any]:

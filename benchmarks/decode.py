@@ -1,0 +1,111 @@
+"""The decode step inside the engine against the raw library's, on the same file, slots and threads; in turns.
+
+    python -m benchmarks.decode PEERS
+
+The engine decodes 1 and 8 sequences of 72-token prompts, greedy and with top_p, and 4 of 8 slots with gaps between
+them; llama-batched-bench does the same without sampling or text. Prints tokens/s, and the medians of the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.peers import MODEL
+from benchmarks.results import save
+from localllm.engine import native
+from localllm.engine.engine import Engine
+from localllm.engine.sequence import Sequence
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.types import ResolvedSampling
+
+CTX, THREADS, PROMPT, OUT = 512, 2, 72, 96
+GREEDY = ResolvedSampling(temperature=0)
+TOP_P = ResolvedSampling(temperature=0.8, top_p=0.95, top_k=0, min_p=0)
+
+
+def engine_tokens_per_s(backend: LlamaBackend, num: int, sampling: ResolvedSampling, *, gaps: bool = False) -> float:
+    """Steps in which every sequence gets one token; with gaps only every other slot has one."""
+    engine = Engine(backend, lambda _: None, sampler=native.load(threads=THREADS))
+    rng = np.random.default_rng(num)
+    for id in range(2 * num if gaps else num):
+        prompt = rng.integers(1000, 5000, PROMPT).tolist()
+        engine.submit(Sequence(id, prompt, sampling=sampling, max_tokens=OUT + 64, ignore_eos=True))
+    while not engine.scheduler.running or any(each.num_pending > 1 for each in engine.scheduler.running):
+        engine.step()
+    for id in range(1, 2 * num, 2) if gaps else ():
+        engine.cancel(id)
+    for _ in range(8):
+        engine.step()
+    started = time.perf_counter()
+    for _ in range(OUT):
+        engine.step()
+    seconds = time.perf_counter() - started
+    assert len(engine.scheduler.running) == num
+    for each in list(engine.scheduler.running):
+        engine.cancel(each.id)
+    engine.step()
+    return num * OUT / seconds
+
+
+def raw_tokens_per_s(peers: Path, model: Path, num: int) -> float:
+    command = [
+        peers / "bin/llama-batched-bench", "-m", model, "-c", str(CTX * num), "-npp", str(PROMPT), "-ntg", str(OUT),
+        "-npl", str(num), "-t", str(THREADS), "-tb", str(THREADS), "--output-format", "jsonl",
+    ]  # fmt: skip
+    done = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return float(json.loads(line)["speed_tg"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("peers", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    model_path: Path = arguments.peers / MODEL
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = library.load(selftest.choose(Path(folder)).choice)
+    model = LlamaModel(loaded, model_path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded, model, ctx=CTX, slots=8, threads=THREADS, batch_tokens=512)
+    figures: dict[str, list[float]] = {}
+    for _ in range(arguments.rounds):
+        for name, rate in (
+            ("raw 1", raw_tokens_per_s(arguments.peers, model_path, 1)),
+            ("1 greedy", engine_tokens_per_s(backend, 1, GREEDY)),
+            ("8 greedy", engine_tokens_per_s(backend, 8, GREEDY)),
+            ("raw 8", raw_tokens_per_s(arguments.peers, model_path, 8)),
+            ("8 top_p", engine_tokens_per_s(backend, 8, TOP_P)),
+            ("4 in a row", engine_tokens_per_s(backend, 4, GREEDY)),
+            ("4 with gaps", engine_tokens_per_s(backend, 4, GREEDY, gaps=True)),
+        ):
+            figures.setdefault(name, []).append(rate)
+
+    def ratio(mine: str, theirs: str) -> float:
+        return round(statistics.median(a / b for a, b in zip(figures[mine], figures[theirs], strict=True)), 3)
+
+    save(
+        f"decode-{model_path.stem}",
+        {
+            "tokens_per_s": {name: round(statistics.median(rates), 1) for name, rates in figures.items()},
+            "ratios": {
+                "1 greedy": ratio("1 greedy", "raw 1"),
+                "8 greedy": ratio("8 greedy", "raw 8"),
+                "8 top_p": ratio("8 top_p", "raw 8"),
+                "gaps": ratio("4 with gaps", "4 in a row"),
+            },
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Over HTTP, against llama-server on the same file with as many slots, threads and tokens of context; in turns.
+
+    python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO]
+
+PEERS is what `benchmarks.peers` built. Both servers of a group run at once, and only one of them is asked at a time: an
+idle one sleeps. Prints each scenario's median figures of both and their ratio (above 1: localllm is better).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from benchmarks.peers import MODEL
+from benchmarks.results import save
+from localllm.client.sidecar import Sidecar
+
+SLOTS, THREADS = 8, 2
+TOP_P = {"temperature": 0.8, "top_p": 0.95, "top_k": 0, "min_p": 0}
+LOGPROBS = {"temperature": 1, "logprobs": True, "top_logprobs": 5}
+
+
+class Scenario(NamedTuple):
+    """What `benchmarks.load` is asked to do, and which of its figures counts."""
+
+    name: str
+    ctx: int
+    load: list[str]
+    figure: str
+    more_is_better: bool = True
+
+
+def load(kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, Any] | None = None) -> list[str]:
+    return [
+        "--scenario", kind, "--concurrency", str(concurrency), "--requests", str(max(3, concurrency)),
+        "--prompt-tokens", str(prompt), "--max-tokens", str(out), "--extra", json.dumps(extra or {}),
+    ]  # fmt: skip
+
+
+SCENARIOS = (
+    Scenario("1 stream", 2048, load("distinct", 1, 64, 96), "tokens_per_s"),
+    Scenario("8 streams, greedy", 2048, load("distinct", 8, 64, 96), "tokens_per_s"),
+    Scenario("8 streams, top_p", 2048, load("distinct", 8, 64, 96, TOP_P), "tokens_per_s"),
+    Scenario("8 streams, log-probabilities", 2048, load("distinct", 8, 64, 96, LOGPROBS), "tokens_per_s"),
+    Scenario("16 at once, 700 tokens shared", 2048, load("shared", 16, 700, 16), "tokens_per_s"),
+    Scenario("12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s"),
+    Scenario("32 at once, 2,048 tokens shared", 3072, load("shared", 32, 2048, 8), "ttft_max_ms", False),
+    Scenario("4 streams, a 6k prompt arrives", 9216, load("stall", 1, 6000, 1500), "gap_max_during_ms", False),
+)
+
+
+@contextlib.contextmanager
+def llama_server(peers: Path, model: Path, ctx: int) -> Iterator[str]:
+    """The URL of a running llama-server."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        peers / "bin/llama-server", "-m", model, "-np", str(SLOTS), "-c", str(SLOTS * ctx), "-t", str(THREADS),
+        "--host", "127.0.0.1", "--port", str(port),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        while process.poll() is None:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{url}/health").status_code == 200:
+                    break
+            time.sleep(0.2)
+        assert process.poll() is None, "llama-server did not start"
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> dict[str, float]:
+    """One run of the load generator, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.load", url, "--key", key, "--model", model, "--seed", str(seed)]
+    done = subprocess.run([*command, *arguments], check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def compare(scenario: Scenario, theirs: str, ours: Sidecar, model: str, rounds: int) -> dict[str, Any]:
+    """All figures of both, and the ratio of what counts."""
+    runs: dict[str, list[dict[str, float]]] = {"llama-server": [], "localllm": []}
+    for _ in range(rounds):
+        seed = random.randrange(1 << 30)  # the same prompts for both, other ones every round
+        runs["llama-server"].append(measure(theirs, "none", model, scenario.load, seed))
+        runs["localllm"].append(measure(ours.url, ours.token or "", model, scenario.load, seed))
+    medians = {
+        name: {
+            figure: round(statistics.median(each[figure] for each in figures), 3)
+            for figure, value in figures[0].items()
+            if isinstance(value, int | float)
+        }
+        for name, figures in runs.items()
+    }
+    mine, other = medians["localllm"][scenario.figure], medians["llama-server"][scenario.figure]
+    ratio = mine / other if scenario.more_is_better else other / mine
+    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}, ratio {ratio:.2f}", flush=True)
+    return {"ratio": round(ratio, 3), "counts": scenario.figure, **medians}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("peers", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="scenarios with this in their name")
+    arguments = parser.parse_args()
+    model: Path = arguments.peers.resolve() / MODEL
+    chosen = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
+    figures: dict[str, Any] = {}
+    for ctx in sorted({scenario.ctx for scenario in chosen}):
+        options = [str(model), f"--slots={SLOTS}", f"--ctx={ctx}", f"--threads={THREADS}", "--log-level=warning"]
+        with llama_server(arguments.peers.resolve(), model, ctx) as theirs, Sidecar.start(options) as ours:
+            for scenario in chosen:
+                if scenario.ctx == ctx:
+                    figures[scenario.name] = compare(scenario, theirs, ours, model.stem, arguments.rounds)
+    save(f"serving-{model.stem}", {"rounds": arguments.rounds, "scenarios": figures})
+
+
+if __name__ == "__main__":
+    main()
