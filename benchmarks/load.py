@@ -211,6 +211,7 @@ async def stall(plan: Plan) -> dict[str, Any]:
                 during.append(now - previous)
     return {
         "gap_p50_before_ms": round(1e3 * statistics.median(before), 1),
+        "gap_p50_during_ms": round(1e3 * statistics.median(during), 1),
         "gap_max_during_ms": round(1e3 * max(during), 1),
         "ttft_alone_s": round(alone.ttft_s, 2),
         "ttft_among_streams_s": round(intruder.ttft_s, 2),
