@@ -41,6 +41,9 @@ class NoArithmetic:
         self.num_slots = num_slots
         self._row = np.random.default_rng(0).normal(0, 3, VOCAB).astype(np.float32)
 
+    def length(self, slot: int) -> int:
+        return 0
+
     def truncate(self, slot: int, length: int) -> None: ...
 
     def copy(self, source: int, slot: int, length: int) -> None: ...

@@ -53,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     load_timeout_s: float = 600.0
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """With debug, workers also check what they believe of their KV caches whenever they are idle."""
     verbose: bool = False
     """Shows llama.cpp's own log on stderr."""
 

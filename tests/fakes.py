@@ -54,6 +54,9 @@ class FakeBackend:
         self._poison = poison
         self._broken_at = broken_at
 
+    def length(self, slot: int) -> int:
+        return len(self.cells[slot])
+
     def truncate(self, slot: int, length: int) -> None:
         assert self.can_rewind or length in (0, len(self.cells[slot])), "this memory cannot lose a tail"
         del self.cells[slot][length:]

@@ -47,6 +47,10 @@ class Backend(Protocol):
         """
         ...
 
+    def length(self, slot: int) -> int:
+        """Tokens in the slot's KV, as the library itself counts them."""
+        ...
+
     def truncate(self, slot: int, length: int) -> None:
         """Keep the first `length` tokens of the slot's KV; 0 empties it."""
         ...

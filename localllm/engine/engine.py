@@ -53,6 +53,7 @@ class Engine:
         max_step_s: float = 0.3,
         prefill_step_s: float = 0.1,
         kv_ram_bytes: int = 0,
+        debug: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
@@ -70,6 +71,7 @@ class Engine:
         self._backend = backend
         self._sampler = sampler or NumpySampler()
         self._emit = emit
+        self._debug = debug
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
@@ -85,9 +87,21 @@ class Engine:
         self._inbox.put(_Stop())
 
     def run(self) -> None:
-        """Step while there is work, sleep on the inbox while there is none, until `stop`."""
+        """Step while there is work, sleep on the inbox while there is none, until `stop`.
+
+        In debug mode integrity is checked before every sleep: what is wrong then ends the worker.
+        """
         while not self._stopping:
+            if self._debug and not self.scheduler.has_work:
+                self.check_integrity()
             self.step(None if self.scheduler.has_work else self._inbox.get())
+
+    def check_integrity(self) -> None:
+        """The scheduler is sound, and every slot holds what it believes. Raises `AssertionError`."""
+        self.scheduler.check_integrity()
+        for slot in range(self._backend.num_slots):
+            held, believed = self._backend.length(slot), len(self.scheduler.residency.tokens(slot))
+            assert held == believed, f"slot {slot} holds {held} tokens, not {believed}"
 
     def step(self, first: _Item | None = None) -> None:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""

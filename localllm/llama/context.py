@@ -65,6 +65,9 @@ class LlamaBackend:
     def batch_capacity(self) -> int:
         return self._batch.capacity
 
+    def length(self, slot: int) -> int:
+        return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1
+
     def truncate(self, slot: int, length: int) -> None:
         if length == 0:
             self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)

@@ -112,7 +112,12 @@ class _Model:
 
     def _start(self, on_progress: OnProgress | None) -> Session:
         settings = self._settings
-        command = worker_command(data_dir=settings.data_dir, plugin_dir=settings.plugin_dir, verbose=settings.verbose)
+        command = worker_command(
+            data_dir=settings.data_dir,
+            plugin_dir=settings.plugin_dir,
+            verbose=settings.verbose,
+            debug=settings.log_level == "debug",
+        )
         return Session(
             command,
             self._make_load,

@@ -59,7 +59,7 @@ def main() -> None:
     reader = FrameReader(source, down_decoder)
     threading.Thread(target=_read_all, args=(reader, worker), name="reader", daemon=True).start()
     try:
-        worker.run(arguments.data_dir, arguments.plugin_dir, arguments.verbose)
+        worker.run(arguments.data_dir, arguments.plugin_dir, verbose=arguments.verbose, debug=arguments.debug)
         code = 0
     except LocalLLMError as error:
         outbox.put(Failed(error.info()))
@@ -82,6 +82,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--plugin-dir", type=Path)
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
 
 
@@ -131,7 +132,7 @@ class Worker:
         else:
             self._preparer.call(message)
 
-    def run(self, data_dir: Path, plugin_dir: Path | None, verbose: bool) -> None:
+    def run(self, data_dir: Path, plugin_dir: Path | None, *, verbose: bool, debug: bool) -> None:
         """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
         from localllm.llama import library, selftest
@@ -152,6 +153,7 @@ class Worker:
             max_step_s=load.options.max_step_ms / 1000,
             prefill_step_s=load.options.prefill_step_ms / 1000,
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
+            debug=debug,
         )
         self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put)
         self._outbox.put(Ready(model))

@@ -28,7 +28,7 @@ GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
 @pytest.fixture(scope="module")
 def sidecar(home: Path, tiny_chat_model: Path) -> Iterator[Sidecar]:
-    with Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=2", "--log-level=warning"]) as sidecar:
+    with Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=2", "--log-level=debug"]) as sidecar:
         yield sidecar
     assert sidecar.process.returncode == 0
 

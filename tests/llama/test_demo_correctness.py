@@ -93,7 +93,7 @@ def test_five_hundred_requests_through_eight_slots_answer_as_each_alone(backend:
         if running and (victim := rng.choice(running)) in cancelled:
             engine.cancel(victim)
         engine.step()
-        engine.scheduler.check_integrity()
+        engine.check_integrity()
     assert collector.ended == set(range(NUM_REQUESTS))
     assert engine.scheduler.running == []
     cached = sum(request.num_cached for request in requests)

@@ -66,7 +66,7 @@ class Recorder:
         self.engine.step()
         while self.engine.scheduler.has_work:
             self.engine.step()
-            self.engine.scheduler.check_integrity()
+            self.engine.check_integrity()
 
     def answer(self, id: int) -> list[int]:
         sequence = self.sequences[id]

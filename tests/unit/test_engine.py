@@ -46,7 +46,7 @@ class Collector:
 def drain(engine: Engine, limit: int = 10_000) -> None:
     for _ in range(limit):
         engine.step()
-        engine.scheduler.check_integrity()
+        engine.check_integrity()
         if not engine.scheduler.has_work:
             return
     raise AssertionError("the engine never ran out of work")
@@ -271,7 +271,7 @@ def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again
     assert collector.text == {1: text_of(alone([1, 2], 5)), 3: text_of(alone([5, 6], 5))}
     assert engine.scheduler.running == []
     assert backend.cells[1] == []
-    engine.scheduler.check_integrity()
+    engine.check_integrity()
 
 
 def test_a_model_that_computes_nonsense_fails_the_request_and_no_other() -> None:
@@ -332,6 +332,14 @@ def test_the_engine_thread_sleeps_until_work_arrives_and_stops_when_told() -> No
     thread.join(10)
     assert not thread.is_alive()
     assert engine.num_steps == 3
+
+
+def test_in_debug_mode_an_idle_engine_notices_what_is_left_in_a_slot() -> None:
+    backend = FakeBackend()
+    engine = Engine(backend, Collector(), debug=True)
+    backend.cells[2].append(7)
+    with pytest.raises(AssertionError, match="slot 2 holds 1 tokens, not 0"):
+        engine.run()
 
 
 def test_timings_tell_waiting_from_prefill_from_decode() -> None:

@@ -223,7 +223,7 @@ class Traffic(RuleBasedStateMachine):
     @invariant()
     def what_is_believed_of_the_cache_is_true(self) -> None:
         if hasattr(self, "engine"):
-            self.engine.scheduler.check_integrity()
+            self.engine.check_integrity()
             for slot, cells in enumerate(self.backend.cells):
                 assert self.engine.scheduler.residency.tokens(slot).tolist() == cells
             host = self.engine.scheduler.host
