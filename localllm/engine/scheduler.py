@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from localllm.engine.backend import Segment
 from localllm.engine.hostcache import Entry, HostCache
+from localllm.engine.pace import TILE
 from localllm.engine.residency import Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
 
@@ -212,12 +213,21 @@ class Scheduler:
         return self.host.reserve(tokens.copy())
 
     def _shares(self, running: list[Sequence], budget: int) -> dict[int, int]:
-        """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first."""
+        """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
+
+        llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
+        of each, and then the rest of the prompts: so what a prompt gets beyond its first token is whole tiles there.
+        """
         share = {sequence.id: 1 for sequence in running}
-        left = max(0, min(budget, self._batch_capacity) - len(running))
         hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
+        alone = len(hungry) == len(running)
+        with_first = 1 if alone else 0
+        beside = 0 if alone else len(running)
+        left = max(0, min(budget, self._batch_capacity - beside) - with_first * len(running))
         for position, sequence in enumerate(hungry):
             extra = min(sequence.num_pending - 1, left // (len(hungry) - position))
+            if extra + with_first >= TILE and extra < sequence.num_pending - 1:
+                extra -= (extra + with_first) % TILE
             share[sequence.id] += extra
             left -= extra
         return share

@@ -102,6 +102,23 @@ def test_two_prompts_share_the_batch_evenly() -> None:
     assert [len(segment.tokens) for segment in backend.batches[0]] == [10, 10]
 
 
+@pytest.mark.parametrize(("streams", "sizes"), [(0, [192, 192, 116]), (3, [1 + 128, 1 + 128, 1 + 128, 113])])
+def test_chunks_are_whole_tiles_of_the_part_of_the_batch_that_they_are_computed_in(
+    streams: int, sizes: list[int]
+) -> None:
+    """llama.cpp computes one token of everybody first where somebody has only one."""
+    backend = FakeBackend(slot_capacity=1024, batch_capacity=230 if streams == 0 else 192)
+    engine = Engine(backend, Collector(), max_step_s=60, prefill_step_s=60)
+    for id in range(streams):
+        engine.submit(Sequence(id, [id + 1], sampling=GREEDY, max_tokens=100))
+    engine.step()
+    before = len(backend.batches)
+    engine.submit(Sequence(9, [5] * 500, sampling=GREEDY, max_tokens=1))
+    drain(engine, limit=200)
+    chunks = [len(segment.tokens) for batch in backend.batches[before:] for segment in batch if segment.slot == streams]
+    assert chunks == sizes
+
+
 def test_waiting_requests_enter_the_lowest_free_slot_in_order() -> None:
     backend, collector = FakeBackend(num_slots=2), Collector()
     engine = Engine(backend, collector)
