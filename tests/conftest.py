@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import localllm
 from localllm import LLM
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
@@ -54,8 +53,6 @@ def tiny_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo(home: Path) -> Iterator[LLM]:
     """The model that localllm carries, loaded once: for tests that need answers which make sense."""
-    if not (Path(localllm.__file__).parent / "data" / "demo.gguf").exists():
-        pytest.skip("the demo model is not there: models/demo/train.py makes it")
     with LLM("demo", slots=4) as llm:
         yield llm
 

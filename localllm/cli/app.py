@@ -27,7 +27,7 @@ app = Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-MODEL = Argument(metavar="MODEL", help="Path of a GGUF file")
+MODEL = Argument(metavar="MODEL", help="Path of a GGUF file, or demo: the tiny model that localllm carries")
 Model = Annotated[str, MODEL]
 
 

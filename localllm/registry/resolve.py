@@ -8,7 +8,7 @@ from typing import NamedTuple
 from localllm.errors import ModelNotFound
 
 DEMO = "demo"
-"""The model that localllm will carry: `models/demo/train.py` makes it. A file of that name is meant by `./demo`."""
+"""The model that localllm carries, made by `models/demo/train.py`. A file of that name is meant by `./demo`."""
 
 
 class ModelFile(NamedTuple):
@@ -24,7 +24,9 @@ def resolve(name: str | Path) -> ModelFile:
         return ModelFile(DEMO, carried("demo.gguf"))
     path = Path(name).expanduser()
     if not path.exists():
-        raise ModelNotFound(f"there is no model file {str(name)!r}; give the path of a GGUF file", param="model")
+        raise ModelNotFound(
+            f"there is no model file {str(name)!r}; give the path of a GGUF file, or demo", param="model"
+        )
     return ModelFile(model_id(path), path.resolve())
 
 

@@ -46,6 +46,10 @@ class Plan:
     conversations: int
     long_conversations: int
     phases: tuple[fit.Phase, fit.Phase]
+    late_conversations: int
+    late_long_conversations: int
+    late_phases: tuple[fit.Phase, fit.Phase]
+    """For the end of the training."""
     draft: tuple[fit.Phase, fit.Phase]
     adapter: fit.Phase
     questions: int
@@ -60,6 +64,9 @@ FULL = Plan(
     conversations=105_000,
     long_conversations=3_000,
     phases=(fit.Phase(13_300_000, 384, 8), fit.Phase(2_000_000, 2048, 2)),
+    late_conversations=7_000,
+    late_long_conversations=1_200,
+    late_phases=(fit.Phase(850_000, 384, 8), fit.Phase(900_000, 2048, 2)),
     draft=(fit.Phase(1_300_000, 384, 8), fit.Phase(100_000, 2048, 2)),
     adapter=fit.Phase(250_000, 384, 4),
     questions=200,
@@ -72,6 +79,9 @@ QUICK = Plan(
     conversations=2_500,
     long_conversations=20,
     phases=(fit.Phase(220_000, 256, 8), fit.Phase(6_000, 1024, 2)),
+    late_conversations=300,
+    late_long_conversations=20,
+    late_phases=(fit.Phase(20_000, 256, 8), fit.Phase(4_000, 1024, 2)),
     draft=(fit.Phase(50_000, 256, 8), fit.Phase(4_000, 1024, 2)),
     adapter=fit.Phase(20_000, 128, 8),
     questions=4,
@@ -94,6 +104,7 @@ def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
 
     network = new_network(plan.shape, words, device, report, compiled=plan.compiled)
     fit.fit(network, list(zip(corpus, plan.phases, strict=True)), seed=SEED, report=report)
+    finish(plan, network, words, report)
     torch.save(network.state_dict(), work / "demo.pt")
     ship(work, out, "demo", network, words, GGMLQuantizationType.Q8_0)
 
@@ -109,23 +120,37 @@ def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
 
     for path in sorted(out.glob("demo*.gguf")):
         report(f"{path.name}: {path.stat().st_size:,} bytes")
-    for name in ("demo", "demo-draft"):
-        table, _ = asyncio.run(evaluate.examine(out / f"{name}.gguf", plan.questions))
-        report(f"\n{name}\n{table}\n")
+    table, _ = asyncio.run(evaluate.examine(out / "demo.gguf", plan.questions))
+    report(f"\n{table}\n")
 
 
-def generate(seed: int, count: int, *, long: bool = False) -> list[str]:
+def finish(plan: Plan, network: Network, words: tokenizers.Tokenizer, report: evaluate.Report) -> None:
+    """The end of the training, on what is learned last: things told long ago, counting, what no tool is for.
+
+    A quarter of what it changed is taken back: so names and tools are not forgotten.
+    """
+    before = {name: weights.clone() for name, weights in network.state_dict().items()}
+    short = generate(SEED + 2_000_000, plan.late_conversations, late=True)
+    long = generate(SEED + 3_000_000, plan.late_long_conversations, long=True, late=True)
+    sources = list(zip((tokens(words, short), tokens(words, long)), plan.late_phases, strict=True))
+    fit.fit(network, sources, seed=SEED + 1, report=report, rates=fit.Rates(0.0016, 0.0016, warmup=0.05, decay=0.9))
+    with torch.no_grad():
+        for name, weights in network.state_dict().items():
+            weights.lerp_(before[name], 0.25)
+
+
+def generate(seed: int, count: int, *, long: bool = False, late: bool = False) -> list[str]:
     """Conversations, made on every core; the same for the same seed, however many cores there are."""
     chunks = range(0, count, CHUNK)
     with ProcessPoolExecutor() as pool:
         made = pool.map(
-            partial(_chunk, long=long), [seed + start for start in chunks], [min(CHUNK, count)] * len(chunks)
+            partial(_chunk, long=long, late=late), [seed + start for start in chunks], [min(CHUNK, count)] * len(chunks)
         )
         return [text for chunk in made for text in chunk][:count]
 
 
-def _chunk(seed: int, count: int, *, long: bool) -> list[str]:
-    return list(mix.texts(seed, count, long=long))
+def _chunk(seed: int, count: int, *, long: bool, late: bool) -> list[str]:
+    return list(mix.texts(seed, count, long=long, late=late))
 
 
 def tokens(words: tokenizers.Tokenizer, texts: Iterable[str]) -> fit.Tokens:

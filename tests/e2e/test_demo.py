@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from pathlib import Path
 
@@ -106,10 +105,10 @@ def test_it_calls_a_tool_and_uses_its_result(demo: LLM) -> None:
 
 
 def test_it_thinks_only_when_told_to(demo: LLM) -> None:
-    question = user("What is 7 plus 5?")
+    question = user("What is 4 + 4?")
     thoughts, _, answer = ask(demo, question, enable_thinking=True).partition("</think>")
     assert thoughts.strip()
-    assert "12" in answer
+    assert "8" in answer
     assert "think>" not in ask(demo, question)
 
 
@@ -143,9 +142,9 @@ def test_any_text_tokenizes(demo: LLM, text: str) -> None:
 def test_it_answers_several_at_once_as_it_answers_one(demo: LLM) -> None:
     import concurrent.futures
 
-    questions = ["What is localllm?", "What is GGUF?", "Count from 3 to 7.", "What color is grass?"]
+    questions = ["What is localllm?", "What is GGUF?", "Count from 4 to 9.", "What color is grass?"]
     alone = [demo.chat([user(question)], params=GREEDY).text for question in questions]
     with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
         together = list(pool.map(lambda question: demo.chat([user(question)], params=GREEDY).text, questions))
     assert together == alone
-    assert re.search(r"3, 4, 5, 6,? (and )?7", alone[2])
+    assert alone[2] == "4, 5, 6, 7, 8, 9."

@@ -61,6 +61,32 @@ WEIGHTS = {
 }
 """How often each kind is the subject of a conversation."""
 
+LATE_WEIGHTS = {
+    "chat_thinking": 3,
+    "correction": 3,
+    "counting": 12,
+    "facts": 5,
+    "facts_thinking": 4,
+    "json": 10,
+    "json_system": 3,
+    "product": 24,
+    "reference": 8,
+    "small_talk": 6,
+    "story": 4,
+    "story_followup": 2,
+    "story_start": 2,
+    "sums": 8,
+    "sums_thinking": 6,
+    "system_name": 9,
+    "system_role": 6,
+    "tool_after": 4,
+    "tool_answer": 5,
+    "tool_call": 16,
+    "tool_none": 10,
+    "unknown": 6,
+}
+"""The same for the end of the training: more of what is learned last."""
+
 ALONE = {"reference", "correction", "tool_after", "tool_answer", "tool_call", "tool_none", "system_role", "json_system"}
 """What other questions before it could make ambiguous, or, with tools or rules given, wrongly answered."""
 
@@ -99,9 +125,10 @@ THOUGHTS = {
 """What can be thought about a question without working anything out, so that every kind is also known with thoughts."""
 
 
-def conversation(rng: random.Random) -> Example:
+def conversation(rng: random.Random, *, late: bool = False) -> Example:
     """One training conversation; its `check` judges nothing but what its subject asked."""
-    subject = example(rng, rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0], "train")
+    weights = LATE_WEIGHTS if late else WEIGHTS
+    subject = example(rng, rng.choices(list(weights), list(weights.values()))[0], "train")
     if subject.kind in THOUGHTS and not subject.thinking and rng.random() < 0.07:
         subject = with_thoughts(rng, subject)
     bound = subject.messages[0]["role"] == "system"
@@ -126,6 +153,14 @@ def long_conversation(rng: random.Random, min_words: int = 400, max_words: int =
     while sum(len(str(message["content"]).split()) for message in between) < wanted:
         between += example(rng, rng.choice(("story", "small_talk", "facts", "product", "sums")), "train").messages
     return replace(told, messages=[*first, *between, *last])
+
+
+def rehearsal(rng: random.Random, min_words: int = 300, max_words: int = 1150) -> Example:
+    """Things told at the start and asked for one after the other, among everything else."""
+    kinds = ("story", "small_talk", "facts", "product", "sums", "counting")
+    return references.rehearsed(
+        rng, lambda: example(rng, rng.choice(kinds), "train").messages, rng.randint(min_words, max_words)
+    )
 
 
 def example(rng: random.Random, kind: str, split: Split) -> Example:
@@ -162,11 +197,14 @@ def render_messages(messages: list[Message]) -> str:
     return apply(TEMPLATE, messages=messages, add_generation_prompt=True)
 
 
-def texts(seed: int, count: int, *, long: bool = False) -> Iterator[str]:
-    """`count` rendered training conversations; the same for the same seed."""
+def texts(seed: int, count: int, *, long: bool = False, late: bool = False) -> Iterator[str]:
+    """`count` rendered training conversations, `late` ones for the end of the training; the same for the same seed."""
     rng = random.Random(seed)
     for _ in range(count):
-        yield render(long_conversation(rng) if long and rng.random() < 0.7 else conversation(rng))
+        if long and rng.random() < 0.7:
+            yield render(rehearsal(rng) if late else long_conversation(rng))
+        else:
+            yield render(conversation(rng, late=late))
 
 
 def _among_others(rng: random.Random, messages: list[Message], companions: tuple[str, ...]) -> list[Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from .grammar import Check, Example, Generator, Message, Phrasings, Split, assistant, mentions, say, user
 from .reference_echoes import echoes
@@ -172,6 +173,21 @@ def _never_told(rng: random.Random, split: Split, facts: dict[str, Values]) -> s
 def reference(rng: random.Random, split: Split) -> Example:
     """Something said in this conversation is asked for."""
     return rng.choices((_told, relatives, echoes), (55, 22, 23))[0](rng, split)
+
+
+def rehearsed(rng: random.Random, filler: Callable[[], list[Message]], num_words: int) -> Example:
+    """Several things are told, and each is asked for once, ever later, with so many words of other talk between all."""
+    like = rng.choice(_LIKES)
+    known = [key for key in _ANSWERS if key not in _LIKES or key == like]
+    facts = {key: values(rng, key) for key in rng.sample(known, rng.randint(3, 6))}
+    messages = _tell(rng, "train", facts)
+    for key in rng.sample(list(facts), len(facts)):
+        between: list[Message] = []
+        while sum(len(str(message["content"]).split()) for message in between) < num_words / len(facts):
+            between += filler()
+        messages += between
+        messages += [user(ASKED[key].say(rng, "train", **facts[key])), assistant(say(rng, _ANSWERS[key], **facts[key]))]
+    return Example("reference", messages, _right(key, facts[key]))
 
 
 def correction(rng: random.Random, split: Split) -> Example:
