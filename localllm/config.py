@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Comma-separated host names that a Host header may name, besides this machine's own."""
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
+    strict: bool = False
+    """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     load_timeout_s: float = 600.0
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"

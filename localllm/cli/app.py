@@ -127,6 +127,7 @@ def serve(
     ] = None,
     max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
     max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
+    strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
     grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
     ready: Annotated[

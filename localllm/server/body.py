@@ -1,9 +1,19 @@
-"""Reads a request's body within its limits: JSON by its declared type, and never more than so many bytes."""
+"""JSON in and out: a request's body within its limits, a typed answer, and what becomes of fields that are nobody's.
+
+Knows nothing of any API's fields.
+"""
 
 from __future__ import annotations
 
-from starlette.requests import ClientDisconnect, Request
+import logging
+from collections.abc import Mapping, Sequence
 
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from localllm.errors import UnknownParameter
+from localllm.server import log
 from localllm.server.errors import TooLarge, UnsupportedMediaType
 from localllm.server.sse import ClientGone
 
@@ -28,6 +38,23 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
     except ClientDisconnect as error:
         raise ClientGone from error
     return bytes(body)
+
+
+def json_response(content: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
+    """A typed answer as JSON."""
+    return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
+
+
+def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, str]:
+    """Headers that name the fields which were ignored, and a line in the log. Raises `UnknownParameter` if `strict`."""
+    if not names:
+        return {}
+    if strict:
+        raise UnknownParameter(f"nobody knows the field {names[0]!r}, and this server is strict", param=names[0])
+    log.event(logging.INFO, "fields_ignored", names=",".join(names))
+    # Names come from the client: only plain characters reach a header.
+    safe = ["".join(char if char.isascii() and char.isprintable() else "?" for char in name)[:64] for name in names]
+    return {"x-localllm-ignored": ", ".join(safe[:32])}
 
 
 def _too_large(max_bytes: int) -> TooLarge:

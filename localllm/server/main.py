@@ -126,7 +126,7 @@ def _http_server(
     from localllm.server.http import HttpServer
     from localllm.server.state import ServerState
 
-    state = ServerState(runtime, settings.max_body_bytes, loading=model)
+    state = ServerState(runtime, settings, loading=model)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
     return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts))
 

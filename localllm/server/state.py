@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.runtime import Runtime
 from localllm.types import LoadedModel
@@ -15,7 +16,7 @@ class ServerState:
     """Lives as long as the server."""
 
     runtime: Runtime
-    max_body_bytes: int
+    settings: Settings
     loading: str | None = None
     """The model that is being loaded at start."""
     draining: bool = False

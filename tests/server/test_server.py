@@ -88,7 +88,7 @@ def test_every_error_code_has_a_status() -> None:
 
 
 def test_while_a_model_loads_requests_are_told_to_come_back() -> None:
-    state = ServerState(FakeRuntime(), 1, loading="/secret/big.gguf")
+    state = ServerState(FakeRuntime(), Settings(), loading="/secret/big.gguf")
     with pytest.raises(Loading, match=r"big\.gguf is still loading") as caught:
         state.admit()
     assert "secret" not in str(caught.value)

@@ -19,10 +19,10 @@ from starlette.responses import Response
 from localllm.errors import InternalError, LocalLLMError
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import read_json
+from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.errors import defect, error_body
 from localllm.server.openai import choices
-from localllm.server.openai import responses as out
+from localllm.server.openai import replies as out
 from localllm.server.openai.logprobs import chat_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.state import ServerState
@@ -74,7 +74,7 @@ TEXT: Shape[out.TextChoice] = Shape(
 async def chat_completions(request: Request) -> Response:
     """`POST /v1/chat/completions`."""
     state: ServerState = request.app.state.server
-    body, ignored = parse_chat(await read_json(request, state.max_body_bytes))
+    body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     return await _respond(request, body, CHAT, ignored)
 
@@ -82,7 +82,7 @@ async def chat_completions(request: Request) -> Response:
 async def completions(request: Request) -> Response:
     """`POST /v1/completions`."""
     state: ServerState = request.app.state.server
-    body, ignored = parse_completion(await read_json(request, state.max_body_bytes))
+    body, ignored = parse_completion(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     return await _respond(request, body, TEXT, ignored)
 
@@ -90,18 +90,18 @@ async def completions(request: Request) -> Response:
 async def list_models(request: Request) -> Response:
     """`GET /v1/models`."""
     state: ServerState = request.app.state.server
-    return _json(out.ModelList([out.model_entry(model) for model in state.runtime.loaded()]))
+    return json_response(out.ModelList([out.model_entry(model) for model in state.runtime.loaded()]))
 
 
 async def get_model(request: Request) -> Response:
     """`GET /v1/models/{id}`."""
     state: ServerState = request.app.state.server
-    return _json(out.model_entry(state.model(request.path_params["model_id"])))
+    return json_response(out.model_entry(state.model(request.path_params["model_id"])))
 
 
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
-    headers = _ignored_header(ignored)
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
     answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, body.generations()))
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
@@ -131,7 +131,7 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
         timings=made[0].finish.timings if body.timings else msgspec.UNSET,
     )
-    return _json(reply, headers)
+    return json_response(reply, headers)
 
 
 async def _events(
@@ -180,16 +180,3 @@ async def _chunks(
     if body.include_usage:
         made = [finishes[index] for index in range(len(answers))]
         yield chunk(usage=out.usage_object(choices.usage(made, body.num_candidates)))
-
-
-def _ignored_header(names: list[str]) -> dict[str, str]:
-    if not names:
-        return {}
-    log.event(logging.INFO, "fields_ignored", names=",".join(names))
-    # Names come from the client: only plain characters reach a header.
-    safe = ["".join(char if char.isascii() and char.isprintable() else "?" for char in name)[:64] for name in names]
-    return {"x-localllm-ignored": ", ".join(safe[:32])}
-
-
-def _json(content: msgspec.Struct, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
