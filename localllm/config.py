@@ -6,10 +6,11 @@ A bad value is an error that names itself and where it came from. Knows nothing 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,6 +19,23 @@ from localllm.errors import InvalidParameter
 from localllm.types import GpuLayers, LoadOptions
 
 ENV_PREFIX = "LOCALLLM_"
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+_NAMED_KEY = re.compile(r"([A-Za-z0-9_.-]{1,64})\s*=\s*([^=].*)")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
+SHORTEST_PADDED_KEY = 16
+
+
+class ApiKey(NamedTuple):
+    """A key and what the log and the limits call it; the two never appear together."""
+
+    name: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"ApiKey({self.name!r})"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,20 +60,50 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
-    """Comma-separated."""
+    """Comma-separated, each `KEY` or `NAME=KEY`. The log and the limits per key use the name, else `key-1`, `key-2` ...
+
+    Keys of one name share its limits. A plain key with a `=` in it, other than at its end, needs a name before it.
+    """
     api_key_file: Path | None = None
-    """One key a line."""
+    """One `KEY` or `NAME=KEY` a line."""
+    max_concurrent_per_key: Count = 0
+    """Requests for answers that one key may have running or waiting at a time; 0: any number."""
+    requests_per_minute_per_key: Count = 0
+    """That one key may start, so many of them at once; 0: any number."""
     allow_remote_without_key: bool = False
     allowed_hosts: str = ""
     """Comma-separated host names that a Host header may name, besides this machine's own."""
+    cors_origins: str = ""
+    """Comma-separated origins (`https://chat.example`, `null`, `file://`), or `*`: web pages that may ask."""
+    tls_cert_file: Path | None = None
+    """PEM, the whole chain: answer over https."""
+    tls_key_file: Path | None = None
+    """PEM, without a password; None: the key is in the certificate's file."""
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
+    max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024
+    """For a request's first line and its headers."""
+    body_timeout_s: Seconds = 60.0
+    """For a request's head to arrive whole, and then for its body; 0: any time."""
+    slow_reader_timeout_s: Seconds = 60.0
+    """A client that takes nothing for so long, while something waits for it, is dropped; 0: never."""
+    keep_alive_s: Seconds = 15.0
+    """A stream that is silent for so long gets a comment, so that nothing on the way takes it for dead; 0: never."""
+    request_timeout_s: Seconds = 0.0
+    """For requests that bring no `timeout` of their own; 0: none."""
+    queue_timeout_s: Seconds = 0.0
+    """A request that has no slot by then is refused; 0: it waits."""
+    max_stored_responses: Count = 1000
+    """Responses of the Responses API to keep for `previous_response_id`; the least recently used go. 0: none."""
+    max_stored_response_mb: Count = 64
+    """Main memory, in MiB, for all of them together. 0: none are kept."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     load_timeout_s: float = 600.0
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """With debug, workers also check what they believe of their KV caches whenever they are idle."""
+    log_format: Literal["text", "json"] = "text"
     verbose: bool = False
     """Shows llama.cpp's own log on stderr."""
 
@@ -67,8 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def devices(self) -> tuple[str, ...] | None:
         return _comma_list(self.device) or None
 
-    def keys(self) -> tuple[str, ...]:
-        """All API keys, from the setting and from the file. Raises `InvalidParameter` if the file cannot be read."""
+    def keys(self) -> tuple[ApiKey, ...]:
+        """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
         keys = _comma_list(self.api_keys)
         if self.api_key_file is not None:
             try:
@@ -76,7 +124,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             except (OSError, UnicodeDecodeError) as error:
                 raise InvalidParameter(f"api_key_file cannot be read: {error}", param="api_key_file") from error
             keys += tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
-        return keys
+        return tuple(_api_key(text, number) for number, text in enumerate(keys, 1))
+
+    def origins(self) -> tuple[str, ...]:
+        """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
+        return tuple(_origin(text.lower()) for text in _comma_list(self.cors_origins))
 
     def load_options(self) -> LoadOptions:
         """The part that says how a model is loaded. Raises `InvalidParameter`."""
@@ -160,3 +212,23 @@ def _paths(kind: type, value: Any) -> Any:
 
 def _comma_list(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _api_key(text: str, number: int) -> ApiKey:
+    named = _NAMED_KEY.fullmatch(text)
+    if named:
+        return ApiKey(named[1], named[2])
+    # What ends with = may be a key in padded base64, or a name whose key was forgotten, which anybody could guess.
+    if text.endswith("=") and len(text) < SHORTEST_PADDED_KEY:
+        raise InvalidParameter(f"API key number {number} is a name without a key", param="api_keys")
+    return ApiKey(f"key-{number}", text)
+
+
+def _origin(text: str) -> str:
+    origin = text if text.endswith("://") else text.rstrip("/")
+    if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+        raise InvalidParameter(
+            f"cors_origins: {text!r} is no origin; give *, null, or one like https://chat.example:8080",
+            param="cors_origins",
+        )
+    return origin

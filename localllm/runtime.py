@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from localllm.config import Settings
 from localllm.supervisor.mailbox import Mailbox
+from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
-from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import Delta, EngineStatus, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
 
@@ -76,6 +80,14 @@ class Runtime:
         """The models that answer requests."""
         return self._supervisor.loaded()
 
+    def restarting(self) -> Sequence[str]:
+        """Those of them whose process died, and is being started again."""
+        return self._supervisor.restarting()
+
+    def observe(self, observer: Observer) -> None:
+        """Tell it from now on what becomes of requests and workers."""
+        self._supervisor.observer = observer
+
     async def chat(self, model_id: str, messages: Sequence[Message], params: SamplingParams) -> Answer:
         """`submit` of one conversation."""
         (answer,) = await self.submit(model_id, [GenerationRequest(messages=tuple(messages), params=params)])
@@ -105,11 +117,30 @@ class Runtime:
             Answer(session, id, mailbox, count) for (id, mailbox), count in zip(sent, num_prompt_tokens, strict=True)
         ]
 
-    async def tokenize(self, model_id: str, text: str, *, add_special: bool = True) -> list[int]:
-        """Token ids of a text."""
-        session = await self._supervisor.acquire(model_id)
-        tokens: list[int] = await session.call("tokenize", text, add_special)
+    async def tokenize(
+        self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """Token ids of a text; with the model's BOS if `add_special`, its control tokens as such if `parse_special`."""
+        tokens: list[int] = await self._call(model_id, "tokenize", text, add_special, parse_special)
         return tokens
+
+    async def pieces(self, model_id: str, tokens: Sequence[int], *, special: bool = True) -> list[bytes]:
+        """The bytes of each token; those of control tokens only if `special`. Raises `InvalidParameter`."""
+        pieces: list[bytes] = await self._call(model_id, "pieces", tuple(tokens), special)
+        return pieces
+
+    async def render(self, model_id: str, messages: Sequence[Message]) -> str:
+        """The prompt that a conversation becomes. Raises `NoChatTemplate`, `TemplateError`."""
+        text: str = await self._call(model_id, "render", tuple(messages))
+        return text
+
+    async def status(self, model_id: str) -> EngineStatus:
+        """What the model's slots do, between two steps: it takes as long as the step that is running."""
+        return msgspec.convert(await self._call(model_id, "status"), EngineStatus)
+
+    async def _call(self, model_id: str, method: str, *args: object) -> Any:
+        session = await self._supervisor.acquire(model_id)
+        return await session.call(method, *args)
 
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""

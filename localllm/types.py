@@ -27,6 +27,36 @@ MAX_BREAKERS = 16
 MAX_BREAKER_CHARS = 40
 
 
+SAMPLING_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0.0, 100.0),
+    "typical_p": (0.0, 1.0),
+    "xtc_probability": (0.0, 1.0),
+    "xtc_threshold": (0.0, 1.0),
+    "dynatemp_range": (0.0, 100.0),
+    "dynatemp_exponent": (0.01, 100.0),
+    "mirostat": (0, 2),
+    "mirostat_tau": (0.0, 100.0),
+    "mirostat_eta": (0.0, 10.0),
+    "dry_multiplier": (0.0, 100.0),
+    "dry_base": (1.0, 100.0),
+    "dry_allowed_length": (1, 1000),
+    "dry_penalty_last_n": (-1, 2**31 - 1),
+    "top_k": (0, 2**31 - 1),
+    "top_p": (0.0, 1.0),
+    "min_p": (0.0, 1.0),
+    "top_n_sigma": (0.0, 100.0),
+    "repeat_penalty": (0.01, 100.0),
+    "repeat_last_n": (-1, 2**31 - 1),
+    "presence_penalty": (-2.0, 2.0),
+    "frequency_penalty": (-2.0, 2.0),
+    "logprobs": (0, MAX_LOGPROBS),
+    "seed": (0, 2**32 - 1),
+    "max_tokens": (1, 2**31 - 1),
+    "min_tokens": (0, 2**31 - 1),
+}
+"""Field of `SamplingParams` -> its least and its greatest value."""
+
+
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
 
@@ -72,28 +102,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        _check_range("temperature", self.temperature, 0.0, 100.0)
-        _check_range("typical_p", self.typical_p, 0.0, 1.0)
-        _check_range("xtc_probability", self.xtc_probability, 0.0, 1.0)
-        _check_range("xtc_threshold", self.xtc_threshold, 0.0, 1.0)
-        _check_range("dynatemp_range", self.dynatemp_range, 0.0, 100.0)
-        _check_range("dynatemp_exponent", self.dynatemp_exponent, 0.01, 100.0)
-        _check_range("mirostat", self.mirostat, 0, 2)
-        _check_range("mirostat_tau", self.mirostat_tau, 0.0, 100.0)
-        _check_range("mirostat_eta", self.mirostat_eta, 0.0, 10.0)
-        _check_range("dry_multiplier", self.dry_multiplier, 0.0, 100.0)
-        _check_range("dry_base", self.dry_base, 1.0, 100.0)
-        _check_range("dry_allowed_length", self.dry_allowed_length, 1, 1000)
-        _check_range("dry_penalty_last_n", self.dry_penalty_last_n, -1, 2**31 - 1)
+        for name, (low, high) in SAMPLING_RANGES.items():
+            _check_range(name, getattr(self, name), low, high)
         _check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
-        _check_range("top_k", self.top_k, 0, 2**31 - 1)
-        _check_range("top_p", self.top_p, 0.0, 1.0)
-        _check_range("min_p", self.min_p, 0.0, 1.0)
-        _check_range("top_n_sigma", self.top_n_sigma, 0.0, 100.0)
-        _check_range("repeat_penalty", self.repeat_penalty, 0.01, 100.0)
-        _check_range("repeat_last_n", self.repeat_last_n, -1, 2**31 - 1)
-        _check_range("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        _check_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
         if len(self.logit_bias or ()) > MAX_BIASED_TOKENS:
             raise InvalidParameter(
                 f"logit_bias takes at most {MAX_BIASED_TOKENS} tokens, got {len(self.logit_bias or ())}",
@@ -101,10 +112,6 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             )
         for token, bias in (self.logit_bias or {}).items():
             _check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
-        _check_range("logprobs", self.logprobs, 0, MAX_LOGPROBS)
-        _check_range("seed", self.seed, 0, 2**32 - 1)
-        _check_range("max_tokens", self.max_tokens, 1, 2**31 - 1)
-        _check_range("min_tokens", self.min_tokens, 0, 2**31 - 1)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise InvalidParameter(
                 f"min_tokens must not be above max_tokens ({self.max_tokens}), got {self.min_tokens}",
@@ -183,15 +190,22 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     messages: tuple[Message, ...] | None = None
     prompt: str | None = None
     prompt_tokens: tuple[int, ...] | None = None
+    suffix: str | None = None
+    """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
     params: SamplingParams = SamplingParams()
+    cache_prompt: bool = True
+    """Whether it may start from what is in the KV cache already."""
     priority: int = 0
     """Lower ones wait less."""
     timeout_s: float | None = None
     """Where it is not answered by then: an error while it waits, the end of the answer while it runs."""
+    queue_timeout_s: float | None = None
+    """Where it has no slot by then: an error."""
 
     def __post_init__(self) -> None:
         _check_range("priority", self.priority, -1000, 1000)
         _check_range("timeout", self.timeout_s, 0.001, 1e6)
+        _check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -324,6 +338,31 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         _check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         if isinstance(self.gpu_layers, int):
             _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
+
+
+class SlotStatus(msgspec.Struct, frozen=True):
+    """One slot at one moment, in tokens."""
+
+    request: int | None
+    """The request that it computes, as the engine numbers them; None: it is free."""
+    num_held: int
+    """In its KV cache; a free slot keeps what its last request left."""
+    num_prompt: int = 0
+    num_cached: int = 0
+    num_computed: int = 0
+    num_generated: int = 0
+
+
+class EngineStatus(msgspec.Struct, frozen=True):
+    """A model's engine at one moment, between two steps."""
+
+    slots: tuple[SlotStatus, ...]
+    num_waiting: int
+    num_steps: int
+    """Since it was loaded."""
+    host_cache_bytes: int
+    """Main memory that idle conversations occupy."""
+    host_cache_entries: int
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Context, Exit, Option, Typer
@@ -15,6 +14,7 @@ from typer import Argument, Context, Exit, Option, Typer
 from localllm import __version__
 from localllm.cli import options as opt
 from localllm.cli import report
+from localllm.cli import serve_options as gate
 from localllm.errors import LocalLLMError
 
 app = Typer(
@@ -116,26 +116,40 @@ def serve(
     max_step_ms: opt.MaxStepMs = None,
     prefill_step_ms: opt.PrefillStepMs = None,
     plugin_dir: opt.PluginDir = None,
-    api_key_file: Annotated[
-        Path | None, Option("--api-key-file", metavar="FILE", help="API keys, one a line; see also LOCALLLM_API_KEYS")
-    ] = None,
+    api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[
         bool | None, Option("--allow-remote-without-key", help="Let anyone on the network use this server")
     ] = None,
     allowed_hosts: Annotated[
         str | None, Option("--allowed-hosts", metavar="NAMES", help="More names for this server, comma-separated")
     ] = None,
+    max_concurrent_per_key: gate.MaxConcurrentPerKey = None,
+    requests_per_minute_per_key: gate.RequestsPerMinutePerKey = None,
+    cors_origins: gate.CorsOrigins = None,
+    tls_cert_file: gate.TlsCertFile = None,
+    tls_key_file: gate.TlsKeyFile = None,
     max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
     max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
+    max_header_bytes: gate.MaxHeaderBytes = None,
+    body_timeout_s: gate.BodyTimeout = None,
+    slow_reader_timeout_s: gate.SlowReaderTimeout = None,
+    keep_alive_s: gate.KeepAlive = None,
+    request_timeout_s: gate.RequestTimeout = None,
+    queue_timeout_s: gate.QueueTimeout = None,
+    max_stored_responses: opt.MaxStoredResponses = None,
+    max_stored_response_mb: opt.MaxStoredResponseMb = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
     grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
     ready: Annotated[
-        Literal["json"] | None,
+        Literal["json", "json-progress"] | None,
         Option("--ready", help="As a sidecar: say where it answers in one JSON line on stdout, end with stdin"),
     ] = None,
     log_level: Annotated[
         str | None, Option("--log-level", metavar="LEVEL", help="debug, info, warning or error")
+    ] = None,
+    log_format: Annotated[
+        str | None, Option("--log-format", metavar="text|json", help="How log lines look [default: text]")
     ] = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -145,7 +159,7 @@ def serve(
     from localllm import config
     from localllm.cli.serve import serve_model
 
-    raise Exit(serve_model(config.load(given), model, ready_json=ready == "json"))
+    raise Exit(serve_model(config.load(given), model, ready=ready))
 
 
 @app.command()

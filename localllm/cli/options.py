@@ -30,6 +30,13 @@ PrefillStepMs = Annotated[
     int | None,
     Option("--prefill-step-ms", metavar="MS", help="Longest step with prompts while answers stream [default: 100]"),
 ]
+MaxStoredResponses = Annotated[
+    int | None,
+    Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),
+]
+MaxStoredResponseMb = Annotated[
+    int | None, Option("--max-stored-response-mb", metavar="MIB", help="Memory for all of them [default: 64]")
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import sys
+from typing import Literal
+
+import msgspec
 
 from localllm import __version__
 from localllm.cli import report
@@ -13,16 +17,22 @@ from localllm.client.ready import Failure, Line, Progress, Ready, encode
 from localllm.config import Settings
 from localllm.errors import LocalLLMError
 
+ReadyLines = Literal["json", "json-progress"]
 
-def serve_model(settings: Settings, model: str | None, *, ready_json: bool) -> int:
+
+def serve_model(settings: Settings, model: str | None, *, ready: ReadyLines | None) -> int:
     """Serve until told to stop; returns the exit code. Raises `LocalLLMError` unless a parent reads our JSON."""
     from localllm.server import log
     from localllm.server.main import serve
 
-    log.configure(settings.log_level)
-    if not ready_json:
+    log.configure(settings.log_level, settings.log_format)
+    if ready is None:
         return asyncio.run(serve(settings, model, HumanAnnouncer()))
-    announcer = ParentAnnouncer(secrets.token_urlsafe(24))
+    if settings.tls_cert_file is not None:
+        # Its parent could not know the certificate, and nothing leaves this machine.
+        log.event(logging.WARNING, "a_sidecar_answers_over_http", ignored="tls_cert_file")
+        settings = msgspec.structs.replace(settings, tls_cert_file=None, tls_key_file=None)
+    announcer = ParentAnnouncer(secrets.token_urlsafe(24), tells_progress=ready == "json-progress")
     try:
         return asyncio.run(serve(settings, model, announcer, token=announcer.token, ends_with_stdin=True))
     except LocalLLMError as error:
@@ -44,14 +54,15 @@ class HumanAnnouncer:
 class ParentAnnouncer:
     """The protocol of `client.ready` on stdout."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, *, tells_progress: bool) -> None:
         self.token = token
+        self._tells_progress = tells_progress
         self._percent = -1
 
     def loading(self, fraction: float) -> None:
         # llama.cpp reports every tensor; a parent wants to draw a bar.
         percent = int(fraction * 100)
-        if percent != self._percent:
+        if self._tells_progress and percent != self._percent:
             self._percent = percent
             self.write(Progress(round(fraction, 3)))
 

@@ -1,7 +1,7 @@
 """What `serve --ready json` says on stdout, as both ends see it. Knows nothing of processes.
 
-One JSON object a line:
-    {"loading": 0.25}                 zero or more: load progress from 0 to 1
+One JSON object in one line; with `--ready json-progress` lines of progress before it:
+    {"loading": 0.25}                 from 0 to 1
     {"url": "http://127.0.0.1:40123", "token": "...", "model": "name", "pid": 123, "version": "0.1.0"}
                                       once, last: requests with `Authorization: Bearer <token>` are answered now;
                                       `model` is null if none was asked for

@@ -42,7 +42,7 @@ class Sidecar:
     ) -> Sidecar:
         """Start `serve` with `args` (the model and load options) on a free loopback port, and do not wait."""
         argv = [*(command or localllm_command()), "serve", *args]
-        argv += ["--host", "127.0.0.1", "--port", "0", "--ready", "json"]
+        argv += ["--host", "127.0.0.1", "--port", "0", "--ready", "json-progress"]
         return cls(
             subprocess.Popen(
                 argv,

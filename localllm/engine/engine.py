@@ -18,7 +18,7 @@ from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Admission, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
-from localllm.types import Delta, Finish, FinishReason, TokenLogprob
+from localllm.types import Delta, EngineStatus, Finish, FinishReason, TokenLogprob
 
 
 class StepOutput(NamedTuple):
@@ -33,12 +33,16 @@ class _Cancel(NamedTuple):
     id: int
 
 
+class _Inspect(NamedTuple):
+    tell: Callable[[EngineStatus], None]
+
+
 class _Stop(NamedTuple):
     pass
 
 
 _EMPTY = Delta()
-_Item = Sequence | _Cancel | _Stop
+_Item = Sequence | _Cancel | _Inspect | _Stop
 
 
 class Engine:
@@ -83,6 +87,10 @@ class Engine:
         """The request ends with finish `cancelled` before the next step; an unknown id is one that ended already."""
         self._inbox.put(_Cancel(id))
 
+    def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
+        """`tell` is called on the engine's thread before the next step."""
+        self._inbox.put(_Inspect(tell))
+
     def stop(self) -> None:
         self._inbox.put(_Stop())
 
@@ -126,12 +134,24 @@ class Engine:
                 sequence = self.scheduler.find(item.id)
                 if sequence is not None:
                     output.deltas.append((item.id, self._finish(sequence, "cancelled")))
+            elif isinstance(item, _Inspect):
+                item.tell(self._status())
             elif isinstance(item, _Stop):
                 self._stopping = True
             try:
                 item = self._inbox.get_nowait()
             except queue.Empty:
                 return
+
+    def _status(self) -> EngineStatus:
+        scheduler = self.scheduler
+        return EngineStatus(
+            slots=scheduler.slot_status(),
+            num_waiting=scheduler.num_waiting,
+            num_steps=self.num_steps,
+            host_cache_bytes=scheduler.host.num_bytes,
+            host_cache_entries=len(scheduler.host.entries),
+        )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:
         for sequence in self.scheduler.expired(now_s):
@@ -141,8 +161,11 @@ class Engine:
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)
-            seconds = sequence.deadline_s - sequence.created_s
-            error = RequestTimeout(f"{waited} within the {seconds:.3g} s that the request allows (timeout)")
+            if sequence.deadline_s <= now_s:
+                seconds, whose = sequence.deadline_s, "the request allows (timeout)"
+            else:
+                seconds, whose = sequence.queue_deadline_s, "a request may wait (queue_timeout_s)"
+            error = RequestTimeout(f"{waited} within the {seconds - sequence.created_s:.3g} s that {whose}")
             output.failures.append((sequence.id, error))
 
     def _admit(self, admitted: list[Admission], now_s: float) -> None:

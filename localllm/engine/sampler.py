@@ -30,6 +30,11 @@ BUCKETS_PER_NAT = np.float32(64)
 TRIES = 4
 """Draws from the whole row before the tokens of a share are sought."""
 XTC_STREAM = 1000
+"""Of XTC's own chances."""
+PLAIN_TRIES = 64
+"""The same where a try costs next to nothing."""
+PLAIN_STREAM = 2000
+"""Of draws at temperature 1."""
 MIROSTAT_TOKENS = 100
 _POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
@@ -217,14 +222,41 @@ def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: Sample
         return _drawn(weights, proposals, uniform(params.seed, params.draw))
     plain = _weights(row, best)
     plain[row < floor] = 0
-    wanted = float(np.float32(params.top_p)) * _total(_sums(plain))
-    ids = np.arange(len(row))
+    sums = _sums(plain)
+    wanted = float(np.float32(params.top_p)) * _total(sums)
+    if LOG2_E <= LOG2_E / np.float32(params.temperature) <= 2 * LOG2_E:
+        return _draw_plainly(row, best, bar, params, plain, sums, wanted)
     for tries in range(TRIES):
         token = _drawn(weights, proposals, uniform(params.seed, params.draw, tries))
-        before = (row > row[token]) | ((row == row[token]) & (ids < token))
-        if _total(_sums(np.where(before, plain, np.float32(0)))) < wanted:
+        if _weight_before(row, token, plain) < wanted:
             return token
     return -1
+
+
+def _draw_plainly(
+    row: Row, best: np.float32, bar: np.float32, params: SamplerParams, plain: Row, sums: Sums, wanted: float
+) -> int:
+    """The same for temperatures from 1/2 to 1, by draws at temperature 1, in whose weights the share is measured.
+
+    A token is kept with the probability of what it weighs at its own temperature by what it weighs at 1.
+    """
+    excess = LOG2_E / np.float32(params.temperature) - LOG2_E
+    for stream in range(PLAIN_STREAM, PLAIN_STREAM + 2 * PLAIN_TRIES, 2):
+        token = _drawn(plain, sums, uniform(params.seed, params.draw, stream))
+        if row[token] < bar:
+            continue
+        kept = power_of_2((row[token : token + 1] - best) * excess)[0]
+        if uniform(params.seed, params.draw, stream + 1) >= float(kept):
+            continue
+        if _weight_before(row, token, plain) < wanted:
+            return token
+    return -1
+
+
+def _weight_before(row: Row, token: int, weights: Row) -> float:
+    """Of all that come before a token when the likeliest come first."""
+    before = (row > row[token]) | ((row == row[token]) & (np.arange(len(row)) < token))
+    return _total(_sums(np.where(before, weights, np.float32(0))))
 
 
 def _min_p_bar(best: np.float32, min_p: float) -> np.float32:

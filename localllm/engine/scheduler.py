@@ -17,6 +17,7 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import TILE
 from localllm.engine.residency import Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
+from localllm.types import SlotStatus
 
 WORTH_SAVING = 64
 """Tokens that a slot must be about to lose to be saved first: saving 1,000 takes as long as computing 70."""
@@ -80,6 +81,10 @@ class Scheduler:
         return sum(sequence.num_generated > 0 for sequence in self.running)
 
     @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
     def has_work(self) -> bool:
         return bool(self._waiting) or any(sequence is not None for sequence in self._slots)
 
@@ -96,8 +101,8 @@ class Scheduler:
         return None
 
     def expired(self, now_s: float) -> list[Sequence]:
-        """Those whose deadline is over."""
-        return [sequence for sequence in (*self.running, *self._waiting) if sequence.deadline_s <= now_s]
+        """Those whose time is over."""
+        return [sequence for sequence in (*self.running, *self._waiting) if sequence.is_expired(now_s)]
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
@@ -128,6 +133,22 @@ class Scheduler:
             segments.append(Segment(sequence.slot, start, tokens, wants_token=start + count == sequence.num_tokens))
             sequences.append(sequence)
         return StepPlan(segments, sequences, admitted)
+
+    def slot_status(self) -> tuple[SlotStatus, ...]:
+        """What every slot holds and does."""
+        return tuple(
+            SlotStatus(None, len(self.residency.tokens(slot)))
+            if owner is None
+            else SlotStatus(
+                owner.id,
+                len(self.residency.tokens(slot)),
+                owner.num_prompt,
+                owner.num_cached,
+                owner.num_computed,
+                owner.num_generated,
+            )
+            for slot, owner in enumerate(self._slots)
+        )
 
     def forget(self, sequence: Sequence) -> int:
         """Nothing of a running sequence is in the KV cache any more: all of it is pending. Returns its slot."""
@@ -160,8 +181,7 @@ class Scheduler:
         passed: list[Sequence] = []
         while free and self._waiting:
             sequence = self._waiting.pop(0)
-            shared = self.residency.shared(sequence.prompt)
-            saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
+            shared, saved = self._found(sequence)
             if self._is_being_computed(sequence, shared, saved):
                 passed.append(sequence)
                 continue
@@ -174,9 +194,16 @@ class Scheduler:
         self._waiting = passed + self._waiting
         return admitted
 
+    def _found(self, sequence: Sequence) -> tuple[list[int], list[int]]:
+        """How many tokens of its prompt each slot holds, and each saved state."""
+        if not sequence.cache_prompt:
+            return [0] * len(self._slots), [0] * len(self.host.entries)
+        saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
+        return self.residency.shared(sequence.prompt), saved
+
     def _is_being_computed(self, sequence: Sequence, shared: list[int], saved: list[int]) -> bool:
         """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays."""
-        if not self._can_rewind:
+        if not (self._can_rewind and sequence.cache_prompt):
             return False
         most = sequence.num_prompt - 1
         for leader in self.running:

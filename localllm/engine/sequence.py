@@ -38,9 +38,11 @@ class Sequence:
         ignore_eos: bool = False,
         logprobs: int | None = None,
         dry: Dry | None = None,
+        cache_prompt: bool = True,
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
+        queue_deadline_s: float = math.inf,
     ) -> None:
         """`end_tokens` are what `min_tokens` forbids; `dry` has seen the prompt; times are the engine's clock's."""
         self.id = id
@@ -62,9 +64,11 @@ class Sequence:
         """Generated token -> how often, if that matters."""
         self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
+        self.cache_prompt = cache_prompt
         self.priority = priority
         self.created_s = created_s
         self.deadline_s = deadline_s
+        self.queue_deadline_s = queue_deadline_s
         self.admitted_s: float | None = None
         self.first_token_s: float | None = None
 
@@ -79,6 +83,10 @@ class Sequence:
     @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
+
+    def is_expired(self, now_s: float) -> bool:
+        """Whether its time is over: all of it, or what it may wait for a slot."""
+        return self.deadline_s <= now_s or (self.slot is None and self.queue_deadline_s <= now_s)
 
     def sampler_params(self) -> SamplerParams:
         """How to draw its next token; the same object every time."""

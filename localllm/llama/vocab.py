@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter
 
 _SPM = 1
 """LLAMA_VOCAB_TYPE_SPM."""
@@ -42,18 +43,35 @@ class Vocab:
             count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
         return buffer[:count]
 
-    def check_tokens(self, tokens: tuple[int, ...]) -> list[int]:
+    def fill_in_middle(self, prefix: Sequence[int], suffix: str) -> list[int]:
+        """The prompt that makes a model write what stands between two texts. Raises `UnsupportedParameter`.
+
+        Prefix first, as llama-server's /infill and the models' own papers have it (PSM, arXiv:2207.14255).
+        """
+        before, after, middle = (
+            name(self._handle)
+            for name in (self._api.llama_vocab_fim_pre, self._api.llama_vocab_fim_suf, self._api.llama_vocab_fim_mid)
+        )
+        if min(before, after, middle) < 0:
+            raise UnsupportedParameter(
+                "the model has no tokens for filling in the middle; send no suffix", param="suffix"
+            )
+        behind = self.tokenize(suffix, add_special=False, parse_special=False)
+        bos = [self._api.llama_vocab_bos(self._handle)] if self._adds_bos else []
+        return [*bos, before, *prefix, after, *behind, middle]
+
+    def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:
         """The same ids, or `InvalidParameter` naming the first that the vocabulary does not have."""
         for token in tokens:
             if not 0 <= token < self.size:
-                raise InvalidParameter(f"token {token} is not in the vocabulary of {self.size}", param="prompt")
+                raise InvalidParameter(f"token {token} is not in the vocabulary of {self.size}", param=param)
         return list(tokens)
 
     def token_bytes(self, token: int) -> bytes:
         """What the token stands for in text; empty for control tokens."""
         piece = self._pieces.get(token)
         if piece is None:
-            piece = self._pieces[token] = self._piece(token, special=False)
+            piece = self._pieces[token] = self.piece(token, special=False)
         return piece
 
     def ends_generation(self, token: int) -> bool:
@@ -84,9 +102,10 @@ class Vocab:
         return self._special_text(self._api.llama_vocab_eos(self._handle))
 
     def _special_text(self, token: int) -> str:
-        return self._piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
+        return self.piece(token, special=True).decode("utf-8", "replace") if token >= 0 else ""
 
-    def _piece(self, token: int, *, special: bool) -> bytes:
+    def piece(self, token: int, *, special: bool) -> bytes:
+        """Its bytes; those of control tokens too, as the vocabulary spells them, if `special`."""
         room = 64
         while True:
             buffer = ctypes.create_string_buffer(room)

@@ -1,14 +1,15 @@
-"""What a user typed, to a model file: a path to a GGUF, or `demo`. Knows nothing of what is in the file."""
+"""What a user typed, to a model file: a path to a GGUF, or `demo`. Knows nothing of what is in the file.
+
+A name of anything else is understood, and refused with what is known of it: nothing is downloaded yet.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.errors import ModelNotFound
-
-DEMO = "demo"
-"""The model that localllm carries, made by `models/demo/train.py`. A file of that name is meant by `./demo`."""
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.names import CatalogName, Demo, ModelName, PathName, parse
 
 
 class ModelFile(NamedTuple):
@@ -19,15 +20,45 @@ class ModelFile(NamedTuple):
 
 
 def resolve(name: str | Path) -> ModelFile:
-    """Raises `ModelNotFound` when there is no such file."""
-    if name == DEMO:
-        return ModelFile(DEMO, carried("demo.gguf"))
-    path = Path(name).expanduser()
+    """Raises `InvalidParameter` for what is no name, `ModelNotFound` for what is not on this machine."""
+    wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name)
+    if isinstance(wanted, Demo):
+        return ModelFile(str(wanted), carried("demo.gguf"))
+    if not isinstance(wanted, PathName):
+        raise _not_here(wanted)
+    path = Path(wanted.path).expanduser()
     if not path.exists():
         raise ModelNotFound(
-            f"there is no model file {str(name)!r}; give the path of a GGUF file, or demo", param="model"
+            f"there is no model file {wanted.path!r}; give the path of a GGUF file, or demo", param="model"
         )
     return ModelFile(model_id(path), path.resolve())
+
+
+def _parse(text: str) -> ModelName:
+    try:
+        return parse(text)
+    except InvalidParameter:
+        if text and "\0" not in text and Path(text).exists():  # nothing else that it could mean
+            return PathName(text)
+        raise
+
+
+def _not_here(name: ModelName) -> ModelNotFound:
+    remedy = "localllm does not download yet: get the GGUF file and give its path"
+    if not isinstance(name, CatalogName):
+        return ModelNotFound(f"{name} is not on this machine, and {remedy}", param="model")
+    from localllm.registry import catalog
+
+    entry = catalog.load().find(name.name, name.tag)
+    if entry is not None:
+        return ModelNotFound(
+            f"{entry.id} is not on this machine. It is hf.co/{entry.repo} ({entry.quant}, about "
+            f"{entry.size_bytes / 1e9:.1f} GB, {entry.license}), and {remedy}",
+            param="model",
+        )
+    close = catalog.load().suggest(str(name))
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    return ModelNotFound(f"no model is called {str(name)!r}{meant} (a file begins with ./)", param="model")
 
 
 def carried(file_name: str) -> Path:

@@ -9,7 +9,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,11 +20,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from localllm.config import ApiKey
 from localllm.errors import LocalLLMError
-from localllm.server import log
-from localllm.server.errors import MethodNotAllowed, NotFound, defect, response_parts
+from localllm.server import log, watch
+from localllm.server.body import TimedBody
+from localllm.server.cors import Cors
+from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
 from localllm.server.gate import Gate
+from localllm.server.limits import KeyLimits, Limited
+from localllm.server.metrics import Metrics
+from localllm.server.native import handlers as native
 from localllm.server.openai import handlers as openai
+from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
 
@@ -31,25 +39,44 @@ logger = logging.getLogger("localllm")
 _REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
-def build_app(state: ServerState, *, keys: Iterable[str] = (), allowed_hosts: Iterable[str] = ()) -> ASGIApp:
+def routes() -> list[Route]:
+    """Everything that is answered."""
+    return [
+        *watch.routes(),
+        Route("/openapi.json", openapi_document),
+        *openai.routes(),
+        *responses.routes(),
+        *native.routes(),
+    ]
+
+
+def build_app(state: ServerState, *, keys: Iterable[ApiKey] = (), allowed_hosts: Iterable[str] = ()) -> ASGIApp:
     """Everything between a socket and the runtime."""
-    routes = _Routes(
-        routes=[
-            Route("/health", health),
-            Route("/v1/models", openai.list_models),
-            Route("/v1/models/{model_id:path}", openai.get_model),
-            Route("/v1/chat/completions", openai.chat_completions, methods=["POST"]),
-            Route("/v1/completions", openai.completions, methods=["POST"]),
-        ]
+    router = _Routes(routes=routes())
+    router.router.redirect_slashes = False
+    router.state.server = state
+    paths = {route.endpoint: route.path for route in routes()}
+    settings, cors = state.settings, Cors(state.settings.origins())
+    limits = KeyLimits(
+        max_concurrent=settings.max_concurrent_per_key,
+        requests_per_minute=settings.requests_per_minute_per_key,
+        clock=time.monotonic,
     )
-    routes.router.redirect_slashes = False
-    routes.state.server = state
-    return Edge(Gate(routes, keys=keys, allowed_hosts=allowed_hosts))
+    gate = Gate(
+        TimedBody(Limited(router, limits), timeout_s=settings.body_timeout_s),
+        keys=keys,
+        cors=cors,
+        allowed_hosts=allowed_hosts,
+        max_header_bytes=settings.max_header_bytes,
+    )
+    return Edge(gate, state.metrics, paths, cors)
 
 
-async def health(_: Request) -> Response:
-    """Alive; whether a model can answer is what /v1/models says."""
-    return Response(b'{"status":"ok"}', media_type="application/json")
+async def openapi_document(_: Request) -> Response:
+    """`GET /openapi.json`."""
+    from localllm.server import openapi  # few ask, and it costs
+
+    return Response(openapi.document(), media_type="application/json")
 
 
 class _Routes(Starlette):
@@ -62,13 +89,18 @@ class _Routes(Starlette):
 class Edge:
     """ASGI middleware around everything, the gate included."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors) -> None:
+        """`paths`: endpoint -> what it is called in the metrics."""
         self.app = app
+        self._cors = cors
+        self._metrics = metrics
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = Exchange(scope, send)
+        exchange = Exchange(scope, send, self._cors)
+        log.request_id.set(exchange.id)
         try:
             refusal = await self._answer(scope, receive, exchange)
             if refusal is not None:
@@ -77,13 +109,18 @@ class Edge:
                     await Response(**response_parts(refusal))(scope, receive, exchange.send)
         finally:
             exchange.log()
+            # What nobody serves has one name in all: a scanner must not fill the memory with its paths.
+            self._metrics.answered(self._paths.get(scope.get("endpoint"), "other"), exchange.status)
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: Exchange) -> LocalLLMError | None:
         try:
             await self.app(scope, receive, exchange.send)
         except ClientGone:
-            exchange.outcome = "client_gone"
+            exchange.outcome = "slow_reader" if scope["state"].get("slow_reader") else "client_gone"
         except LocalLLMError as error:
+            if is_told_in_part(error):
+                reason = error.details.get("reason")
+                log.event(logging.WARNING, "request_failed", code=error.code, message=error.message, reason=reason)
             return error
         except HTTPException as error:
             return _routing_error(scope, error)
@@ -96,18 +133,20 @@ class Edge:
 def _routing_error(scope: Scope, error: HTTPException) -> LocalLLMError:
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        return MethodNotAllowed(f"{scope['path']} takes {allowed}, not {scope['method']}")
+        return MethodNotAllowed(f"{scope['path']} takes {allowed}, not {scope['method']}", allow=allowed)
     return NotFound(f"there is no {scope['path']} here")
 
 
 class Exchange:
     """One request and its response, as the log sees them."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        given = Headers(scope=scope).get("x-request-id", "")
+    def __init__(self, scope: Scope, send: Send, cors: Cors) -> None:
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
         self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         self.status: int | None = None
         self.outcome: str | None = None
+        self._cors_headers = cors.response_headers(headers.get("origin"))
         self._scope = scope
         self._send = send
         self._started_s = time.perf_counter()
@@ -115,16 +154,16 @@ class Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            MutableHeaders(scope=message)["x-request-id"] = self.id
+            MutableHeaders(scope=message).update({"x-request-id": self.id, **self._cors_headers})
         await self._send(message)
 
     def log(self) -> None:
         log.event(
             logging.INFO,
             "request",
-            id=self.id,
             method=self._scope["method"],
             path=self._scope["path"],
+            key=self._scope["state"].get("key_name"),
             status=self.status,
             outcome=self.outcome,
             duration_ms=round((time.perf_counter() - self._started_s) * 1000, 1),

@@ -5,17 +5,52 @@ Knows nothing of any API's fields.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import UnknownParameter
 from localllm.server import log
-from localllm.server.errors import TooLarge, UnsupportedMediaType
+from localllm.server.errors import TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.sse import ClientGone
+
+
+class TimedBody:
+    """ASGI middleware: a body is there within `timeout_s` (0: in any time) of being asked for, or `SlowRequest`.
+
+    What is received after the body, the client's going away, may take for ever.
+    """
+
+    def __init__(self, app: ASGIApp, *, timeout_s: float) -> None:
+        self.app = app
+        self.timeout_s = timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, self._timed(receive) if self.timeout_s else receive, send)
+
+    def _timed(self, receive: Receive) -> Receive:
+        ends_s: float | None = None
+        is_whole = False
+
+        async def timed() -> Message:
+            nonlocal ends_s, is_whole
+            if is_whole:
+                return await receive()
+            ends_s = ends_s or asyncio.get_running_loop().time() + self.timeout_s
+            try:
+                async with asyncio.timeout_at(ends_s):
+                    message = await receive()
+            except TimeoutError:
+                raise slow_request("body", self.timeout_s) from None
+            is_whole = not message.get("more_body", False)
+            return message
+
+        return timed
 
 
 async def read_json(request: Request, max_bytes: int) -> bytes:

@@ -5,11 +5,12 @@ Also the errors that only an HTTP server can raise. Knows nothing of handlers an
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
-from localllm.errors import InternalError, LocalLLMError
+from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed
 
 
 class InvalidApiKey(LocalLLMError):
@@ -36,10 +37,40 @@ class NotFound(LocalLLMError):
     code = "not_found"
 
 
+class PreviousResponseNotFound(LocalLLMError):
+    """The response to go on from is not kept, or not any more."""
+
+    code = "previous_response_not_found"
+
+
 class MethodNotAllowed(LocalLLMError):
     """The URL exists, the method does not."""
 
     code = "method_not_allowed"
+
+
+class RateLimited(LocalLLMError):
+    """The API key has what it may have; details: `limit`, `retry_after_s`."""
+
+    code = "rate_limited"
+
+
+class MalformedRequest(LocalLLMError):
+    """What came is no HTTP."""
+
+    code = "malformed_request"
+
+
+class HeadersTooLarge(LocalLLMError):
+    """The first line and the headers are over `max_header_bytes`."""
+
+    code = "headers_too_large"
+
+
+class SlowRequest(LocalLLMError):
+    """The head or the body did not arrive within `body_timeout_s`."""
+
+    code = "request_timeout"
 
 
 class TooLarge(LocalLLMError):
@@ -61,14 +92,18 @@ _STATUS = {
     "context_length_exceeded": 400,
     "template_error": 400,
     "no_chat_template": 400,
+    "previous_response_not_found": 400,
+    "malformed_request": 400,
     "invalid_api_key": 401,
     "forbidden_host": 403,
     "forbidden_origin": 403,
     "model_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
+    "request_timeout": 408,
     "too_large": 413,
     "unsupported_media_type": 415,
+    "headers_too_large": 431,
     "queue_full": 429,
     "rate_limited": 429,
     "internal": 500,
@@ -97,24 +132,65 @@ class ErrorBody(msgspec.Struct, frozen=True):
     error: ErrorObject
 
 
+def is_told_in_part(error: LocalLLMError) -> bool:
+    """Whether the log should say more than the client is told."""
+    return isinstance(error, InternalError) or public_message(error) != error.message
+
+
 def status_of(error: LocalLLMError) -> int:
     """The HTTP status of an error of the tree."""
     return _STATUS[error.code]
 
 
-def error_body(error: LocalLLMError) -> bytes:
-    """The JSON of an error, the same before and in the middle of a stream."""
+def error_object(error: LocalLLMError) -> ErrorObject:
+    """An error of the tree as OpenAI shapes them."""
     status = status_of(error)
     kind = _TYPE.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return msgspec.json.encode(ErrorBody(ErrorObject(error.message, kind, error.code, error.param)))
+    return ErrorObject(public_message(error), kind, error.code, error.param)
+
+
+def error_body(error: LocalLLMError) -> bytes:
+    """The JSON of an error, the same before and in the middle of a stream."""
+    return msgspec.json.encode(ErrorBody(error_object(error)))
+
+
+def public_message(error: LocalLLMError) -> str:
+    """The sentence for a client, who is not told of our files and our processes' last words: the log is.
+
+    Also the clients on this machine: who asks over HTTP need not be who may read the log.
+    """
+    if isinstance(error, WorkerCrashed):
+        signal, exit_code = error.details.get("signal"), error.details.get("exit_code")
+        how = f" (signal {signal})" if signal else "" if exit_code is None else f" (exit code {exit_code})"
+        return f"the model's process died{how}; the server's log says more"
+    if isinstance(error, LoadFailed):
+        return "the model could not be loaded; the server's log says why"
+    return error.message
 
 
 def error_headers(error: LocalLLMError) -> dict[str, str]:
     """What tells a well-behaved client what to do next."""
     status = status_of(error)
     if status in (429, 503):
-        return {"retry-after": "1"}
+        wait_s = error.details.get("retry_after_s")
+        return {"retry-after": str(max(1, math.ceil(wait_s)) if isinstance(wait_s, int | float) else 1)}
+    if status == 408:
+        return {"connection": "close"}  # the rest of that request would be taken for the next one
+    if status == 405:
+        return {"allow": str(error.details.get("allow", ""))}
     return {"www-authenticate": "Bearer"} if status == 401 else {}
+
+
+def headers_too_large(max_bytes: int) -> HeadersTooLarge:
+    """The same sentence wherever it is noticed."""
+    return HeadersTooLarge(
+        f"the request's first line and headers are larger than {max_bytes} bytes; --max-header-bytes raises the limit"
+    )
+
+
+def slow_request(what: str, timeout_s: float) -> SlowRequest:
+    """The same sentence wherever it is noticed."""
+    return SlowRequest(f"the request's {what} did not arrive within {timeout_s:g} s; --body-timeout-s raises the limit")
 
 
 def defect(error: BaseException) -> InternalError:

@@ -1,4 +1,4 @@
-"""Who may ask: Host, Origin and API key, checked before anything is read. Knows nothing of the APIs behind it.
+"""Who may ask: Host, Origin and API key, checked before any body is read. Knows nothing of the APIs behind it.
 
 Local does not mean safe: any web page can send requests to a loopback port, under its own name (CSRF: Origin and
 Sec-Fetch-Site tell) or, after its DNS name was pointed at 127.0.0.1, under ours (rebinding: the Host header tells).
@@ -14,29 +14,65 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey
+from localllm.config import ApiKey
+from localllm.server.cors import Cors
+from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What answers without a key."""
 
+ANONYMOUS = "anonymous"
+"""Who asks where no key is needed."""
+
 
 class Gate:
-    """ASGI middleware that raises `ForbiddenHost`, `ForbiddenOrigin` or `InvalidApiKey`."""
+    """ASGI middleware that raises `HeadersTooLarge`, `ForbiddenHost`, `ForbiddenOrigin` or `InvalidApiKey`.
 
-    def __init__(self, app: ASGIApp, *, keys: Iterable[str], allowed_hosts: Iterable[str] = ()) -> None:
+    Leaves the name of the key in `scope["state"]["key_name"]`, and answers the preflights of pages that may ask.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Iterable[ApiKey] = (),
+        cors: Cors | None = None,
+        allowed_hosts: Iterable[str] = (),
+        max_header_bytes: int = 64 * 1024,
+    ) -> None:
         self.app = app
-        self.keys = tuple(key.encode() for key in keys)
+        self.keys = tuple((key.name, key.secret.encode()) for key in keys)
+        self.cors = cors or Cors()
+        self.max_header_bytes = max_header_bytes
         self.allowed_hosts = frozenset(name.lower() for name in (*allowed_hosts, "localhost", socket.gethostname()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        self._check_size(scope)
         self._check_host(headers)
-        _check_origin(headers, scope["scheme"])
+        self._check_origin(headers, scope["scheme"])
+        if self._is_preflight(scope["method"], headers):  # before the key, which a browser only sends afterwards
+            await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
+            return
         if scope["path"] not in OPEN_PATHS:
-            self._check_key(headers)
+            scope.setdefault("state", {})["key_name"] = self._key_name(headers)
         await self.app(scope, receive, send)
+
+    def _check_size(self, scope: Scope) -> None:
+        """h11 bounds a head that is still coming; one that comes in one piece is only seen here."""
+        fields = sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
+        if fields + len(scope["raw_path"]) + len(scope["query_string"]) > self.max_header_bytes:
+            raise headers_too_large(self.max_header_bytes)
+
+    def _is_preflight(self, method: str, headers: Headers) -> bool:
+        return (
+            method == "OPTIONS"
+            and "access-control-request-method" in headers
+            and self.cors.allows(headers.get("origin", ""))
+        )
 
     def _check_host(self, headers: Headers) -> None:
         host = _host_name(headers.get("host", ""))
@@ -45,24 +81,31 @@ class Gate:
                 f"this server does not answer to the name {host!r}; start it with --allowed-hosts {host or 'NAME'}"
             )
 
-    def _check_key(self, headers: Headers) -> None:
-        if not self.keys:
+    def _check_origin(self, headers: Headers, scheme: str) -> None:
+        origin = headers.get("origin")
+        if origin is not None and self.cors.allows(origin):
             return
+        if headers.get("sec-fetch-site") == "cross-site":
+            raise ForbiddenOrigin("requests from web pages of other sites are refused")
+        if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
+            raise ForbiddenOrigin(
+                f"requests from pages of {origin!r} are refused; --cors-origins names those that may ask"
+            )
+
+    def _key_name(self, headers: Headers) -> str:
+        if not self.keys:
+            return ANONYMOUS
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
         # Every pair is compared, so that the time tells nothing about which key came close.
-        matches = [hmac.compare_digest(given.encode(), key) for given in offered for key in self.keys]
-        if not any(matches):
+        matches = [
+            (hmac.compare_digest(given.encode(), secret), name) for given in offered for name, secret in self.keys
+        ]
+        names = [name for is_equal, name in matches if is_equal]
+        if not names:
             what = "the API key is not valid" if any(offered) else "an API key is required"
             raise InvalidApiKey(f"{what}; send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'")
-
-
-def _check_origin(headers: Headers, scheme: str) -> None:
-    if headers.get("sec-fetch-site") == "cross-site":
-        raise ForbiddenOrigin("requests from web pages of other sites are refused")
-    origin = headers.get("origin")
-    if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
-        raise ForbiddenOrigin(f"requests from pages of {origin!r} are refused: this server is for local programs")
+        return names[0]
 
 
 def _host_name(host: str) -> str:

@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import math
 import socket
+import ssl
 from collections.abc import Generator
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
+
+from localllm.server.protocol import Bounds, connection_class
 
 _TICK_S = 1.0
 
@@ -17,10 +20,12 @@ _TICK_S = 1.0
 class HttpServer:
     """One server on the running event loop: `start`, then `stop`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, bounds: Bounds, tls: ssl.SSLContext | None = None) -> None:
         config = Config(
             app,
-            http="h11",
+            http=connection_class(bounds),
+            h11_max_incomplete_event_size=bounds.max_header_bytes,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -1,26 +1,33 @@
-"""The log: one `time level event key=value` line per event, on stderr. Knows nothing of what the events mean.
+"""The log: one line per event, on stderr: `time level event key=value`, or a JSON object. Knows no event's meaning.
 
-Values are quoted as JSON where they hold anything but plain characters, so that no request can forge a line.
+Values are quoted as JSON where they hold anything but plain characters, so that no request can forge a line. What
+happens on behalf of a request carries its id, `request_id`.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import logging
 import re
 import sys
 import time
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Literal
 
 logger = logging.getLogger("localllm")
 
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 
 
-def configure(level: str) -> None:
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""Of the request that is being answered."""
+
+
+def configure(level: str, format: Literal["text", "json"] = "text") -> None:
     """Send this process's log to stderr. uvicorn's own lines come through too, from warnings up."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -29,7 +36,8 @@ def configure(level: str) -> None:
 
 def event(level: int, name: str, **fields: Any) -> None:
     """Log an event; None fields are left out."""
-    logger.log(level, name, extra={"fields": fields})
+    if logger.isEnabledFor(level):
+        logger.log(level, name, extra={"fields": {"id": request_id.get(), **fields}})
 
 
 class LineFormatter(logging.Formatter):
@@ -44,6 +52,23 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+class JsonFormatter(logging.Formatter):
+    """A record to one JSON object: `time` (RFC 3339, UTC), `level`, `event`, the event's fields, `traceback`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        line.update((key, value) for key, value in fields.items() if value is not None)
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def _quoted(value: Any) -> str:

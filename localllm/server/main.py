@@ -13,16 +13,18 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from localllm.config import Settings
+from localllm.config import ApiKey, Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime import Runtime
 from localllm.server import log
+from localllm.server.tls import tls_context
 
 if TYPE_CHECKING:
     from localllm.server.http import HttpServer
@@ -58,7 +60,10 @@ async def serve(
     With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
     """
-    keys = (*settings.keys(), *([token] if token else []))
+    keys = (*settings.keys(), *([ApiKey("sidecar", token)] if token else []))
+    tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
+    if "*" in settings.origins() and not keys:
+        log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEYS")
     listener = bind(settings, has_key=bool(keys))
     stop = Stop()
     with contextlib.closing(listener), stop.on_signals():
@@ -66,7 +71,7 @@ async def serve(
             stop.at_end_of_stdin()
         runtime = make_runtime(settings)
         try:
-            await _serve(settings, model, announce, keys, listener, stop, runtime)
+            await _serve(settings, model, announce, keys, tls, listener, stop, runtime)
         finally:
             await runtime.aclose()
     return stop.exit_code
@@ -76,7 +81,8 @@ async def _serve(
     settings: Settings,
     model: str | None,
     announce: Announcer,
-    keys: tuple[str, ...],
+    keys: tuple[ApiKey, ...],
+    tls: ssl.SSLContext | None,
     listener: socket.socket,
     stop: Stop,
     runtime: Runtime,
@@ -86,14 +92,14 @@ async def _serve(
     http: HttpServer | None = None
     try:
         # In a thread: the load must get on meanwhile.
-        state, server = await asyncio.to_thread(_http_server, settings, model, keys, runtime)
+        state, server = await asyncio.to_thread(_http_server, settings, model, keys, tls, runtime)
         server.start(listener)
         http = server
         await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if load.done():
             model_id = load.result()
             state.loading = None
-            announce.ready(url_of(listener), model_id)
+            announce.ready(url_of(listener, "http" if tls is None else "https"), model_id)
             await stop.event.wait()
         state.draining = True
     finally:
@@ -120,15 +126,18 @@ async def _load(runtime: Runtime, settings: Settings, model: str | None, announc
 
 
 def _http_server(
-    settings: Settings, model: str | None, keys: tuple[str, ...], runtime: Runtime
+    settings: Settings, model: str | None, keys: tuple[ApiKey, ...], tls: ssl.SSLContext | None, runtime: Runtime
 ) -> tuple[ServerState, HttpServer]:
     from localllm.server.app import build_app
     from localllm.server.http import HttpServer
+    from localllm.server.protocol import Bounds
     from localllm.server.state import ServerState
 
     state = ServerState(runtime, settings, loading=model)
+    runtime.observe(state.metrics)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
-    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts))
+    bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
+    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls)
 
 
 def bind(settings: Settings, *, has_key: bool) -> socket.socket:
@@ -159,13 +168,13 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, fileno=listener.detach())
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """An address that a client on this machine can use."""
     host, port = listener.getsockname()[:2]
     address = ipaddress.ip_address(host)
     if address.is_unspecified:
-        return f"http://{'[::1]' if address.version == 6 else '127.0.0.1'}:{port}"
-    return f"http://{f'[{host}]' if address.version == 6 else host}:{port}"
+        return f"{scheme}://{'[::1]' if address.version == 6 else '127.0.0.1'}:{port}"
+    return f"{scheme}://{f'[{host}]' if address.version == 6 else host}:{port}"
 
 
 class Stop:

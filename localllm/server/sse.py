@@ -6,6 +6,7 @@ Knows nothing of models or of any API's event formats.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -13,6 +14,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 DONE = b"data: [DONE]\n\n"
+COMMENT = b": keep-alive\n\n"
+"""Every reader of events skips it."""
+KEEP_ALIVE_S = 15.0
 
 T = TypeVar("T")
 
@@ -50,17 +54,27 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """Sends each chunk as it comes; awaits `close` in every case, even if no chunk was ever asked for."""
+    """Sends each chunk, whole events, as it comes; awaits `close` in every case, even if no chunk was ever asked for.
+
+    After `keep_alive_s` of silence (0: never) goes a comment: proxies and clients hang up on what they take for dead.
+    """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, chunks: AsyncGenerator[bytes, None], close: Callable[[], Awaitable[None]], headers: Mapping[str, str]
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        close: Callable[[], Awaitable[None]],
+        headers: Mapping[str, str],
+        *,
+        keep_alive_s: float = KEEP_ALIVE_S,
     ) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no", **headers})
         del self.headers["content-length"]
         self.chunks = chunks
         self.close = close
+        self.keep_alive_s = keep_alive_s or math.inf
+        self._sent_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
         try:
@@ -71,6 +85,25 @@ class EventStream(Response):
             await self.close()
 
     async def _pump(self, send: Send) -> None:
-        async for chunk in self.chunks:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        loop = asyncio.get_running_loop()
+        self._sent_s = loop.time()
+        silence = asyncio.ensure_future(self._fill_silence(send))
+        try:
+            async for chunk in self.chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                self._sent_s = loop.time()
+        finally:
+            silence.cancel()
+            await asyncio.gather(silence, return_exceptions=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _fill_silence(self, send: Send) -> None:
+        """One task per stream that mostly sleeps: one per event would cost more than the events."""
+        loop = asyncio.get_running_loop()
+        while self.keep_alive_s < math.inf:
+            silent_s = loop.time() - self._sent_s
+            if silent_s < self.keep_alive_s:
+                await asyncio.sleep(self.keep_alive_s - silent_s)
+                continue
+            await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
+            self._sent_s = loop.time()

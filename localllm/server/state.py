@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.runtime import Runtime
-from localllm.types import LoadedModel
+from localllm.server.metrics import Metrics
+from localllm.server.responses.store import ResponseStore
+from localllm.types import GenerationRequest, LoadedModel
 
 
 @dataclass
@@ -20,6 +25,13 @@ class ServerState:
     loading: str | None = None
     """The model that is being loaded at start."""
     draining: bool = False
+    metrics: Metrics = field(default_factory=Metrics)
+    responses: ResponseStore = field(init=False)
+    """Of the Responses API, which alone writes it."""
+
+    def __post_init__(self) -> None:
+        max_bytes = self.settings.max_stored_response_mb * 2**20
+        self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
 
     def admit(self) -> None:
         """Whether a request for an answer makes sense now. Raises `Loading`, `Draining`."""
@@ -28,15 +40,29 @@ class ServerState:
         if self.loading is not None:
             raise Loading(f"the model {Path(self.loading).name} is still loading; try again in a moment")
 
+    def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
+        """The requests with the server's own time limits, where they bring none."""
+        timeout_s, queue_timeout_s = self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
+        return [
+            msgspec.structs.replace(
+                request,
+                timeout_s=timeout_s if request.timeout_s is None else request.timeout_s,
+                queue_timeout_s=queue_timeout_s if request.queue_timeout_s is None else request.queue_timeout_s,
+            )
+            for request in requests
+        ]
+
     def seen_by_client(self, error: LocalLLMError) -> LocalLLMError:
         """At shutdown the workers end before the last answers do: that is no crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
 
-    def model(self, model_id: str) -> LoadedModel:
-        """The loaded model of that id. Raises `ModelNotFound`."""
+    def model(self, model_id: str | None) -> LoadedModel:
+        """The loaded model of that id; None: the only one. Raises `ModelNotFound`."""
         loaded = self.runtime.loaded()
         for model in loaded:
-            if model.id == model_id:
+            if model.id == model_id or (model_id is None and len(loaded) == 1):
                 return model
         names = ", ".join(model.id for model in loaded) or "none"
+        if model_id is None:
+            raise ModelNotFound(f"name the model; loaded: {names}", param="model")
         raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: {names}", param="model")

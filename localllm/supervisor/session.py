@@ -13,9 +13,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from localllm.errors import Draining, LocalLLMError, QueueFull, WorkerCrashed, from_info
+from localllm.errors import Draining, LocalLLMError, WorkerCrashed, from_info
 from localllm.supervisor.mailbox import Mailbox
-from localllm.types import GenerationRequest, LoadedModel
+from localllm.supervisor.waiting import QueueTimes
+from localllm.types import Finish, GenerationRequest, LoadedModel
 from localllm.worker.handle import WorkerHandle
 from localllm.worker.messages import (
     Accepted,
@@ -45,16 +46,25 @@ class Session:
         make_load: MakeLoad,
         *,
         max_waiting: int,
+        on_end: Callable[[Finish | str], None] = lambda _: None,
+        on_death: Callable[[], None] = lambda: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
     ) -> None:
-        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load."""
+        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load.
+
+        `on_end` is told how each request ended, by its finish or an error's code; `on_death` that a session which
+        answered does not any more, unless it was closed.
+        """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
         self._exited = asyncio.Event()
         self._make_load = make_load
         self._max_waiting = max_waiting
+        self._queue_times = QueueTimes()
+        self._on_end = on_end
+        self._on_death = on_death
         self._on_progress = on_progress
         self._mailboxes: dict[int, Mailbox] = {}
         self._calls: dict[int, asyncio.Future[Any]] = {}
@@ -82,9 +92,8 @@ class Session:
             raise self._death
         slots = self.ready.result().slots
         if len(self._mailboxes) >= slots + self._max_waiting:
-            raise QueueFull(
-                f"{self._max_waiting} requests wait already, which is the limit (max_waiting); try again later"
-            )
+            waiting = len(self._mailboxes) - slots
+            raise self._queue_times.full(num_waiting=waiting, max_waiting=self._max_waiting, slots=slots)
         id, mailbox = next(self._ids), Mailbox(self._loop)
         self._mailboxes[id] = mailbox
         self._handle.send(Submit(id, request))
@@ -94,6 +103,7 @@ class Session:
         """Nobody waits for this answer any more."""
         if self._mailboxes.pop(id, None) is not None:
             self._handle.send(Cancel(id))
+            self._on_end("cancelled")
 
     def abandon(self, id: int) -> None:
         """`cancel`, from any thread: an answer was garbage-collected before its end."""
@@ -127,12 +137,16 @@ class Session:
             for id, delta in message.items:
                 if (mailbox := self._find(id, ends=delta.finish is not None)) is not None:
                     mailbox.put(delta)
+                    if delta.finish is not None:
+                        self._queue_times.observe(delta.finish.timings)
+                        self._on_end(delta.finish)
         elif isinstance(message, Accepted):
             if (mailbox := self._find(message.id)) is not None:
                 mailbox.accept(message.num_prompt_tokens)
         elif isinstance(message, Rejected):
             if (mailbox := self._find(message.id, ends=True)) is not None:
                 mailbox.fail(from_info(message.error))
+                self._on_end(message.error.code)
         elif isinstance(message, Reply):
             self._reply(message)
         elif isinstance(message, Hello):
@@ -171,15 +185,19 @@ class Session:
 
     def _bury(self, crash: WorkerCrashed) -> None:
         death = Draining("the model is being unloaded") if self._closing else crash
+        answered = self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
         self._death = death
         self._exited.set()
         self._fail_load(death)
         mailboxes, self._mailboxes = self._mailboxes, {}
         for mailbox in mailboxes.values():
             mailbox.fail(death)
+            self._on_end(death.code)
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(death)
+        if answered and not self._closing:
+            self._on_death()
 
 
 def _retrieve(future: asyncio.Future[LoadedModel]) -> None:

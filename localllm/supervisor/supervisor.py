@@ -1,23 +1,32 @@
-"""Which model is loaded, and bringing it back when its process died. One model at a time, for now.
+"""Which model is loaded, and bringing it back when its process died: at once, but not again and again without a pause.
 
-Knows nothing of requests' contents or of HTTP.
+One model at a time, for now. Knows nothing of requests' contents or of HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from localllm.config import Settings
 from localllm.errors import LoadFailed, LocalLLMError, ModelNotFound
+from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
-from localllm.types import LoadedModel, LoadOptions, ModelInfo
+from localllm.types import Finish, LoadedModel, LoadOptions, ModelInfo
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 
 OnProgress = Callable[[float], None]
+
+logger = logging.getLogger("localllm")
+
+PAUSES_S = (0.0, 1.0, 5.0, 30.0)
+"""Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
+DEATHS_WITHIN_S = 120.0
 
 
 class Supervisor:
@@ -26,6 +35,11 @@ class Supervisor:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._models: dict[str, _Model] = {}
+        self.observer = Observer()
+
+    def restarting(self) -> list[str]:
+        """The models that were loaded and cannot answer just now, because their process died."""
+        return [id for id, model in self._models.items() if model.loaded is not None and not model.answers]
 
     def loaded(self) -> list[LoadedModel]:
         """The models that answer requests; also one whose process died, since the next request brings it back."""
@@ -38,7 +52,7 @@ class Supervisor:
         if self._models:
             other = next(iter(self._models))
             raise LoadFailed(f"{other} is loaded and one model at a time is served; unload it first", param="model")
-        model = self._models[id] = _Model(self._settings, id, path, info, options)
+        model = self._models[id] = _Model(self, self._settings, id, path, info, options)
         try:
             session = await model.session(on_progress)
         except BaseException:  # also a cancelled load leaves no worker behind
@@ -70,20 +84,39 @@ class Supervisor:
 class _Model:
     """A model that should be loaded: its session, if it lives, and how to start another."""
 
-    def __init__(self, settings: Settings, id: str, path: Path, info: ModelInfo, options: LoadOptions) -> None:
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        settings: Settings,
+        id: str,
+        path: Path,
+        info: ModelInfo,
+        options: LoadOptions,
+    ) -> None:
+        self._supervisor = supervisor
         self._settings = settings
         self._id = id
         self._path = path
         self._info = info
         self._options = options
         self._session: Session | None = None
+        self._deaths: list[float] = []
+        self._revival: asyncio.Task[None] | None = None
         self.loaded: LoadedModel | None = None
         """What the worker said when it was last ready."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether its process lives and has loaded it."""
+        session = self._session
+        return session is not None and session.alive and session.ready.done()
 
     async def session(self, on_progress: OnProgress | None = None) -> Session:
         """A session that can answer; several callers wait for the same start."""
         session = self._session
         if session is None or not session.alive:
+            if self.loaded is not None:
+                self._supervisor.observer.restarted(self._id)
             session = self._session = self._start(on_progress)
         timeout_s = self._settings.load_timeout_s
         try:
@@ -101,6 +134,9 @@ class _Model:
 
     async def aclose(self) -> None:
         session, self._session, self.loaded = self._session, None, None
+        if self._revival is not None:
+            self._revival.cancel()
+            await asyncio.gather(self._revival, return_exceptions=True)
         if session is not None:
             await session.aclose()
 
@@ -109,6 +145,29 @@ class _Model:
         if self._session is session:
             self._session = None
         await session.aclose()
+
+    def _died(self) -> None:
+        now = time.monotonic()
+        self._deaths = [moment for moment in self._deaths if now - moment < DEATHS_WITHIN_S] + [now]
+        pause_s = PAUSES_S[min(len(self._deaths), len(PAUSES_S)) - 1]
+        fields = {"model": self._id, "restart_in_s": pause_s}
+        logger.error("worker_died", extra={"fields": fields})
+        self._revival = asyncio.get_running_loop().create_task(self._revive(pause_s))
+
+    async def _revive(self, pause_s: float) -> None:
+        """Start it again before the next request has to wait for that. One that comes earlier starts it itself."""
+        await asyncio.sleep(pause_s)
+        try:
+            await self.session()
+        except LocalLLMError as error:
+            fields = {"model": self._id, "code": error.code, "message": error.message}
+            logger.error("restart_failed", extra={"fields": fields})
+
+    def _end(self, end: Finish | str) -> None:
+        if isinstance(end, str):
+            self._supervisor.observer.failed(self._id, end)
+        else:
+            self._supervisor.observer.finished(self._id, end)
 
     def _start(self, on_progress: OnProgress | None) -> Session:
         settings = self._settings
@@ -122,6 +181,8 @@ class _Model:
             command,
             self._make_load,
             max_waiting=settings.max_waiting,
+            on_end=self._end,
+            on_death=self._died,
             on_progress=on_progress,
             verbose=settings.verbose,
         )

@@ -53,7 +53,11 @@ class Cancel(_Frame, frozen=True, tag=True, array_like=True):
 
 
 class Call(_Frame, frozen=True, tag=True, array_like=True):
-    """Ask for something small: method `tokenize` (text, add_special)."""
+    """Ask for something small.
+
+    `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each;
+    `render` (messages) -> the prompt's text; `status` () -> `EngineStatus`.
+    """
 
     id: int
     method: str

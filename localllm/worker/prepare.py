@@ -1,7 +1,7 @@
 """Turns a submitted request into a sequence of tokens for the engine, or refuses it with the reason.
 
 Has a thread of its own: neither templates nor tokenizing may stall a step or delay a cancel. Also answers the small
-calls (tokenize). Knows nothing of batches or KV.
+calls (tokenize, render ...). Knows nothing of batches or KV.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import secrets
 import threading
 import traceback
 from collections.abc import Callable
+from collections.abc import Sequence as Tokens
 from typing import Any, Protocol
+
+import msgspec
 
 from localllm.chat.request import RenderRequest
 from localllm.engine.dry import Dry
@@ -31,6 +34,7 @@ from localllm.types import (
     Finish,
     GenerationRequest,
     LoadedModel,
+    Message,
     ResolvedSampling,
     SamplingParams,
     Timings,
@@ -54,9 +58,13 @@ class Tokenizer(Protocol):
     @property
     def end_tokens(self) -> tuple[int, ...]: ...
 
-    def check_tokens(self, tokens: tuple[int, ...]) -> list[int]: ...
+    def check_tokens(self, tokens: Tokens[int], param: str = "prompt") -> list[int]: ...
 
     def token_bytes(self, token: int) -> bytes: ...
+
+    def piece(self, token: int, *, special: bool) -> bytes: ...
+
+    def fill_in_middle(self, prefix: Tokens[int], suffix: str) -> list[int]: ...
 
 
 class Preparer:
@@ -155,9 +163,11 @@ class Preparer:
             ignore_eos=params.ignore_eos,
             logprobs=params.logprobs,
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
+            cache_prompt=message.request.cache_prompt,
             priority=message.request.priority,
             created_s=arrived_s,
-            deadline_s=math.inf if message.request.timeout_s is None else arrived_s + message.request.timeout_s,
+            deadline_s=_deadline(arrived_s, message.request.timeout_s),
+            queue_deadline_s=_deadline(arrived_s, message.request.queue_timeout_s),
         )
 
     def _check_token(self, token: int, name: str, param: str) -> None:
@@ -167,27 +177,36 @@ class Preparer:
             )
 
     def _tokens(self, request: GenerationRequest) -> list[int]:
+        if request.messages is not None:
+            return self._vocab.tokenize(self._render(request.messages))
         if request.prompt_tokens is not None:
-            return self._vocab.check_tokens(request.prompt_tokens)
-        if request.prompt is not None:
-            return self._vocab.tokenize(request.prompt)
-        if request.messages is None:
+            tokens = self._vocab.check_tokens(request.prompt_tokens)
+        elif request.prompt is None:
             raise InvalidParameter("give messages or a prompt", param="prompt")
+        elif request.suffix is None:
+            return self._vocab.tokenize(request.prompt)
+        else:
+            tokens = self._vocab.tokenize(request.prompt, add_special=False, parse_special=False)
+        return tokens if request.suffix is None else self._vocab.fill_in_middle(tokens, request.suffix)
+
+    def _render(self, messages: tuple[Message, ...]) -> str:
         if self._templates is None:
             raise NoChatTemplate(
                 f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
             )
-        text = self._templates.render(
+        return self._templates.render(
             RenderRequest(
                 template=self._model.info.chat_templates["default"],
-                messages=request.messages,
+                messages=messages,
                 bos_token=self._vocab.bos_text,
                 eos_token=self._vocab.eos_text,
             )
         )
-        return self._vocab.tokenize(text)
 
     def _answer(self, message: Call) -> None:
+        if message.method == "status":  # known between two steps only, on the engine's thread
+            self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
+            return
         try:
             self._send(Reply(message.id, self._call(message.method, message.args)))
         except Exception as error:  # noqa: BLE001  as above
@@ -195,8 +214,13 @@ class Preparer:
 
     def _call(self, method: str, args: tuple[Any, ...]) -> Any:
         if method == "tokenize":
-            text, add_special = args
-            return self._vocab.tokenize(text, add_special=add_special)
+            text, add_special, parse_special = args
+            return self._vocab.tokenize(text, add_special=add_special, parse_special=parse_special)
+        if method == "pieces":
+            tokens, special = args
+            return [self._vocab.piece(token, special=special) for token in self._vocab.check_tokens(tokens, "tokens")]
+        if method == "render":
+            return self._render(msgspec.convert(args[0], tuple[Message, ...]))
         raise InternalError(f"the worker knows no method {method!r}")
 
 
@@ -204,7 +228,12 @@ def _as_ours(error: Exception) -> LocalLLMError:
     if isinstance(error, LocalLLMError):
         return error
     traceback.print_exception(error)  # to stderr, where the parent keeps it
-    return InternalError(f"preparing the request failed: {error!r}")
+    # Its text may name files of ours: for the log, not for clients.
+    return InternalError(f"preparing the request failed with {type(error).__name__}", reason=repr(error)[:500])
+
+
+def _deadline(arrived_s: float, timeout_s: float | None) -> float:
+    return math.inf if timeout_s is None else arrived_s + timeout_s
 
 
 _NUMBERS: dict[str, type[int] | type[float]] = {

@@ -33,7 +33,9 @@ constexpr float kBucketsPerNat = 64.0f; // weights below e^-32 of the largest sh
 constexpr float kLog2E = 1.44269504f;     // what logits are multiplied by, so that weights are powers of 2
 constexpr float kGreedy = 1e-5f;        // lower temperatures are 0
 constexpr int kTries = 4;               // draws from the whole row before the tokens of a share are sought
+constexpr int kPlainTries = 64;         // the same where a try costs next to nothing
 constexpr uint64_t kXtc = 1000;         // the stream of XTC's own chances
+constexpr uint64_t kPlain = 2000;       // and those of draws at temperature 1
 constexpr int kMirostatTokens = 100;
 
 struct Candidate {
@@ -375,21 +377,40 @@ float sigma_bar(const float * row, int32_t vocab, float best, float sigmas) {
     return static_cast<float>(best - sigmas * std::sqrt(squares / static_cast<double>(count)));
 }
 
+// A share of the whole row at a temperature from 1/2 to 1: draw at temperature 1, whose weights the share is measured in
+// anyhow, keep the token by what it weighs at its own temperature in relation to that, and if it is of the share. So the
+// row is weighed once and not twice. -1: no luck.
+int32_t draw_plainly(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
+                     double wanted, const Sums & sums) {
+    const float excess = kLog2E / p.temperature - kLog2E;
+    auto weight = [&](int32_t i) { return row[i] < floor ? 0.0f : power_of_2((row[i] - best) * kLog2E); };
+    for (uint64_t stream = kPlain; stream < kPlain + 2 * kPlainTries; stream += 2) {
+        const int32_t token = drawn(sums, vocab, uniform(p.seed, p.draw, stream), weight);
+        if (token < 0) return -1;
+        if (row[token] < bar) continue;
+        if (uniform(p.seed, p.draw, stream + 1) >= power_of_2((row[token] - best) * excess)) continue;
+        if (weight_before(row, vocab, best, floor, {row[token], token}) < wanted) return token;
+    }
+    return -1;
+}
+
 // From the whole row. Only a share of it: draw until the token is one of those, which it nearly always is at once; that
 // takes one look at the row a draw, where finding them all takes many. -1: it was not.
 int32_t draw_from_row(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
                       Scratch & scratch) {
     const float scale = kLog2E / p.temperature;
     auto weight = [&](int32_t i) { return row[i] < bar ? 0.0f : power_of_2((row[i] - best) * scale); };
+    double wanted = 0;
+    if (p.top_p < 1) {
+        scratch.sums.resize(num_blocks(vocab));
+        sum_row(row, vocab, best, kLog2E, floor, scratch.sums.data());
+        wanted = p.top_p * total(scratch.sums);
+        if (scale >= kLog2E && scale <= 2 * kLog2E)
+            return draw_plainly(row, vocab, best, floor, bar, p, wanted, scratch.sums);
+    }
     scratch.proposals.resize(num_blocks(vocab));
     sum_row(row, vocab, best, scale, bar, scratch.proposals.data());
     if (p.top_p >= 1) return drawn(scratch.proposals, vocab, uniform(p.seed, p.draw, 0), weight);
-    const bool same = scale == kLog2E && bar == floor;
-    if (!same) {
-        scratch.sums.resize(num_blocks(vocab));
-        sum_row(row, vocab, best, kLog2E, floor, scratch.sums.data());
-    }
-    const double wanted = p.top_p * total(same ? scratch.proposals : scratch.sums);
     for (int tries = 0; tries < kTries; tries++) {
         const int32_t token = drawn(scratch.proposals, vocab, uniform(p.seed, p.draw, tries), weight);
         if (token >= 0 && weight_before(row, vocab, best, floor, {row[token], token}) < wanted) return token;

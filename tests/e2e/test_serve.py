@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import signal
+import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import partial
@@ -16,13 +15,11 @@ import httpx
 import openai
 import pytest
 
-from localllm.client.api import Client, ServerGone
+from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
-from localllm.errors import ContextLengthExceeded, Draining, InvalidModelFile, LoadFailed, ModelNotFound
+from localllm.errors import ContextLengthExceeded, ModelNotFound
 from localllm.types import Message, SamplingParams
-from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 
-ENDLESS = ("--threads", "1", "--slots", "1", "--ctx", "65536")
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 
 
@@ -190,92 +187,70 @@ def test_the_next_turn_of_a_chat_is_mostly_cached_and_says_so(sidecar: Sidecar) 
         assert turn([*prompt, 30, 31])[1] >= 100
 
 
-def test_a_sidecar_that_cannot_load_raises_the_reason(home: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"nothing\.gguf"):
-        Sidecar.start([str(home / "nothing.gguf")])
-    bad = home / "bad.gguf"
-    bad.write_bytes(b"GGUF" + b"\0" * 20)
-    with pytest.raises(LoadFailed) as caught:
-        Sidecar.start([str(bad)])
-    assert not isinstance(caught.value, InvalidModelFile) or caught.value.details
+def test_tokens_and_templates_over_http_are_what_a_chat_is_made_of(sidecar: Sidecar) -> None:
+    headers = {"authorization": f"Bearer {sidecar.token}"}
+    with httpx.Client(base_url=sidecar.url, headers=headers) as http:
+
+        def post(path: str, **body: Any) -> Any:
+            response = http.post(path, json=body)
+            assert response.status_code == 200, response.text
+            return response.json()
+
+        for text in ("Hi there", "naïve ✓ 日本", "a\nb\t", "<|im_end|>"):
+            assert post("/detokenize", tokens=post("/tokenize", content=text)["tokens"])["content"] == text
+        messages = [{"role": "user", "content": "Hi"}]
+        prompt = post("/apply-template", messages=messages)["prompt"]
+        assert prompt == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+        tokens = post("/tokenize", content=prompt, add_special=True)["tokens"]
+        chat = post("/v1/chat/completions", model="tiny-chat", messages=messages, max_tokens=2)
+        assert chat["usage"]["prompt_tokens"] == len(tokens)
+        plain = post("/v1/completions", model="tiny-chat", prompt=tokens, max_tokens=2, echo=True, cache_prompt=False)
+        assert plain["choices"][0]["text"].startswith(post("/detokenize", tokens=tokens)["content"])
+        assert plain["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+        again = post("/v1/completions", model="tiny-chat", prompt=tokens, max_tokens=2)
+        assert again["usage"]["prompt_tokens_details"]["cached_tokens"] == len(tokens) - 1
 
 
-def test_a_sidecar_that_is_no_sidecar_raises(home: Path) -> None:
-    with pytest.raises(LoadFailed, match="exit code 0"):
-        Sidecar.start(["x"], command=[COMMAND[0], "-c", "print('hello')"])
+def test_a_model_without_the_tokens_for_it_refuses_to_fill_in_the_middle(sidecar: Sidecar) -> None:
+    with (
+        openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client,
+        pytest.raises(openai.BadRequestError) as caught,
+    ):
+        client.completions.create(model="tiny-chat", prompt="a", suffix="b", max_tokens=2)
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "suffix")
 
 
-def _serve(*args: str | Path) -> tuple[subprocess.Popen[str], str]:
-    """A `serve` for people, and the URL of its line on stderr."""
-    process = subprocess.Popen(
-        [*COMMAND, "serve", *map(str, args), "--port", "0"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+def test_slots_and_metrics_tell_what_was_really_computed(sidecar: Sidecar) -> None:
+    headers = {"authorization": f"Bearer {sidecar.token}"}
+    with httpx.Client(base_url=sidecar.url, headers=headers) as http:
+
+        def counted(name: str) -> float:
+            found = re.search(rf'^localllm_{name}{{model="tiny-chat"}} (\S+)$', http.get("/metrics").text, re.MULTILINE)
+            return float(found[1]) if found else 0.0
+
+        names = ("prompt_tokens_total", "completion_tokens_total", "time_to_first_token_seconds_count")
+        before = [counted(name) for name in names]
+        body = {"model": "tiny-chat", "prompt": [9, 8, 7, 6], "max_tokens": 3, "ignore_eos": True}
+        assert http.post("/v1/completions", json=body).status_code == 200
+        assert [counted(name) - was for name, was in zip(names, before, strict=True)] == [4, 3, 1]
+        slots = http.get("/slots").json()
+        assert [slot["is_processing"] for slot in slots] == [False, False]
+        assert 6 in [slot["kv_tokens"] for slot in slots], "the last token drawn is never computed"
+        assert counted("kv_tokens") == sum(slot["kv_tokens"] for slot in slots)
+
+
+def test_the_official_client_for_node_covers_each_endpoint(sidecar: Sidecar) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    if subprocess.run([node, "-e", 'require("openai")'], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the openai package of npm; NODE_PATH names the folder that holds it")
+    script = Path(__file__).with_name("node_client.js")
+    done = subprocess.run(
+        [node, str(script), f"{sidecar.url}/v1", sidecar.token, "tiny-chat"],
+        capture_output=True,
         text=True,
+        timeout=60,
+        check=False,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if found := re.search(r"answers at (\S+)/v1", line):
-            return process, found[1]
-    raise AssertionError(process.wait())
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_lets_running_answers_end(tiny_model: Path, number: signal.Signals, code: int) -> None:
-    process, url = _serve(tiny_model, "--threads", "1")
-    with process:
-        with Client(url) as client:
-            deltas = client.complete("tiny", "Once", SamplingParams(max_tokens=40, ignore_eos=True, seed=1))
-            next(deltas)
-            process.send_signal(number)
-            *_, last = deltas
-        assert last.finish is not None
-        assert last.finish.reason == "length"
-        assert process.wait(TIMEOUT_S) == code
-        assert process.stdout is not None
-        assert process.stdout.read() == ""
-
-
-def test_a_second_ctrl_c_ends_at_once(endless_model: Path) -> None:
-    process, url = _serve(endless_model, *ENDLESS, "--grace-s", "1000")
-    with process, Client(url) as client:
-        deltas = client.complete("endless", "Once", SamplingParams(temperature=0))
-        next(deltas)
-        process.send_signal(signal.SIGINT)
-        while _try_health(url) == httpx.codes.OK:
-            pass
-        process.send_signal(signal.SIGINT)
-        assert process.wait(TIMEOUT_S) == 130
-        with pytest.raises(ServerGone):
-            list(deltas)
-
-
-def _try_health(url: str) -> int:
-    """0 once the server takes no more connections."""
-    try:
-        return httpx.get(f"{url}/health", trust_env=False).status_code
-    except httpx.HTTPError:
-        return 0
-
-
-def test_answers_that_outlast_the_grace_are_told_and_not_just_cut(endless_model: Path) -> None:
-    process, url = _serve(endless_model, *ENDLESS, "--grace-s", "0.05")
-    with process, Client(url) as client:
-        deltas = client.complete("endless", "Once", SamplingParams(temperature=0))
-        next(deltas)
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(Draining, match="shutting down"):
-            list(deltas)
-        assert process.wait(TIMEOUT_S) == 0
-
-
-def test_what_cannot_be_served_is_one_sentence_and_an_exit_code(cli: Cli, home: Path, tiny_model: Path) -> None:
-    open_bind = cli("serve", tiny_model, "--host", "0.0.0.0", "--port", "0")
-    assert (open_bind.returncode, open_bind.stdout) == (2, "")
-    assert "--allow-remote-without-key" in open_bind.stderr
-    assert cli("serve", home / "nothing.gguf", "--port", "0").returncode == 3
-    ready = cli("serve", home / "nothing.gguf", "--port", "0", "--ready", "json")
-    assert ready.returncode == 3
-    assert json.loads(ready.stdout)["error"]["code"] == "model_not_found"
-    assert ready.stderr == ""
+    assert done.stdout == "all is well\n", done.stderr

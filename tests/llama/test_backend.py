@@ -13,7 +13,7 @@ from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
@@ -27,11 +27,6 @@ PROMPTS = [
     "é漢🙂",
     "x" * 90,
 ]
-
-
-@pytest.fixture(scope="module")
-def loaded_library(home: Path) -> library.Library:
-    return library.load(selftest.choose(home).choice, plugin_dir=None, verbose=False)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from corpus import mix
 from corpus.grammar import user
 
 from localllm.engine.backend import Segment
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.registry.resolve import carried
@@ -20,11 +19,6 @@ from localllm.registry.resolve import carried
 pytestmark = pytest.mark.usefixtures("demo")
 
 QUESTIONS = ["What is localllm?", "Tell me a joke.", "How many days are in a week?", "How do I start the server?"]
-
-
-@pytest.fixture(scope="module")
-def loaded_library(home: Path) -> library.Library:
-    return library.load(selftest.choose(home).choice)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
@@ -22,11 +22,6 @@ GREEDY = ResolvedSampling(temperature=0)
 CTX, SLOTS = 512, 4
 TOLERANCE = 1e-4
 """By how much logits of about 4 may differ when their tokens were computed in other batches (F32 weights)."""
-
-
-@pytest.fixture(scope="module")
-def loaded_library(home: Path) -> library.Library:
-    return library.load(selftest.choose(home).choice, plugin_dir=None, verbose=False)
 
 
 @contextmanager

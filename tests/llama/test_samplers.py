@@ -14,7 +14,7 @@ import pytest
 from localllm.engine import native
 from localllm.engine.dry import Dry
 from localllm.engine.sampler import NumpySampler, Sampler, SamplerParams
-from localllm.llama import library, selftest
+from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 from localllm.types import DrySampling
@@ -25,11 +25,6 @@ STEEP = np.random.default_rng(4).normal(0, 3, VOCAB).astype(np.float32)
 FLAT = np.random.default_rng(5).normal(0, 0.7, VOCAB).astype(np.float32)
 
 Make = Callable[[Any], list[Any]]
-
-
-@pytest.fixture(scope="module")
-def loaded_library(home: Path) -> library.Library:
-    return library.load(selftest.choose(home).choice, plugin_dir=None, verbose=False)
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,13 @@ def test_options_named_in_the_text_exist() -> None:
             assert re.search(rf"{option}\b", known), f"no command has {option}"
 
 
+def test_the_readme_lists_every_endpoint_and_no_other() -> None:
+    from localllm.server.openapi import OPERATIONS
+
+    listed = set(re.findall(r"`(GET|POST|DELETE) (/[\w/{}.-]+)`", README))
+    assert listed == {(operation.method.upper(), operation.path) for operation in OPERATIONS}
+
+
 def test_every_setting_has_an_option_of_its_name_somewhere() -> None:
     import msgspec
 

@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.config import Settings
-from localllm.errors import ModelNotFound
+from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
+from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
+    EngineStatus,
     Finish,
     GenerationRequest,
     LoadedModel,
     LoadOptions,
+    Message,
     ModelInfo,
     SamplingParams,
+    SlotStatus,
     Timings,
     Usage,
 )  # fmt: skip
@@ -110,9 +114,12 @@ class FakeRuntime(Runtime):
         self.asking = threading.Event()
         self.gave_up = threading.Event()
         self.asked: list[tuple[str, object, SamplingParams]] = []
+        self.requests: list[GenerationRequest] = []
         self.answers: list[FakeAnswer] = []
         self.answered = threading.Event()
         self.models = [tiny_model()]
+        self.restarts: list[str] = []
+        self.is_stuck = False
 
     async def load(
         self,
@@ -126,17 +133,56 @@ class FakeRuntime(Runtime):
     def loaded(self) -> Sequence[LoadedModel]:
         return self.models
 
+    def restarting(self) -> Sequence[str]:
+        return self.restarts
+
+    def observe(self, observer: Observer) -> None:
+        self.observer = observer
+
+    async def tokenize(
+        self,
+        model_id: str,
+        text: str,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,  # noqa: ARG002
+    ) -> list[int]:
+        """Its bytes; a BOS is 256."""
+        self._check(model_id)
+        return [256] * add_special + list(text.encode())
+
+    async def pieces(self, model_id: str, tokens: Sequence[int], *, special: bool = True) -> list[bytes]:
+        self._check(model_id)
+        if any(not 0 <= token <= 256 for token in tokens):
+            raise InvalidParameter("token is not in the vocabulary", param="tokens")
+        return [b"<s>" * special if token == 256 else bytes([token]) for token in tokens]
+
+    async def render(self, model_id: str, messages: Sequence[Message]) -> str:
+        self._check(model_id)
+        return "".join(f"<{message.role}>{message.content}" for message in messages)
+
+    async def status(self, model_id: str) -> EngineStatus:
+        self._check(model_id)
+        if self.is_stuck:
+            await asyncio.Event().wait()
+        busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
+        return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1)
+
     async def submit(self, model_id: str, requests: Sequence[GenerationRequest]) -> list[Answer]:
         return [await self._answer(model_id, request) for request in requests]
 
     async def aclose(self) -> None:
         pass
 
-    async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
+    def _check(self, model_id: str) -> None:
         if model_id not in {model.id for model in self.models}:
             raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: tiny", param="model")
+
+    async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
+        self._check(model_id)
         what = next(each for each in (request.messages, request.prompt, request.prompt_tokens) if each is not None)
         self.asked.append((model_id, list(what) if isinstance(what, tuple) else what, request.params))
+        self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal
         if not self.accepts:

@@ -133,6 +133,27 @@ def test_one_of_several_streams_that_fails_ends_them_all(served: Served, client:
     assert all(given.closed.wait(5) for given in served.runtime.answers)
 
 
+def test_echo_puts_each_prompt_before_its_answers_streamed_as_whole(client: openai.OpenAI) -> None:
+    whole = client.completions.create(model="tiny", prompt=["one ", "two "], n=2, echo=True)
+    texts = [choice.text for choice in whole.choices]
+    assert texts == ["one Hello ✓", "one Hello ✓", "two Hello ✓", "two Hello ✓"]
+    streamed = ["", "", "", ""]
+    for chunk in client.completions.create(model="tiny", prompt=["one ", "two "], n=2, echo=True, stream=True):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    assert streamed == texts
+    tokens = client.completions.create(model="tiny", prompt=[256, 72, 105], echo=True)
+    assert tokens.choices[0].text == "<s>HiHello ✓"
+
+
+def test_what_comes_after_the_answer_reaches_the_model_unless_it_is_nothing(
+    served: Served, client: openai.OpenAI
+) -> None:
+    client.completions.create(model="tiny", prompt="def f(", suffix="return x")
+    client.completions.create(model="tiny", prompt=[1, 2], suffix="")
+    assert [request.suffix for request in served.runtime.requests] == ["return x", None]
+
+
 def test_several_prompts_are_answered_in_order(served: Served, client: openai.OpenAI) -> None:
     answer = client.completions.create(model="tiny", prompt=["one", "two"], n=2)
     assert [what for _, what, _ in served.runtime.asked] == ["one", "one", "two", "two"]
@@ -232,7 +253,7 @@ def test_an_answer_without_an_end_is_an_error(served: Served, client: openai.Ope
 
 def test_timings_are_an_extension(client: openai.OpenAI) -> None:
     answer = client.completions.create(model="tiny", prompt="Hi", extra_body={"timings": True})
-    assert answer.model_extra == {"timings": {"queue_s": 0.1, "prefill_s": 0.2, "decode_s": 0.3}}
+    assert answer.model_extra == {"timings": {"queue_s": 0.1, "prefill_s": 0.2, "decode_s": 0.3, "ttft_s": 0.3}}
     *_, last = client.completions.create(model="tiny", prompt="Hi", stream=True, extra_body={"timings": True})
     assert last.model_extra is not None
     assert last.model_extra["timings"]["decode_s"] == FINISH.timings.decode_s

@@ -22,7 +22,8 @@ from tests.server.conftest import Served
 EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
-    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings""".split()
+    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings
+    cache_prompt""".split()
 )
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
@@ -72,13 +73,18 @@ def test_a_field_that_would_change_the_answer_is_refused_by_name(served: Served,
     assert served.runtime.asked == []
 
 
-@pytest.mark.parametrize(("field", "value"), [("echo", True), ("suffix", "end")])
-def test_a_completion_field_that_would_change_the_answer_is_refused_by_name(
-    served: Served, field: str, value: object
-) -> None:
-    response = served.http.post("/v1/completions", json={**TEXT, field: value})
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"echo": True, "suffix": "end"}, "invalid_parameter"),
+        ({"echo": True, "logprobs": 1}, "unsupported_parameter"),
+    ],
+)
+def test_what_echo_cannot_do_is_refused_by_name(served: Served, change: dict[str, object], code: str) -> None:
+    response = served.http.post("/v1/completions", json={**TEXT, **change})
     assert response.status_code == 400
-    assert response.json()["error"]["param"] == field
+    assert (response.json()["error"]["code"], response.json()["error"]["param"]) == (code, "echo")
+    assert served.runtime.asked == []
 
 
 def test_fields_at_values_that_ask_for_nothing_are_fine(served: Served) -> None:

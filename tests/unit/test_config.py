@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from localllm import config
+from localllm.config import Settings
 from localllm.errors import InvalidParameter
 
 
@@ -45,9 +46,49 @@ def test_gpu_layers_are_a_number_or_a_word(text: str, layers: object, tmp_path: 
 def test_api_keys_come_from_the_setting_and_the_file(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# mine\none\n\n two \n")
     environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_API_KEYS": "zero, half"}
-    assert config.load({"api_key_file": tmp_path / "keys"}, environ=environ).keys() == ("zero", "half", "one", "two")
+    keys = config.load({"api_key_file": tmp_path / "keys"}, environ=environ).keys()
+    assert keys == (("key-1", "zero"), ("key-2", "half"), ("key-3", "one"), ("key-4", "two"))
     with pytest.raises(InvalidParameter, match="api_key_file"):
         config.load({"api_key_file": tmp_path / "none"}, environ=environ).keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "secret"),
+    [
+        ("sk-1", "key-1", "sk-1"),
+        ("alice=sk-1", "alice", "sk-1"),
+        ("alice = sk-1", "alice", "sk-1"),
+        ("alice=c2VjcmV0cw==", "alice", "c2VjcmV0cw=="),
+        ("c29tZSByYW5kb20gYnl0ZXM=", "key-1", "c29tZSByYW5kb20gYnl0ZXM="),
+        ("c29tZSByYW5kb20gYnl0ZQ==", "key-1", "c29tZSByYW5kb20gYnl0ZQ=="),
+        ("a/b+c=d", "key-1", "a/b+c=d"),
+    ],
+)
+def test_an_api_key_may_have_a_name_before_it(text: str, name: str, secret: str) -> None:
+    (key,) = Settings(api_keys=text).keys()
+    assert (key.name, key.secret) == (name, secret)
+    assert secret not in repr(key)
+
+
+@pytest.mark.parametrize("text", ["sk-1,alice=", "sk-1,alice=="])
+def test_a_name_whose_key_was_forgotten_is_no_key(text: str) -> None:
+    with pytest.raises(InvalidParameter, match="number 2 is a name without a key"):
+        Settings(api_keys=text).keys()
+
+
+def test_origins_are_written_as_browsers_write_them() -> None:
+    origins = "https://Chat.Example/, http://localhost:3000, null, file://, *"
+    expected = ("https://chat.example", "http://localhost:3000", "null", "file://", "*")
+    assert Settings(cors_origins=origins).origins() == expected
+    for wrong in ("chat.example", "https://chat.example/app", "https://a b"):
+        with pytest.raises(InvalidParameter, match="cors_origins"):
+            Settings(cors_origins=wrong).origins()
+
+
+@pytest.mark.parametrize(("name", "value"), [("keep_alive_s", "-1"), ("max_concurrent_per_key", "-1")])
+def test_limits_are_not_negative(name: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=name):
+        config.load(environ={"LOCALLLM_HOME": str(tmp_path), f"LOCALLLM_{name.upper()}": value})
 
 
 def test_limits_of_sampling_and_loading_name_the_field() -> None:

@@ -14,7 +14,7 @@ from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
-from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
+from localllm.types import Delta, DrySampling, EngineStatus, Finish, ResolvedSampling
 from tests.fakes import END, FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -229,6 +229,20 @@ def test_a_request_whose_time_is_over_fails_while_it_waits_and_ends_while_it_run
     assert collector.text[2] == text_of(alone([2], 5))
 
 
+def test_a_request_that_has_no_slot_in_time_fails_and_one_that_has_may_take_longer() -> None:
+    now = 0.0
+    engine = Engine(FakeBackend(num_slots=1), collector := Collector(), clock=lambda: now)
+    engine.submit(Sequence(1, [1], sampling=GREEDY, max_tokens=5, queue_deadline_s=2.0))
+    engine.submit(Sequence(2, [2], sampling=GREEDY, max_tokens=5, queue_deadline_s=2.0))
+    engine.submit(Sequence(3, [3], sampling=GREEDY, max_tokens=5, queue_deadline_s=4.0))
+    engine.step()
+    now = 3.0
+    drain(engine)
+    assert collector.failures.keys() == {2}
+    assert "no slot was free within the 2 s that a request may wait (queue_timeout_s)" in str(collector.failures[2])
+    assert [collector.text[id] for id in (1, 3)] == [text_of(alone([1], 5)), text_of(alone([3], 5))]
+
+
 def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
     backend, collector = FakeBackend(num_slots=1), Collector()
     engine = Engine(backend, collector)
@@ -369,3 +383,23 @@ def test_timings_tell_waiting_from_prefill_from_decode() -> None:
     assert timings.queue_s == 5.0
     assert timings.prefill_s > 0
     assert timings.decode_s > timings.prefill_s
+
+
+def test_an_engine_says_what_its_slots_do_between_two_steps() -> None:
+    engine = Engine(FakeBackend(num_slots=2), Collector())
+    seen: list[EngineStatus] = []
+    for id in (1, 2, 3):
+        engine.submit(Sequence(id, [id] * 5, sampling=GREEDY, max_tokens=4))
+    engine.step()
+    engine.step()
+    engine.inspect(seen.append)
+    engine.step()
+    first, second = seen[0].slots
+    assert (first.request, first.num_held, first.num_prompt, first.num_generated) == (1, 6, 5, 2)
+    assert second.request == 2
+    assert (seen[0].num_waiting, seen[0].num_steps) == (1, 2)
+    drain(engine)
+    engine.inspect(seen.append)
+    engine.step()
+    assert [slot.request for slot in seen[1].slots] == [None, None]
+    assert all(slot.num_held for slot in seen[1].slots), "a free slot keeps what it computed"

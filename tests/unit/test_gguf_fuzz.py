@@ -160,7 +160,9 @@ def read_one(path: Path, data: bytes) -> str:
         pytest.param(raw.text("a") + b"\x08\0\0\0" + raw.text(b"", 900_000_000), "larger than", id="endless text"),
     ],
 )
-def test_a_huge_sparse_file_is_refused_in_time_and_memory(tmp_path: Path, head: bytes, reason: str) -> None:
+def test_cve_2025_0315_a_huge_sparse_file_is_refused_in_time_and_memory(
+    tmp_path: Path, head: bytes, reason: str
+) -> None:
     path = tmp_path / "sparse.gguf"
     with path.open("wb") as file:
         file.write(raw.gguf([head], []))

@@ -43,30 +43,54 @@ def accepted(folder: Path, data: bytes) -> dict[str, Any]:
     [
         pytest.param(b"", 0, "ends within the magic", id="empty"),
         pytest.param(b"GGUF\x03", 4, "ends within the version", id="cut in the version"),
-        pytest.param(gguf([], [])[:20], 16, "ends within the number of metadata keys", id="cut in a count"),
+        pytest.param(
+            gguf([], [])[:20], 16, "ends within the number of metadata keys", id="cve_2024_12055 cut in a count"
+        ),
         pytest.param(gguf([], [], magic=b"FUGG"), 0, "byte-swapped", id="swapped magic"),
         pytest.param(b"version https://git-lfs.github.com/spec/v1\n", 0, "Git LFS pointer", id="LFS pointer"),
         pytest.param(b"<!DOCTYPE html><html></html>", 0, "web page", id="web page"),
         pytest.param(gguf([], [], version=1), 4, "version 1", id="version 1"),
         pytest.param(gguf([], [], version=4), 4, "version 4", id="version 4"),
         pytest.param(gguf([], [], version=3 << 24), 4, "big-endian", id="big-endian"),
-        pytest.param(gguf([], [], num_tensors=2**63), 8, "claims 9,223,372,036,854,775,808 tensors", id="tensors"),
-        pytest.param(gguf([], [], num_keys=2**64 - 1), 16, "metadata keys, but only", id="too many keys"),
-        pytest.param(gguf([raw.text("k", 2**62)], []), HEAD_BYTES, "claims 4,611", id="key longer than the file"),
+        pytest.param(
+            gguf([], [], num_tensors=2**63), 8, "claims 9,223,372,036,854,775,808 tensors", id="cve_2025_0315 tensors"
+        ),
+        pytest.param(gguf([], [], num_keys=2**64 - 1), 16, "metadata keys, but only", id="cve_2025_0315 too many keys"),
+        pytest.param(
+            gguf([raw.text("k", 2**62)], []), HEAD_BYTES, "claims 4,611", id="cve_2025_0315 key longer than the file"
+        ),
         pytest.param(gguf([key("", raw.U8, 1)], []), HEAD_BYTES, "has 0 bytes", id="empty key"),
         pytest.param(gguf([key(b"\xff\xfe", raw.U8, 1)], []), HEAD_BYTES, "not valid UTF-8", id="key not UTF-8"),
         pytest.param(gguf([key("k" * 65_536, raw.U8, 1)], []), HEAD_BYTES, "allowed are 1 to 65,535", id="long key"),
         pytest.param(gguf([raw.text("k") + struct.pack("<I", 13)], [], bytes(8)), 33, "value type 13", id="value type"),
-        pytest.param(gguf([key("a", raw.U8, 1)] * 2, []), HEAD_BYTES + 14, "appears twice", id="duplicate key"),
-        pytest.param(gguf([raw.array("a", raw.ARRAY, [], 1)], [], bytes(9)), 37, "array of arrays", id="nesting"),
-        pytest.param(gguf([raw.array("a", 99, [], 1)], [], bytes(9)), 37, "unknown type 99", id="item type"),
-        pytest.param(gguf([raw.array("a", raw.U8, b"", 2**60)], []), 41, "claims 1,152,921", id="array count"),
-        pytest.param(gguf([raw.array("a", raw.STRING, [], 50)], [], bytes(64)), 41, "claims 50 items", id="strings"),
         pytest.param(
-            gguf([raw.array("a", raw.STRING, ["x" * 9, "y"])], [])[:70], 66, "ends within the length", id="cut in array"
+            gguf([key("a", raw.U8, 1)] * 2, []), HEAD_BYTES + 14, "appears twice", id="cve_2024_39720 duplicate key"
         ),
-        pytest.param(gguf([key("general.alignment", raw.U32, 0)], []), HEAD_BYTES, "is 0, not a", id="alignment 0"),
-        pytest.param(gguf([key("general.alignment", raw.U32, 24)], []), HEAD_BYTES, "is 24, not a", id="alignment 24"),
+        pytest.param(
+            gguf([raw.array("a", raw.ARRAY, [], 1)], [], bytes(9)), 37, "array of arrays", id="cve_2024_39720 nesting"
+        ),
+        pytest.param(gguf([raw.array("a", 99, [], 1)], [], bytes(9)), 37, "unknown type 99", id="item type"),
+        pytest.param(
+            gguf([raw.array("a", raw.U8, b"", 2**60)], []), 41, "claims 1,152,921", id="cve_2025_0315 array count"
+        ),
+        pytest.param(
+            gguf([raw.array("a", raw.STRING, [], 50)], [], bytes(64)), 41, "claims 50 items", id="cve_2025_0315 strings"
+        ),
+        pytest.param(
+            gguf([raw.array("a", raw.STRING, ["x" * 9, "y"])], [])[:70],
+            66,
+            "ends within the length",
+            id="cve_2024_12055 cut in array",
+        ),
+        pytest.param(
+            gguf([key("general.alignment", raw.U32, 0)], []), HEAD_BYTES, "is 0, not a", id="cve_2025_0317 alignment 0"
+        ),
+        pytest.param(
+            gguf([key("general.alignment", raw.U32, 24)], []),
+            HEAD_BYTES,
+            "is 24, not a",
+            id="cve_2025_0317 alignment 24",
+        ),
         pytest.param(
             gguf([key("general.alignment", raw.U64, 32)], []), HEAD_BYTES, "32-bit unsigned", id="alignment as u64"
         ),
@@ -85,16 +109,16 @@ def test_a_malformed_head_or_key_is_refused_with_byte_and_reason(
     ("rows", "offset", "reason"),
     [
         pytest.param([Tensor(dims=())], 9, "has 0 dimensions", id="no dimensions"),
-        pytest.param([Tensor(dims=(1, 1, 1, 1, 1))], 9, "has 5 dimensions", id="five dimensions"),
+        pytest.param([Tensor(dims=(1, 1, 1, 1, 1))], 9, "has 5 dimensions", id="cve_2024_12055 five dimensions"),
         pytest.param([Tensor(dims=(32, 0))], 13, "impossible shape [32, 0]", id="zero"),
         pytest.param([Tensor(dims=(2**63,))], 13, "impossible shape", id="negative"),
-        pytest.param([Tensor(dims=(2**32, 2**32))], 13, "impossible shape", id="overflow"),
+        pytest.param([Tensor(dims=(2**32, 2**32))], 13, "impossible shape", id="cve_2025_53630 overflow"),
         pytest.param([Tensor(dims=(33,), type=2)], 21, "not a multiple of Q4_0's block of 32", id="row size"),
         pytest.param([Tensor(type=4)], 21, "unknown type 4", id="removed type"),
         pytest.param([Tensor(type=2**32 - 1)], 21, "unknown type", id="type"),
         pytest.param([Tensor(offset=1)], 0, "not a multiple of 32", id="misaligned"),
-        pytest.param([Tensor(offset=2**63)], 0, "is it complete?", id="offset beyond the file"),
-        pytest.param([Tensor(dims=(2**20,))], 0, "is it complete?", id="size beyond the file"),
+        pytest.param([Tensor(offset=2**63)], 0, "is it complete?", id="cve_2026_7482 offset beyond the file"),
+        pytest.param([Tensor(dims=(2**20,))], 0, "is it complete?", id="cve_2026_7482 size beyond the file"),
         pytest.param([Tensor("a"), Tensor("b", offset=0)], 33, "begins at 0 instead of 128", id="overlap"),
         pytest.param([Tensor("a", offset=128)], 0, "begins at 128 instead of 0", id="gap"),
         pytest.param([Tensor("a"), Tensor("a", offset=128)], 33, "two tensors are named 'a'", id="duplicate name"),
@@ -109,14 +133,14 @@ def test_a_malformed_tensor_is_refused_with_byte_and_reason(
     assert error.details["offset"] == HEAD_BYTES + offset
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+def test_cve_2024_12055_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = gguf([ARCHITECTURE, raw.array("a", raw.STRING, ["x", "yy"])], [raw.tensor(Tensor())], bytes(128))
     accepted(tmp_path, whole)
     for length in range(len(whole)):
         refused(tmp_path, whole[:length])
 
 
-def test_more_keys_or_tensors_than_anybody_needs_are_refused(tmp_path: Path) -> None:
+def test_cve_2025_0315_more_keys_or_tensors_than_anybody_needs_are_refused(tmp_path: Path) -> None:
     padding = bytes(40 * MAX_TENSORS)
     assert "tensors; at most" in refused(tmp_path, gguf([], [], padding, num_tensors=MAX_TENSORS + 1)).message
     assert "keys; at most" in refused(tmp_path, gguf([], [], padding, num_keys=MAX_KEYS + 1)).message
@@ -141,7 +165,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
-def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+def test_cve_2024_39721_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "pipe.gguf"
     make: Any = getattr(os, "mkfifo")  # noqa: B009
     make(path)
@@ -150,7 +174,7 @@ def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="no /dev/zero on this system")
-def test_a_device_is_refused() -> None:
+def test_cve_2024_39721_a_device_is_refused() -> None:
     with pytest.raises(InvalidModelFile, match="a device, not a regular file"):
         read_header(Path("/dev/zero"))
 

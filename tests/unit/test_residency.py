@@ -250,3 +250,22 @@ class Traffic(RuleBasedStateMachine):
 
 TestTraffic = Traffic.TestCase
 TestTraffic.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("kv_ram_bytes", [0, 2**20])
+def test_a_request_that_wants_nothing_cached_computes_its_whole_prompt(kv_ram_bytes: int) -> None:
+    """Not from a slot, nor from main memory, nor by waiting for another that computes the same."""
+    backend, collector = FakeBackend(num_slots=3, slot_capacity=512, batch_capacity=64), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=kv_ram_bytes)
+    prompt = [7] * 200
+    engine.submit(Sequence(1, prompt, sampling=GREEDY, max_tokens=2))
+    drain(engine)
+    for id in (2, 3):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=2, cache_prompt=False))
+    engine.step()
+    assert len(engine.scheduler.running) == 2, "the second must not wait for the first"
+    drain(engine)
+    engine.submit(Sequence(4, prompt, sampling=GREEDY, max_tokens=2))
+    drain(engine)
+    assert [collector.finish[id].usage.cached_tokens for id in (1, 2, 3, 4)] == [0, 0, 0, 199]
+    assert len({collector.text[id] for id in (1, 2, 3, 4)}) == 1

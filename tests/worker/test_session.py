@@ -118,11 +118,16 @@ def test_more_requests_than_may_wait_are_refused_and_the_others_answered(start_s
         session = start_session("behaves", max_waiting=1)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         mailboxes = [session.submit(REQUEST)[1] for _ in range(3)]
-        with pytest.raises(QueueFull, match="max_waiting"):
+        with pytest.raises(QueueFull, match="1 requests wait already and 1 may") as caught:
             session.submit(REQUEST)
+        assert caught.value.details == {"waiting": 1, "limit": 1}
         for mailbox in mailboxes:
             await read_all(mailbox)
-        session.submit(REQUEST)
+        for _ in range(3):
+            session.submit(REQUEST)
+        with pytest.raises(QueueFull, match="a place should be free in") as caught:
+            session.submit(REQUEST)
+        assert "retry_after_s" in caught.value.details
         await session.aclose()
 
     asyncio.run(scenario())

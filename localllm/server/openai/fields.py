@@ -25,6 +25,9 @@ NO_EFFECT = frozenset(
     }
 )
 
+NO_EFFECT_RESPONSES = NO_EFFECT - {"metadata", "prediction"} | {"access_programs"}
+"""Of the Responses API, which gives `metadata` back."""
+
 _ANYTHING = object()
 """Marks a field that is only meaningful beside a refused one."""
 
@@ -64,10 +67,32 @@ REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
 """Field -> the values, besides null, that ask for nothing and are therefore fine."""
 
 REFUSED_COMPLETION: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
-    "echo": (False,),
     "store": (False,),
-    "suffix": ("",),
 }
+
+_NO_REASONING: dict[str, Any] = {"effort": None, "summary": None}
+
+REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
+    "background": (False,),
+    "context_management": ([],),
+    "conversation": (),
+    "image": (_ANYTHING,),
+    "max_tool_calls": (_ANYTHING,),
+    "moderation": (),
+    "parallel_tool_calls": (_ANYTHING,),
+    "prompt": (),
+    "reasoning": (_NO_REASONING, {"effort": None}, {}),
+    "tool_choice": ("auto", "none"),
+    "tools": ([],),
+    "truncation": ("disabled",),
+    # Of the chat API:
+    "functions": ([],),
+    "logprobs": (False,),
+    "n": (1,),
+}
+
+REFUSED_TEXT: Mapping[str, tuple[Any, ...]] = {"text.format": ({"type": "text"},), "text.verbosity": ("medium",)}
+"""What is in a response request's `text`."""
 
 
 def refuse_unsupported(given: Mapping[str, Any], refused: Mapping[str, tuple[Any, ...]]) -> None:
@@ -85,6 +110,8 @@ def _asks_nothing(value: Any, neutral: Any) -> bool:
     return neutral is _ANYTHING or (value == neutral and isinstance(value, bool) == isinstance(neutral, bool))
 
 
-def unknown_fields(given: Iterable[str], honoured: Iterable[str], refused: Iterable[str]) -> list[str]:
+def unknown_fields(
+    given: Iterable[str], honoured: Iterable[str], refused: Iterable[str], no_effect: Iterable[str] = NO_EFFECT
+) -> list[str]:
     """The fields that are nobody's."""
-    return sorted(set(given) - set(honoured) - set(refused) - NO_EFFECT)
+    return sorted(set(given) - set(honoured) - set(refused) - set(no_effect))

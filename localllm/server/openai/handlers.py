@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from localllm.errors import InternalError, LocalLLMError
 from localllm.runtime import Answer
@@ -71,6 +72,16 @@ TEXT: Shape[out.TextChoice] = Shape(
 )
 
 
+def routes() -> list[Route]:
+    """What this package answers."""
+    return [
+        Route("/v1/models", list_models),
+        Route("/v1/models/{model_id:path}", get_model),
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
+    ]
+
+
 async def chat_completions(request: Request) -> Response:
     """`POST /v1/chat/completions`."""
     state: ServerState = request.app.state.server
@@ -102,13 +113,16 @@ async def get_model(request: Request) -> Response:
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, body.generations()))
+    echoes = await _echoes(state, body)
+    asked = state.timed(body.generations())
+    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked))
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
     if body.stream:
-        events = _events(state, answers, body, shape, template)
-        return sse.EventStream(events, partial(choices.close, answers), headers)
+        events = _events(state, answers, body, shape, template, echoes)
+        keep_alive_s = state.settings.keep_alive_s
+        return sse.EventStream(events, partial(choices.close, answers), headers, keep_alive_s=keep_alive_s)
     try:
         made = await sse.unless_gone(request.receive, choices.collect(answers))
     except LocalLLMError as error:
@@ -122,24 +136,42 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         choices=[
             shape.whole(
                 index,
-                text,
+                echoes[index] + text if echoes else text,
                 out.finish_reason(finish),
                 None if body.num_logprobs() is None else shape.logprobs(tokens, 0),
             )
             for index, (text, finish, tokens) in enumerate(chosen)
         ],
         usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
-        timings=made[0].finish.timings if body.timings else msgspec.UNSET,
+        timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
     )
     return json_response(reply, headers)
 
 
+async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:
+    """What to put before each choice; empty for nothing."""
+    texts: list[str] = []
+    for prompt in body.echoed():
+        if "prompt" in prompt:
+            text = prompt["prompt"]
+        else:
+            pieces = await state.runtime.pieces(state.model(body.model).id, prompt["prompt_tokens"])
+            text = b"".join(pieces).decode("utf-8", "replace")
+        texts += [text] * body.num_choices
+    return texts
+
+
 async def _events(
-    state: ServerState, answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
+    state: ServerState,
+    answers: list[Answer],
+    body: CommonRequest,
+    shape: Shape[Any],
+    template: out.Reply[Any],
+    echoes: list[str],
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a stream. Whatever goes wrong ends it with an error event, never in silence."""
     try:
-        async for chunk in _chunks(answers, body, shape, template):
+        async for chunk in _chunks(answers, body, shape, template, echoes):
             yield sse.data(msgspec.json.encode(chunk))
         yield sse.DONE
     except LocalLLMError as error:
@@ -151,7 +183,7 @@ async def _events(
 
 
 async def _chunks(
-    answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any]
+    answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any], echoes: list[str]
 ) -> AsyncGenerator[out.Reply[Any], None]:
     # With include_usage every chunk but the last carries `"usage": null`, as OpenAI's do.
     empty = msgspec.structs.replace(
@@ -164,6 +196,8 @@ async def _chunks(
     if shape.first is not None:
         for index in range(len(answers)):
             yield chunk(shape.first(index))
+    for index, text in enumerate(echoes):
+        yield chunk(shape.chunk(index, text, None))
     offsets = [0] * len(answers)
     finishes: dict[int, Finish] = {}
     async for index, delta in choices.merged(answers):
@@ -173,7 +207,7 @@ async def _chunks(
             offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
             finishes[index] = delta.finish
-            timings = {"timings": delta.finish.timings} if body.timings else {}
+            timings = {"timings": out.timings_object(delta.finish.timings)} if body.timings else {}
             yield chunk(shape.last(index, out.finish_reason(delta.finish)), **timings)
     if len(finishes) < len(answers):
         raise InternalError("an answer ended without a finish")

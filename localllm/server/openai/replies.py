@@ -62,6 +62,15 @@ class TextChoice(msgspec.Struct, frozen=True):
     logprobs: TextLogprobs | None = None
 
 
+class TimingsObject(msgspec.Struct, frozen=True):
+    """Seconds of one answer: until it had a slot, its prompt, its tokens; and from its arrival to its first token."""
+
+    queue_s: float
+    prefill_s: float
+    decode_s: float
+    ttft_s: float
+
+
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     """A whole answer or one chunk of it; `object` tells which."""
 
@@ -72,7 +81,7 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     system_fingerprint: str = FINGERPRINT
     choices: list[ChoiceT]
     usage: UsageObject | msgspec.UnsetType | None = msgspec.UNSET
-    timings: Timings | msgspec.UnsetType = msgspec.UNSET
+    timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +132,13 @@ def usage_object(usage: Usage) -> UsageObject:
     """Usage in OpenAI's shape."""
     return UsageObject(
         usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, PromptTokensDetails(usage.cached_tokens)
+    )
+
+
+def timings_object(timings: Timings) -> TimingsObject:
+    """Timings with what follows from them."""
+    return TimingsObject(
+        timings.queue_s, timings.prefill_s, timings.decode_s, round(timings.queue_s + timings.prefill_s, 6)
     )
 
 

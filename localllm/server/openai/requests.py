@@ -5,29 +5,22 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
+from localllm.server.openai.sampling import SamplingFields
+from localllm.server.parse import parse
 from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams
 
-_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role -> the one that models' templates know."""
 
 _UNSUPPORTED_IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
-
-
-_AS_GIVEN = (
-    "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
-    "top_n_sigma", "xtc_probability", "xtc_threshold", "dynatemp_range", "dynatemp_exponent", "mirostat",
-    "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n", "dry_multiplier", "dry_base",
-    "dry_allowed_length", "dry_penalty_last_n",
-)  # fmt: skip
-"""What `SamplingParams` takes under the same name."""
 
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
@@ -42,79 +35,26 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_obfuscation: bool | None = None
 
 
-class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What chat and plain completion share. Extensions are named as llama-server's, or else vLLM's, are."""
+class CommonRequest(SamplingFields, frozen=True, kw_only=True):
+    """What chat and plain completion share."""
 
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
     max_tokens: int | None = None
-    # Extensions:
-    top_k: int | None = None
-    min_p: float | None = None
-    typical_p: float | None = None
-    top_n_sigma: float | None = None
-    xtc_probability: float | None = None
-    xtc_threshold: float | None = None
-    dynatemp_range: float | None = None
-    dynatemp_exponent: float | None = None
-    mirostat: int | None = None
-    mirostat_tau: float | None = None
-    mirostat_eta: float | None = None
-    repeat_penalty: float | None = None
-    repeat_last_n: int | None = None
-    dry_multiplier: float | None = None
-    dry_base: float | None = None
-    dry_allowed_length: int | None = None
-    dry_penalty_last_n: int | None = None
-    dry_sequence_breakers: list[str] | None = None
-    min_tokens: int | None = None
-    stop_token_ids: list[int] | None = None
-    ignore_eos: bool | None = None
-    priority: int | None = None
-    timeout: float | None = None
-    """Seconds."""
-    timings: bool | None = None
 
     @property
     def include_usage(self) -> bool:
         """Whether a stream ends with a usage chunk."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def params(self) -> SamplingParams:
-        """Raises `InvalidParameter`."""
-        breakers = self.dry_sequence_breakers
-        return SamplingParams(
-            **{name: getattr(self, name) for name in _AS_GIVEN},
-            dry_sequence_breakers=None if breakers is None else tuple(breakers),
-            logit_bias=self.biases(),
-            logprobs=self.num_logprobs(),
-            min_tokens=self.min_tokens or 0,
-            max_tokens=self.limit(),
-            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
-            stop_token_ids=tuple(self.stop_token_ids or ()),
-            ignore_eos=bool(self.ignore_eos),
-        )
-
     def generations(self) -> list[GenerationRequest]:
         """One for each answer to make, those of one prompt together. Raises `RequestError`s."""
         params = self.params()
         seeds = [None if self.seed is None else (self.seed + index) % 2**32 for index in range(self.num_candidates)]
         return [
-            GenerationRequest(
-                **source,
-                params=msgspec.structs.replace(params, seed=seed),
-                priority=self.priority or 0,
-                timeout_s=self.timeout,
-            )
+            self.generation_of(msgspec.structs.replace(params, seed=seed), **source)
             for source in self.sources()
             for seed in seeds
         ]
@@ -122,6 +62,10 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     def sources(self) -> list[dict[str, Any]]:
         """What to answer, as the fields of `GenerationRequest`. Raises `RequestError`s."""
         raise NotImplementedError
+
+    def echoed(self) -> list[dict[str, Any]]:
+        """The prompts to put before the answers, as the fields of `GenerationRequest`. Raises `RequestError`s."""
+        return []
 
     @property
     def num_choices(self) -> int:
@@ -134,19 +78,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.num_choices
 
     def limit(self) -> int | None:
-        """The most tokens to make."""
         return self.max_tokens
-
-    def num_logprobs(self) -> int | None:
-        """How many of the likeliest tokens to report beside each chosen one; None: no log-probabilities."""
-        return None
-
-    def biases(self) -> dict[int, float] | None:
-        """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
-        for key in self.logit_bias or ():
-            if not key.isdecimal():
-                raise InvalidParameter(f"logit_bias.{key}: give the id of a token", param=f"logit_bias.{key}")
-        return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}
 
 
 class ContentPart(msgspec.Struct, frozen=True):
@@ -166,12 +98,12 @@ class ChatMessage(msgspec.Struct, frozen=True):
         """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
         if self.role in ("tool", "function"):
             raise UnsupportedParameter("tool results are not supported yet", param=f"{path}.role")
-        if self.role not in _ROLES:
-            known = ", ".join(_ROLES)
+        if self.role not in ROLES:
+            known = ", ".join(ROLES)
             raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
         if self.content is None and self.role != "assistant":
             raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
-        return Message(_ROLES[self.role], self._text(f"{path}.content"))
+        return Message(ROLES[self.role], self._text(f"{path}.content"))
 
     def _text(self, path: str) -> str:
         if not isinstance(self.content, list):
@@ -184,6 +116,13 @@ class ChatMessage(msgspec.Struct, frozen=True):
                 raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
         # As llama-server and vLLM join them.
         return "\n".join(part.text or "" for part in self.content)
+
+
+def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+    """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    if not messages:
+        raise InvalidParameter("messages must not be empty", param="messages")
+    return tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(messages))
 
 
 class ChatRequest(CommonRequest, frozen=True, kw_only=True):
@@ -209,16 +148,15 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
     def sources(self) -> list[dict[str, Any]]:
-        if not self.messages:
-            raise InvalidParameter("messages must not be empty", param="messages")
-        turns = tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(self.messages))
-        return [{"messages": turns}]
+        return [{"messages": to_messages(self.messages)}]
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/completions`."""
 
     prompt: str | list[str | int | list[int]]
+    suffix: str | None = None
+    echo: bool | None = None
     logprobs: int | None = None
     best_of: int | None = None
 
@@ -231,7 +169,20 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
             return msgspec.structs.replace(params, logprobs=0)  # by which the best are found
         return params
 
+    def echoed(self) -> list[dict[str, Any]]:
+        if not self.echo:
+            return []
+        if self.suffix:
+            raise InvalidParameter("echo and suffix exclude each other; send one of them", param="echo")
+        if self.logprobs is not None:
+            raise UnsupportedParameter("echo with logprobs is not supported yet: leave one of them out", param="echo")
+        return self._prompts()
+
     def sources(self) -> list[dict[str, Any]]:
+        suffix = {"suffix": self.suffix} if self.suffix else {}
+        return [{**prompt, **suffix} for prompt in self._prompts()]
+
+    def _prompts(self) -> list[dict[str, Any]]:
         if isinstance(self.prompt, str):
             return [{"prompt": self.prompt}]
         if not self.prompt:
@@ -271,43 +222,17 @@ def _count(name: str, value: int | None) -> int:
     return 1 if value is None else value
 
 
-AnyRequest = TypeVar("AnyRequest", bound=CommonRequest)
-
-
 def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = _parse(body, ChatRequest, REFUSED_CHAT)
+    given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
     return request, ignored + _unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = _parse(body, CompletionRequest, REFUSED_COMPLETION)
+    given, request = parse(body, CompletionRequest, partial(refuse_unsupported, refused=REFUSED_COMPLETION))
     return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
-
-
-def _parse(
-    body: bytes, kind: type[AnyRequest], refused: Mapping[str, tuple[Any, ...]]
-) -> tuple[dict[str, Any], AnyRequest]:
-    try:
-        given = msgspec.json.decode(body, type=dict[str, Any])
-        refuse_unsupported(given, refused)
-        return given, msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise _named(error) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidParameter(f"the body is not valid JSON: {error}") from error
-
-
-def _named(error: msgspec.ValidationError) -> InvalidParameter:
-    """msgspec ends its sentences with the path (`... - at `$.a[0].b``) or names the missing field in them."""
-    what, _, path = str(error).partition(" - at `$")
-    prefix = path.rstrip("`").lstrip(".")
-    missing = re.search(r"missing required field `(\w+)`", what)
-    param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
-    sentence = f"{param} is missing" if missing else f"{param or 'the body'}: {what[:1].lower()}{what[1:]}"
-    return InvalidParameter(sentence, param=param)
 
 
 def _unknown_in_messages(messages: Sequence[Mapping[str, Any]]) -> list[str]:

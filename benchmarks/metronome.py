@@ -1,0 +1,93 @@
+"""A worker without a model: every running request gets a token at every beat. What is left is what the server costs.
+
+    python -m benchmarks.metronome BEATS_PER_SECOND        frames on stdin and stdout, as a worker's
+
+A token's text is the moment it left, its first one also the moment the request came: nanoseconds of the system's
+monotonic clock, which all processes share.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+from localllm import osdep
+from localllm.types import Delta, Finish, LoadedModel, Timings, Usage
+from localllm.worker.framing import FrameReader, FrameWriter
+from localllm.worker.messages import Accepted, Cancel, Deltas, Hello, Load, Ready, Submit, Up, down_decoder
+
+
+class Metronome:
+    """The requests that run, and how many tokens each is still to get."""
+
+    def __init__(self, writer: FrameWriter) -> None:
+        self._writer = writer
+        self._lock = threading.Lock()
+        self._left: dict[int, int] = {}
+
+    def submit(self, message: Submit) -> None:
+        """Its first token goes out at once."""
+        arrived = time.monotonic_ns()
+        with self._lock:
+            self._left[message.id] = message.request.params.max_tokens or 1
+            self._send(Accepted(message.id, 1))
+            self._beat([message.id], f"{arrived} ")
+
+    def cancel(self, id: int) -> None:
+        with self._lock:
+            self._left.pop(id, None)
+
+    def beat(self) -> None:
+        with self._lock:
+            self._beat(list(self._left))
+
+    def _beat(self, ids: list[int], before: str = "") -> None:
+        made: list[tuple[int, Delta]] = []
+        text = f"{before}{time.monotonic_ns()} "
+        for id in ids:
+            self._left[id] -= 1
+            if self._left[id] == 0:
+                del self._left[id]
+                made.append((id, Delta(text, 1, Finish("length", Usage(1, 1), Timings(0.0, 0.0, 0.0)))))
+            else:
+                made.append((id, Delta(text, 1)))
+        if made:
+            self._send(Deltas(0, tuple(made)))
+
+    def _send(self, message: Up) -> None:
+        self._writer.write(message)
+
+
+def main() -> None:
+    source, sink = osdep.claim_standard_streams()
+    reader, writer = FrameReader(source, down_decoder), FrameWriter(sink)
+    writer.write(Hello(os.getpid(), "metronome", "metronome", ()))
+    load = reader.read()
+    assert isinstance(load, Load)
+    ready = LoadedModel(
+        id=load.model_id, path=load.path, info=load.info, ctx=load.placement.ctx, slots=load.placement.slots,
+        threads=1, layers_per_device={}, backend="metronome", load_s=0.0, created_unix_s=0,
+    )  # fmt: skip
+    writer.write(Ready(ready))
+    metronome = Metronome(writer)
+
+    def beat_for_ever() -> None:
+        interval_s, next_s = 1 / float(sys.argv[1]), time.monotonic()
+        while True:
+            next_s += interval_s
+            time.sleep(max(0.0, next_s - time.monotonic()))
+            metronome.beat()
+
+    threading.Thread(target=beat_for_ever, daemon=True).start()
+    while (message := reader.read()) is not None:
+        if isinstance(message, Submit):
+            metronome.submit(message)
+        elif isinstance(message, Cancel):
+            metronome.cancel(message.id)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

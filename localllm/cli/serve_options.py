@@ -1,0 +1,42 @@
+"""The options of `serve` that bound who asks, how much, and for how long: their names, types and help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+ApiKeyFile = Annotated[
+    Path | None,
+    Option("--api-key-file", metavar="FILE", help="KEY or NAME=KEY, one a line; see also LOCALLLM_API_KEYS"),
+]
+MaxConcurrentPerKey = Annotated[
+    int | None, Option("--max-concurrent-per-key", metavar="N", help="Answers at a time for one API key")
+]
+RequestsPerMinutePerKey = Annotated[
+    int | None, Option("--requests-per-minute-per-key", metavar="N", help="Requests a minute for one API key")
+]
+CorsOrigins = Annotated[
+    str | None, Option("--cors-origins", metavar="ORIGINS", help="Web pages that may ask, comma-separated, or *")
+]
+TlsCertFile = Annotated[
+    Path | None, Option("--tls-cert-file", metavar="FILE", help="PEM certificate: answer over https")
+]
+TlsKeyFile = Annotated[Path | None, Option("--tls-key-file", metavar="FILE", help="Its PEM key")]
+MaxHeaderBytes = Annotated[int | None, Option("--max-header-bytes", metavar="N", help="Largest head of a request")]
+BodyTimeout = Annotated[
+    float | None, Option("--body-timeout-s", metavar="S", help="For a request to arrive whole; 0: any time")
+]
+SlowReaderTimeout = Annotated[
+    float | None, Option("--slow-reader-timeout-s", metavar="S", help="For clients that take nothing; 0: any time")
+]
+KeepAlive = Annotated[
+    float | None, Option("--keep-alive-s", metavar="S", help="Silence before a stream gets a comment; 0: none")
+]
+RequestTimeout = Annotated[
+    float | None, Option("--request-timeout-s", metavar="S", help="For answers to requests without a timeout")
+]
+QueueTimeout = Annotated[
+    float | None, Option("--queue-timeout-s", metavar="S", help="For a request to get a slot; 0: any time")
+]

@@ -1,0 +1,248 @@
+"""A model's name as a user types it, and as it is printed: one type for each place that a model can come from.
+
+    demo                              the model that localllm carries
+    qwen3   qwen3:0.6b                a short name of the catalog
+    hf.co/USER/REPO[:QUANT][@REV]     a repository on Hugging Face, in a quantization
+    hf:USER/REPO/PATH.gguf[@REV]      one file of it
+    ollama:[[HOST/]NAMESPACE/]MODEL[:TAG]    a registry that speaks OCI, as Ollama's does
+    https://HOST/PATH.gguf            a file anywhere (http too)
+    ./model.gguf   ~/m/   C:\\m.gguf    a file or folder on this machine: whatever looks like a path, or ends with .gguf
+
+`parse(str(name)) == name`. No part can be used to leave a folder that it is joined to. Knows nothing of disks and nets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from localllm.errors import InvalidParameter
+
+MAX_NAME_CHARS = 1024
+MAX_PART_CHARS = 96
+"""Hugging Face's own limit for the name of a repository."""
+MAX_HOST_CHARS = 350
+DEMO = "demo"
+DEFAULT_HOST = "registry.ollama.ai"
+DEFAULT_NAMESPACE = "library"
+DEFAULT_TAG = "latest"
+
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]{1,5})?", re.ASCII)
+_SHORT = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]", re.ASCII)
+_WINDOWS_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))]
+)
+"""Opened instead of a file of that name, whatever its suffix."""
+_HUB = ("hf.co/", "huggingface.co/")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The carried model."""
+
+    def __str__(self) -> str:
+        return DEMO
+
+
+@dataclass(frozen=True)
+class CatalogName:
+    """A name of `catalog.toml`; without a tag the default one is meant."""
+
+    name: str
+    tag: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.tag is None else f"{self.name}:{self.tag}"
+
+
+@dataclass(frozen=True)
+class HubRepo:
+    """A repository on Hugging Face; without a quantization the one that fits, without a revision the newest."""
+
+    repo: str
+    quant: str | None = None
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        quant = "" if self.quant is None else f":{self.quant}"
+        return f"hf.co/{self.repo}{quant}{_at(self.revision)}"
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file of a repository on Hugging Face."""
+
+    repo: str
+    path: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        return f"hf:{self.repo}/{self.path}{_at(self.revision)}"
+
+
+@dataclass(frozen=True)
+class RegistryName:
+    """A model of an OCI registry."""
+
+    host: str
+    namespace: str
+    model: str
+    tag: str = DEFAULT_TAG
+
+    def __str__(self) -> str:
+        host = "" if self.host == DEFAULT_HOST else f"{self.host}/"
+        namespace = "" if not host and self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}/"
+        return f"ollama:{host}{namespace}{self.model}:{self.tag}"
+
+
+@dataclass(frozen=True)
+class UrlName:
+    """A file at a URL."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True)
+class PathName:
+    """A file or folder on this machine, as it was typed."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+ModelName = Demo | CatalogName | HubRepo | HubFile | RegistryName | UrlName | PathName
+
+
+def parse(text: str) -> ModelName:
+    """The name that was typed. Raises `InvalidParameter` that says what is wrong with it."""
+    if not 1 <= len(text) <= MAX_NAME_CHARS:
+        raise _wrong(text, f"it has {len(text)} characters; a name has 1 to {MAX_NAME_CHARS}")
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise _wrong(text, "it has a control character in it")
+    if text == DEMO:
+        return Demo()
+    lower = text.lower()
+    if lower.startswith(("https://", "http://")):
+        return _url(text)
+    for prefix in _HUB:
+        if lower.startswith(prefix):
+            return _hub_repo(text[len(prefix) :], text)
+    if lower.startswith("hf:"):
+        return _hub_file(text[3:], text)
+    if lower.startswith("ollama:"):
+        return _registry(text[7:], text)
+    if _is_path(text):
+        return PathName(text)
+    return _catalog(text)
+
+
+def _is_path(text: str) -> bool:
+    begins = text.startswith((".", "/", "~", "\\")) or _DRIVE.match(text) is not None
+    return begins or "\\" in text or text.lower().endswith(".gguf")
+
+
+def _catalog(text: str) -> CatalogName:
+    name, colon, tag = text.partition(":")
+    if "/" in text:
+        raise _wrong(text, f"if it is a folder type ./{text}, if it is a repository of Hugging Face hf.co/{text}")
+    for part in (name, tag) if colon else (name,):
+        if not _SHORT.fullmatch(part) or len(part) > MAX_PART_CHARS:
+            raise _wrong(text, "short names are like qwen3 or qwen3:0.6b, in lower case; a file begins with ./")
+    return CatalogName(name, tag if colon else None)
+
+
+def _hub_repo(rest: str, text: str) -> HubRepo:
+    rest, revision = _split_revision(rest, text)
+    repo, colon, quant = rest.partition(":")
+    _check_repo(repo.split("/"), text)
+    return HubRepo(repo, _part(quant, "quantization", text) if colon else None, revision)
+
+
+def _hub_file(rest: str, text: str) -> ModelName:
+    rest, revision = _split_revision(rest, text)
+    user, _, rest = rest.partition("/")
+    repo, slash, path = rest.partition("/")
+    if not slash:
+        return _hub_repo(f"{user}/{rest}{_at(revision)}", text)
+    _check_repo([user, repo], text)
+    for folder in path.split("/"):
+        _part(folder, "folder or file", text, most=255)
+    if not path.lower().endswith(".gguf"):
+        raise _wrong(text, "a file of a repository ends with .gguf")
+    return HubFile(f"{user}/{repo}", path, revision)
+
+
+def _split_revision(rest: str, text: str) -> tuple[str, str | None]:
+    rest, at, revision = rest.partition("@")
+    if not at:
+        return rest, None
+    for part in revision.split("/"):  # a branch may have slashes
+        _part(part, "revision", text)
+    return rest, revision
+
+
+def _check_repo(parts: list[str], text: str) -> None:
+    if len(parts) != 2:
+        raise _wrong(text, "a repository of Hugging Face is USER/REPO")
+    for part in parts:
+        _part(part, "part of the repository's name", text)
+
+
+def _registry(rest: str, text: str) -> RegistryName:
+    *front, last = rest.split("/")
+    model, colon, tag = last.partition(":")
+    if len(front) > 2:
+        raise _wrong(text, "a model of a registry is ollama:HOST/NAMESPACE/MODEL:TAG")
+    host = front[0] if len(front) == 2 else DEFAULT_HOST
+    namespace = front[-1] if front else DEFAULT_NAMESPACE
+    if not _HOST.fullmatch(host) or ".." in host or len(host) > MAX_HOST_CHARS:
+        raise _wrong(text, f"{host!r} is no host")
+    return RegistryName(
+        host.lower(),
+        _part(namespace, "namespace", text),
+        _part(model, "model", text),
+        _part(tag, "tag", text) if colon else DEFAULT_TAG,
+    )
+
+
+def _url(text: str) -> ModelName:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _wrong(text, str(error)) from error
+    path = parts.path.strip("/")
+    if host in ("hf.co", "huggingface.co") and path.count("/") == 1 and not (parts.query or parts.fragment):
+        return _hub_repo(path, text)  # what people copy from the address bar of a browser
+    if not host or parts.username is not None or parts.fragment or " " in text:
+        raise _wrong(text, "a URL has a host, and no user, fragment or space")
+    if not path.lower().endswith(".gguf"):
+        raise _wrong(text, "the path of a URL ends with .gguf")
+    return UrlName(text)
+
+
+def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str:
+    """One part that may become the name of a file or folder on any system."""
+    if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
+        raise _wrong(text, f"{part!r} is no {what}: up to {most} letters, digits and . _ - inside")
+    if PurePath(part).name.split(".")[0].lower() in _WINDOWS_DEVICES:
+        raise _wrong(text, f"{part!r} is the name of a device on Windows")
+    return part
+
+
+def _at(revision: str | None) -> str:
+    return "" if revision is None else f"@{revision}"
+
+
+def _wrong(text: str, reason: str) -> InvalidParameter:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return InvalidParameter(f"{shown!r} is no model's name: {reason}", param="model")

@@ -1,0 +1,129 @@
+"""What a monitoring system is told: counters and histograms as requests end, gauges when it asks.
+
+Names follow Prometheus' rules (base units, `_total`); every one is about one model, but those of HTTP and the process.
+Times are those of the worker: a request arrives there, waits, its prompt is computed, its tokens are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    exposition,
+)  # fmt: skip
+
+from localllm import __version__
+from localllm.errors import LocalLLMError
+from localllm.runtime import Observer, Runtime
+from localllm.types import EngineStatus, Finish, LoadedModel
+
+STATUS_TIMEOUT_S = 2.0
+"""A model in the middle of a long step, or dead, does not hold up the answer; its gauges stay as they were."""
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
+_SECONDS_A_TOKEN = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
+
+
+class Metrics(Observer):
+    """One server's, in a registry of its own."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(f"localllm_{name}", help, labels or ("model",), registry=registry)
+
+        def histogram(name: str, help: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"localllm_{name}", help, ("model",), buckets=buckets, registry=registry)
+
+        def gauge(name: str, help: str, *labels: str) -> Gauge:
+            return Gauge(f"localllm_{name}", help, labels or ("model",), registry=registry)
+
+        self._http = counter("http_requests_total", "HTTP responses; status 0: none was sent", "path", "status")
+        self._requests = counter(
+            "requests_total", "Requests by their end: stop, length, timeout, cancelled or an error code", "model", "end"
+        )
+        self._prompt = counter("prompt_tokens_total", "Prompt tokens of finished requests")
+        self._cached = counter("cached_tokens_total", "Prompt tokens that were in the KV cache already")
+        self._completion = counter("completion_tokens_total", "Tokens made by finished requests")
+        self._restarts = counter("worker_restarts_total", "Starts of a worker process after one that died")
+        self._queue = histogram("queue_seconds", "From a request's arrival until it has a slot", _SECONDS)
+        self._ttft = histogram("time_to_first_token_seconds", "From a request's arrival to its first token", _SECONDS)
+        self._tpot = histogram("time_per_output_token_seconds", "Between two tokens of one answer", _SECONDS_A_TOKEN)
+        self._whole = histogram("request_seconds", "From a request's arrival to its end", _SECONDS)
+        self._info = gauge("build_info", "1; the version is in the label", "version")
+        self._loaded = gauge("model_ready", "1: the model can answer; 0: its process is being started again")
+        self._slots = gauge("slots", "Answers that can be made at the same time")
+        self._running = gauge("requests_running", "Requests that have a slot")
+        self._waiting = gauge("requests_waiting", "Requests that wait for a slot")
+        self._kv = gauge("kv_tokens", "Tokens in the KV cache, those of idle slots included")
+        self._kv_capacity = gauge("kv_capacity_tokens", "Tokens that fit into the KV cache")
+        self._host_bytes = gauge("kv_host_bytes", "Main memory that idle conversations without a slot occupy")
+        self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens that were in the KV cache already")
+        self._steps = gauge("steps", "Batches that the model has computed since it was loaded")
+        self._info.labels(__version__).set(1)
+
+    def answered(self, path: str, status: int | None) -> None:
+        """An HTTP exchange is over."""
+        self._http.labels(path, str(status or 0)).inc()
+
+    def finished(self, model_id: str, finish: Finish) -> None:
+        usage, timings = finish.usage, finish.timings
+        self._requests.labels(model_id, finish.reason).inc()
+        self._prompt.labels(model_id).inc(usage.prompt_tokens)
+        self._cached.labels(model_id).inc(usage.cached_tokens)
+        self._completion.labels(model_id).inc(usage.completion_tokens)
+        if finish.reason == "cancelled":
+            return  # by the worker's own end: its times say nothing
+        first_s = timings.queue_s + timings.prefill_s
+        self._queue.labels(model_id).observe(timings.queue_s)
+        self._ttft.labels(model_id).observe(first_s)
+        self._whole.labels(model_id).observe(first_s + timings.decode_s)
+        if usage.completion_tokens > 1:
+            self._tpot.labels(model_id).observe(timings.decode_s / (usage.completion_tokens - 1))
+
+    def failed(self, model_id: str, code: str) -> None:
+        self._requests.labels(model_id, code).inc()
+
+    def restarted(self, model_id: str) -> None:
+        self._restarts.labels(model_id).inc()
+
+    async def render(self, runtime: Runtime, accept: str) -> tuple[bytes, str]:
+        """The text of all metrics and its content type, in the best format that `accept` takes."""
+        await asyncio.gather(*(self._ask(runtime, model) for model in runtime.loaded()))
+        encode, content_type = exposition.choose_encoder(accept)
+        return encode(self.registry), content_type
+
+    async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
+        id = model.id
+        self._slots.labels(id).set(model.slots)
+        self._kv_capacity.labels(id).set(model.slots * model.ctx)
+        is_ready = id not in runtime.restarting()
+        self._loaded.labels(id).set(is_ready)
+        prompt = _value(self._prompt, id)
+        self._hit_ratio.labels(id).set(_value(self._cached, id) / prompt if prompt else 0.0)
+        if is_ready:
+            try:
+                self._show(id, await asyncio.wait_for(runtime.status(id), STATUS_TIMEOUT_S))
+            except (TimeoutError, LocalLLMError):
+                pass  # see STATUS_TIMEOUT_S
+
+    def _show(self, id: str, status: EngineStatus) -> None:
+        self._running.labels(id).set(sum(slot.request is not None for slot in status.slots))
+        self._waiting.labels(id).set(status.num_waiting)
+        self._kv.labels(id).set(sum(slot.num_held for slot in status.slots))
+        self._host_bytes.labels(id).set(status.host_cache_bytes)
+        self._steps.labels(id).set(status.num_steps)
+
+
+def _value(counter: Counter, model_id: str) -> float:
+    (family,) = counter.labels(model_id).collect()
+    (sample,) = (sample for sample in family.samples if sample.name.endswith("_total"))
+    return float(sample.value)

@@ -1,0 +1,101 @@
+"""How an answer is made, as request fields that several APIs share, and on to `SamplingParams`.
+
+Knows neither messages nor prompts, nor how an API spells its limits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+from localllm.types import GenerationRequest, SamplingParams
+
+_AS_GIVEN = (
+    "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
+    "top_n_sigma", "xtc_probability", "xtc_threshold", "dynatemp_range", "dynatemp_exponent", "mirostat",
+    "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n", "dry_multiplier", "dry_base",
+    "dry_allowed_length", "dry_penalty_last_n",
+)  # fmt: skip
+"""What `SamplingParams` takes under the same name."""
+
+
+class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
+    """OpenAI's, and extensions that are named as llama-server's, or else vLLM's, are."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    # Extensions:
+    top_k: int | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dynatemp_range: float | None = None
+    dynatemp_exponent: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: list[str] | None = None
+    min_tokens: int | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    priority: int | None = None
+    timeout: float | None = None
+    """Seconds."""
+    cache_prompt: bool | None = None
+    """False: compute the whole prompt anew."""
+    timings: bool | None = None
+
+    def params(self) -> SamplingParams:
+        """Raises `InvalidParameter`."""
+        breakers = self.dry_sequence_breakers
+        return SamplingParams(
+            **{name: getattr(self, name) for name in _AS_GIVEN},
+            dry_sequence_breakers=None if breakers is None else tuple(breakers),
+            logit_bias=self.biases(),
+            logprobs=self.num_logprobs(),
+            min_tokens=self.min_tokens or 0,
+            max_tokens=self.limit(),
+            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+            ignore_eos=bool(self.ignore_eos),
+        )
+
+    def generation_of(self, params: SamplingParams, **source: Any) -> GenerationRequest:
+        """One answer to make, drawn so; `source` is what to answer, as the fields of `GenerationRequest`."""
+        return GenerationRequest(
+            **source,
+            params=params,
+            cache_prompt=self.cache_prompt is not False,
+            priority=self.priority or 0,
+            timeout_s=self.timeout,
+        )
+
+    def limit(self) -> int | None:
+        """The most tokens to make; None: as many as fit."""
+        return None
+
+    def num_logprobs(self) -> int | None:
+        """How many of the likeliest tokens to report beside each chosen one; None: no log-probabilities."""
+        return None
+
+    def biases(self) -> dict[int, float] | None:
+        """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
+        for key in self.logit_bias or ():
+            if not key.isdecimal():
+                raise InvalidParameter(f"logit_bias.{key}: give the id of a token", param=f"logit_bias.{key}")
+        return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}

@@ -1,0 +1,147 @@
+"""The OpenAPI document of what is served, made from the types that requests and responses are decoded and encoded with.
+
+A test holds it against the routes and against real answers, so it cannot describe what is not there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from localllm import __version__
+from localllm.server.errors import ErrorBody
+from localllm.server.native import requests as native
+from localllm.server.openai import replies, requests
+from localllm.server.responses import replies as response_replies
+from localllm.server.responses import requests as responses
+from localllm.server.responses.events import AnyEvent
+from localllm.server.watch import Ready
+from localllm.types import SAMPLING_RANGES
+
+_REFERENCE = "#/components/schemas/{name}"
+_JSON = "application/json"
+
+
+class Operation(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    request: Any = None
+    response: Any = None
+    """None: text."""
+    chunk: Any = None
+    """What the events of a stream hold, where `stream: true` asks for one."""
+    needs_key: bool = True
+
+
+OPERATIONS = (
+    Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
+    Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
+    Operation("get", "/metrics", "Metrics in Prometheus' text format"),
+    Operation("get", "/slots", "What every slot of every model does", response=list[native.Slot]),
+    Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
+    Operation("get", "/v1/models", "The loaded models", response=replies.ModelList),
+    Operation("get", "/v1/models/{model_id}", "One loaded model", response=replies.ModelEntry),
+    Operation(
+        "post",
+        "/v1/chat/completions",
+        "Answer a conversation",
+        requests.ChatRequest,
+        replies.Reply[replies.ChatChoice],
+        replies.Reply[replies.ChatChunkChoice],
+    ),
+    Operation(
+        "post",
+        "/v1/completions",
+        "Continue a text, or fill in its middle",
+        requests.CompletionRequest,
+        replies.Reply[replies.TextChoice],
+        replies.Reply[replies.TextChoice],
+    ),
+    Operation(
+        "post",
+        "/v1/responses",
+        "Answer, and remember the conversation",
+        responses.ResponseRequest,
+        response_replies.ResponseObject,
+        AnyEvent,
+    ),
+    Operation("get", "/v1/responses/{response_id}", "A kept response", response=response_replies.ResponseObject),
+    Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
+    Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
+    Operation("post", "/tokenize", "Text to tokens", native.TokenizeRequest, native.Tokens),
+    Operation("post", "/detokenize", "Tokens to text", native.DetokenizeRequest, native.Content),
+    Operation(
+        "post", "/apply-template", "The prompt that a conversation becomes", native.ApplyTemplateRequest, native.Prompt
+    ),
+)
+
+
+@functools.cache
+def document() -> bytes:
+    """The document as JSON."""
+    types = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
+    references, schemas = msgspec.json.schema_components([*types, ErrorBody], ref_template=_REFERENCE)
+    of = {str(kind): reference for kind, reference in zip([*types, ErrorBody], references, strict=True)}
+    for schema in schemas.values():
+        _say_ranges(schema)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _described(operation, of)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "localllm", "version": __version__},
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": {
+                    "bearer": {"type": "http", "scheme": "bearer"},
+                    "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                },
+            },
+        }
+    )
+
+
+def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = (
+        {"text/plain": {"schema": {"type": "string"}}}
+        if operation.response is None
+        else {_JSON: {"schema": of[str(operation.response)]}}
+    )
+    if operation.chunk is not None:
+        made = {"anyOf": [of[str(operation.chunk)], of[str(ErrorBody)]]}
+        data = {"anyOf": [{"const": "[DONE]"}, {"contentMediaType": _JSON, "contentSchema": made}], "type": "string"}
+        event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}, "required": ["data"]}
+        answer["text/event-stream"] = {"itemSchema": event}  # OpenAPI 3.2's; 3.1 has no word for a stream
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "responses": {
+            "200": {"description": "The answer", "content": answer},
+            "default": {"description": "An error", "content": {_JSON: {"schema": of[str(ErrorBody)]}}},
+        },
+    }
+    if operation.needs_key:
+        described["security"] = [{"bearer": []}, {"key": []}, {}]
+    if operation.request is not None:
+        described["requestBody"] = {"required": True, "content": {_JSON: {"schema": of[str(operation.request)]}}}
+    names = re.findall(r"{(\w+)}", operation.path)
+    if names:
+        described["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+        ]
+    return described
+
+
+def _say_ranges(schema: dict[str, Any]) -> None:
+    """Numbers of sampling are checked further inward, where no type says it."""
+    for name, (low, high) in SAMPLING_RANGES.items():
+        for kind in schema.get("properties", {}).get(name, {}).get("anyOf", ()):
+            if kind.get("type") in ("number", "integer"):
+                kind.update(minimum=low, maximum=high)

@@ -1,0 +1,189 @@
+"""The endpoints of the Responses API: typed request in, response or events out. An answer is closed in every case.
+
+A response is kept when it has its end, before the client is told of it. One that failed is not kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter
+from localllm.runtime import Answer
+from localllm.server import log, sse
+from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
+from localllm.server.openai import choices
+from localllm.server.responses import replies as out
+from localllm.server.responses.events import Story, encode
+from localllm.server.responses.items import Item, new_id
+from localllm.server.responses.requests import ResponseRequest, parse_response
+from localllm.server.responses.store import Kept, ResponseStore
+from localllm.server.state import ServerState
+
+logger = logging.getLogger("localllm")
+
+Keep = Callable[[out.ResponseObject], None]
+
+MAX_PAGE = 100
+DEFAULT_PAGE = 20
+"""OpenAI's."""
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """What the next turn needs of a kept response."""
+
+    output: list[Item]
+
+
+def routes() -> list[Route]:
+    """What this package answers."""
+    return [
+        Route("/v1/responses", create, methods=["POST"]),
+        Route("/v1/responses/{response_id}", get_or_delete, methods=["GET", "DELETE"]),
+        Route("/v1/responses/{response_id}/input_items", list_input_items, methods=["GET"]),
+    ]
+
+
+async def create(request: Request) -> Response:
+    """`POST /v1/responses`."""
+    state: ServerState = request.app.state.server
+    body, ignored = parse_response(await read_json(request, state.settings.max_body_bytes))
+    state.admit()
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
+    keep = _keeper(state.responses, body, conversation, _owner(request))
+    asked = state.timed([body.generation(conversation)])
+    (answer,) = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked))
+    response = out.begun(body, store=keep is not None)
+    if body.stream:
+        story = Story(response, timings=bool(body.timings))
+        events, keep_alive_s = _events(state, answer, story, keep), state.settings.keep_alive_s
+        return sse.EventStream(events, answer.aclose, headers, keep_alive_s=keep_alive_s)
+    try:
+        (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
+        response = out.ended(response, out.message(new_id("msg"), whole), whole, timings=bool(body.timings))
+    except LocalLLMError as error:
+        raise state.seen_by_client(error) from error
+    finally:
+        await answer.aclose()
+    if keep is not None:
+        keep(response)
+    return json_response(response, headers)
+
+
+async def get_or_delete(request: Request) -> Response:
+    """`GET` and `DELETE /v1/responses/{id}`."""
+    state: ServerState = request.app.state.server
+    kept = _kept(request)
+    if request.method == "DELETE":
+        id = request.path_params["response_id"]
+        state.responses.delete(id)
+        return json_response(out.Deleted(id))
+    if request.query_params.get("stream", "false") != "false":
+        raise UnsupportedParameter("a response that is over is not streamed again; leave stream out", param="stream")
+    return Response(kept.response, media_type="application/json")
+
+
+async def list_input_items(request: Request) -> Response:
+    """`GET /v1/responses/{id}/input_items`: the conversation that was answered, its latest item first."""
+    items = msgspec.json.decode(_kept(request).conversation, type=list[Item])
+    order = request.query_params.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise InvalidParameter(f"order must be asc or desc, got {order!r}", param="order")
+    if order == "desc":
+        items.reverse()
+    limit = request.query_params.get("limit", str(DEFAULT_PAGE))
+    if not (limit.isdecimal() and len(limit) <= 3 and 1 <= int(limit) <= MAX_PAGE):
+        raise InvalidParameter(f"limit must be from 1 to {MAX_PAGE}, got {limit[:20]!r}", param="limit")
+    after = request.query_params.get("after")
+    ids = [item.id for item in items]
+    if after is not None and after not in ids:
+        raise InvalidParameter(f"after: no item of this response has the id {after!r}", param="after")
+    first = 0 if after is None else ids.index(after) + 1
+    end = first + int(limit)
+    return json_response(out.page(items[first:end], has_more=end < len(items)))
+
+
+async def _events(state: ServerState, answer: Answer, story: Story, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+    """The events of a stream. Whatever goes wrong ends it with `error` and `response.failed`, never in silence."""
+    try:
+        for event in story.begin():
+            yield encode(event)
+        async for delta in answer:
+            for event in story.feed(delta):
+                yield encode(event)
+            if delta.finish is not None:
+                last = story.end(delta.finish)
+                if keep is not None:
+                    keep(story.response)
+                for event in last:
+                    yield encode(event)
+                return
+        raise InternalError("the answer ended without a finish")
+    except LocalLLMError as error:
+        log.event(logging.WARNING, "stream_failed", id=story.response.id, code=error.code, message=error.message)
+        failure = state.seen_by_client(error)
+    except Exception as error:
+        logger.exception("defect in a stream")
+        failure = defect(error)
+    for event in story.fail(failure):
+        yield encode(event)
+
+
+def _owner(request: Request) -> str:
+    """The name of the key that asks; without keys everybody is the same."""
+    return str(getattr(request.state, "key_name", ""))
+
+
+def _kept(request: Request) -> Kept:
+    """The response of the path. Raises `NotFound`, also for one of another key, which nobody must learn to exist."""
+    state: ServerState = request.app.state.server
+    id = request.path_params["response_id"]
+    kept = state.responses.get(id, _owner(request))
+    if kept is None:
+        raise NotFound(f"response with id {id!r} not found", param="response_id")
+    return kept
+
+
+def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
+    """The conversation so far. Raises `PreviousResponseNotFound`."""
+    if id is None:
+        return []
+    kept = store.get(id, owner)
+    if kept is None:
+        raise PreviousResponseNotFound(
+            f"previous response with id {id!r} not found; this server keeps at most {store.max_responses} in memory, "
+            "so send the conversation as input instead",
+            param="previous_response_id",
+        )
+    conversation = msgspec.json.decode(kept.conversation, type=list[Item])
+    answered = msgspec.json.decode(kept.response, type=_Answered).output
+    return conversation + [item.without_logprobs() for item in answered]
+
+
+def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item], owner: str) -> Keep | None:
+    """What keeps the response; None: nothing does. Raises `UnsupportedParameter` if `store` asks for it."""
+    if body.store is False:
+        return None
+    encoded = msgspec.json.encode(conversation) if store.is_on else b""
+    if store.is_on and store.fits(len(encoded)):
+        return partial(_keep, store, encoded, owner)
+    if body.store:
+        what = "a conversation as large as this one is not kept" if store.is_on else "this server keeps no responses"
+        raise UnsupportedParameter(
+            f"store: {what}; send false, or start it with a larger --max-stored-response-mb and --max-stored-responses",
+            param="store",
+        )
+    return None
+
+
+def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject) -> None:
+    if not store.put(response.id, Kept(msgspec.json.encode(response), conversation, owner)):
+        log.event(logging.WARNING, "response_not_kept", id=response.id)

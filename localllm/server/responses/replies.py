@@ -1,0 +1,186 @@
+"""The response object as OpenAI names its fields, from its beginning to its end. Extension: `timings`.
+
+Knows nothing of how it is sent or kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from localllm.errors import LocalLLMError
+from localllm.server.errors import error_object, status_of
+from localllm.server.openai.choices import Whole
+from localllm.server.openai.logprobs import chat_logprobs
+from localllm.server.openai.replies import TimingsObject, finish_reason, timings_object
+from localllm.server.responses.items import Item, ItemStatus, OutputText, new_id
+from localllm.server.responses.requests import ResponseRequest
+from localllm.types import Usage
+
+Status = Literal["in_progress", "completed", "incomplete", "failed"]
+
+
+class InputTokensDetails(msgspec.Struct, frozen=True):
+    cached_tokens: int
+    cache_write_tokens: int = 0
+
+
+class OutputTokensDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(msgspec.Struct, frozen=True):
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class IncompleteDetails(msgspec.Struct, frozen=True):
+    reason: Literal["max_output_tokens"] = "max_output_tokens"
+
+
+class ResponseError(msgspec.Struct, frozen=True):
+    """`code` is one of OpenAI's few."""
+
+    code: Literal["server_error", "rate_limit_exceeded", "invalid_prompt"]
+    message: str
+    type: str
+    param: str | None
+
+
+class Reasoning(msgspec.Struct, frozen=True):
+    effort: None = None
+    summary: None = None
+
+
+class TextFormat(msgspec.Struct, frozen=True):
+    type: Literal["text"] = "text"
+
+
+class TextShape(msgspec.Struct, frozen=True):
+    format: TextFormat = TextFormat()
+
+
+class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A response at some moment. What was left to the model's own defaults is null."""
+
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    completed_at: int | None = None
+    status: Status
+    background: Literal[False] = False
+    error: ResponseError | None = None
+    incomplete_details: IncompleteDetails | None = None
+    instructions: str | None
+    max_output_tokens: int | None
+    max_tool_calls: None = None
+    metadata: dict[str, str]
+    model: str
+    output: list[Item] = []
+    parallel_tool_calls: bool = True
+    previous_response_id: str | None
+    reasoning: Reasoning = Reasoning()
+    store: bool
+    temperature: float | None
+    text: TextShape = TextShape()
+    tool_choice: Literal["auto"] = "auto"
+    tools: list[Any] = []
+    top_logprobs: int
+    top_p: float | None
+    truncation: Literal["disabled"] = "disabled"
+    usage: ResponseUsage | None = None
+    timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """What a deletion is answered with."""
+
+    id: str
+    object: Literal["response"] = "response"
+    deleted: Literal[True] = True
+
+
+class ItemList(msgspec.Struct, frozen=True):
+    """A page of items; an empty one has no first and no last."""
+
+    data: list[Item]
+    first_id: str
+    last_id: str
+    has_more: bool
+    object: Literal["list"] = "list"
+
+
+def begun(body: ResponseRequest, *, store: bool) -> ResponseObject:
+    """A response of which nothing is there yet."""
+    return ResponseObject(
+        id=new_id("resp"),
+        created_at=int(time.time()),
+        status="in_progress",
+        instructions=body.instructions,
+        max_output_tokens=body.max_output_tokens,
+        metadata=body.metadata or {},
+        model=body.model,
+        previous_response_id=body.previous_response_id,
+        store=store,
+        temperature=body.temperature,
+        top_logprobs=body.top_logprobs or 0,
+        top_p=body.top_p,
+    )
+
+
+def message(id: str, whole: Whole) -> Item:
+    """The answer as an item. Raises `Draining` if it was cut short from our side."""
+    status: ItemStatus = "completed" if finish_reason(whole.finish) == "stop" else "incomplete"
+    return Item(id=id, role="assistant", status=status, content=[output_text(whole)])
+
+
+def output_text(whole: Whole) -> OutputText:
+    """The text of an answer, with its log-probabilities if there are any."""
+    return OutputText(whole.text, logprobs=chat_logprobs(whole.logprobs).content)
+
+
+def ended(response: ResponseObject, output: Item, whole: Whole, *, timings: bool) -> ResponseObject:
+    """The response with its answer in it. A request's own time limit cuts as its token limit does."""
+    is_complete = output.status == "completed"
+    return msgspec.structs.replace(
+        response,
+        status="completed" if is_complete else "incomplete",
+        completed_at=int(time.time()) if is_complete else None,
+        incomplete_details=None if is_complete else IncompleteDetails(),
+        output=[output],
+        usage=usage_object(whole.finish.usage),
+        timings=timings_object(whole.finish.timings) if timings else msgspec.UNSET,
+    )
+
+
+def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:
+    """The response that will not be: what there was of it is gone."""
+    status = status_of(error)
+    code: Any = "rate_limit_exceeded" if status == 429 else "invalid_prompt" if status < 500 else "server_error"
+    shape = error_object(error)
+    return msgspec.structs.replace(
+        response, status="failed", error=ResponseError(code, shape.message, shape.type, shape.param)
+    )
+
+
+def usage_object(usage: Usage) -> ResponseUsage:
+    """Usage as this API names it."""
+    return ResponseUsage(
+        usage.prompt_tokens,
+        InputTokensDetails(usage.cached_tokens),
+        usage.completion_tokens,
+        OutputTokensDetails(),
+        usage.total_tokens,
+    )
+
+
+def page(items: Sequence[Item], *, has_more: bool) -> ItemList:
+    """These items as a page of a longer list."""
+    ids = [item.id for item in items]
+    return ItemList(list(items), first_id=ids[0] if ids else "", last_id=ids[-1] if ids else "", has_more=has_more)

@@ -1,0 +1,75 @@
+"""Responses that can be asked for again, the least recently used of which go first. In memory only: it ends with us.
+
+Knows neither what is in a response nor HTTP. What is kept is JSON, so that its size is what it takes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+OVERHEAD_BYTES = 512
+"""What an entry takes besides its JSON, about: keeps many tiny ones from taking more memory than they count."""
+
+
+class Kept(NamedTuple):
+    """A response, the whole conversation that it answers, and the name of the key that may have them.
+
+    The conversation is not shared with earlier responses: whether it can go on must not depend on what else is still
+    here, and what was deleted is gone.
+    """
+
+    response: bytes
+    conversation: bytes
+    owner: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.response) + len(self.conversation) + OVERHEAD_BYTES
+
+
+class ResponseStore:
+    """Bounded in number and in bytes; a limit of 0 switches it off. Of one event loop, like everything that uses it."""
+
+    def __init__(self, max_responses: int, max_bytes: int) -> None:
+        self.max_responses = max_responses
+        self.max_bytes = max_bytes
+        self.size_bytes = 0
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def is_on(self) -> bool:
+        return self.max_responses > 0 and self.max_bytes > 0
+
+    def get(self, id: str, owner: str = "") -> Kept | None:
+        """What is kept under that id for that owner, which is thereby the most recently used."""
+        kept = self._kept.get(id)
+        if kept is None or kept.owner != owner:
+            return None
+        self._kept.move_to_end(id)
+        return kept
+
+    def fits(self, size_bytes: int) -> bool:
+        """Whether so much can be kept at all."""
+        return size_bytes <= self.max_bytes
+
+    def put(self, id: str, kept: Kept) -> bool:
+        """Keep it, at the expense of the least recently used; False: it is larger than everything may be together."""
+        if not self.is_on or not self.fits(kept.size_bytes):
+            return False
+        self.delete(id)
+        self._kept[id] = kept
+        self.size_bytes += kept.size_bytes
+        while len(self._kept) > self.max_responses or self.size_bytes > self.max_bytes:
+            self.delete(next(iter(self._kept)))
+        return True
+
+    def delete(self, id: str) -> bool:
+        """Whether there was one."""
+        kept = self._kept.pop(id, None)
+        if kept is not None:
+            self.size_bytes -= kept.size_bytes
+        return kept is not None

@@ -1,0 +1,37 @@
+"""When a place in a full queue will be free: as soon as the next answer ends. Pure; knows nothing of processes."""
+
+from __future__ import annotations
+
+from localllm.errors import QueueFull
+from localllm.types import Timings
+
+NEWEST = 0.2
+"""What the newest answer counts for in the average: what is asked of a model changes within a few dozens."""
+
+
+class QueueTimes:
+    """Learns how long a slot is busy with one request."""
+
+    def __init__(self) -> None:
+        self._busy_s: float | None = None
+
+    def observe(self, timings: Timings) -> None:
+        """An answer has ended."""
+        busy_s = timings.prefill_s + timings.decode_s
+        self._busy_s = busy_s if self._busy_s is None else (1 - NEWEST) * self._busy_s + NEWEST * busy_s
+
+    def full(self, *, num_waiting: int, max_waiting: int, slots: int) -> QueueFull:
+        """The error for a request that finds no place; details: `waiting`, `limit` and, once known, `retry_after_s`.
+
+        Of `slots` answers that take t seconds each and began at any time, one ends every t / slots seconds.
+        """
+        sentence = f"{num_waiting} requests wait already and {max_waiting} may (max_waiting)"
+        if self._busy_s is None:
+            return QueueFull(f"{sentence}; try again later", waiting=num_waiting, limit=max_waiting)
+        wait_s = self._busy_s / slots
+        return QueueFull(
+            f"{sentence}; a place should be free in {wait_s:.1f} s",
+            waiting=num_waiting,
+            limit=max_waiting,
+            retry_after_s=wait_s,
+        )

@@ -1,0 +1,41 @@
+"""The document at /openapi.json: it names what is there, and schemathesis asks the server for all of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from starlette.routing import Route
+
+from localllm.server import openapi
+from localllm.server.app import routes
+from tests.server.conftest import Served
+
+schema = schemathesis.openapi.from_dict(json.loads(openapi.document()))
+
+
+def test_every_route_is_in_the_document_and_nothing_else(served: Served) -> None:
+    document: dict[str, Any] = served.http.get("/openapi.json").json()
+    told = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
+    there = {
+        (route.path.replace(":path", ""), method)
+        for route in routes()
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    assert told == there
+
+
+@schema.parametrize()
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_is_sent_the_answer_is_as_documented(case: schemathesis.Case[Any], served: Served) -> None:
+    """Valid bodies, and those that are wrong in every way that a generator thinks of: the wrong ones are refused.
+
+    A valid one may be refused as well: what several fields, the model or our limits say together is in no schema.
+    """
+    if isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
+        case.body["model"] = "tiny"
+    case.call_and_validate(base_url=served.url, excluded_checks=[positive_data_acceptance])

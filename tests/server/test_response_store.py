@@ -1,0 +1,82 @@
+"""What is kept of responses: bounded in number and bytes, least recently used first out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.server.responses.store import OVERHEAD_BYTES, Kept, ResponseStore
+
+
+def _kept(size_bytes: int, owner: str = "") -> Kept:
+    return Kept(b"", bytes(size_bytes - OVERHEAD_BYTES), owner)
+
+
+def test_what_was_used_last_stays_longest() -> None:
+    store = ResponseStore(2, 10_000)
+    store.put("a", _kept(600))
+    store.put("b", _kept(600))
+    assert store.get("a") is not None
+    store.put("c", _kept(600))
+    assert store.get("b") is None
+    assert store.get("a") is not None
+    assert store.get("c") is not None
+
+
+def test_bytes_are_a_limit_of_their_own() -> None:
+    store = ResponseStore(1000, 2000)
+    for id in "abc":
+        assert store.put(id, _kept(900))
+    assert store.get("a") is None
+    assert (len(store), store.size_bytes) == (2, 1800)
+
+
+def test_what_is_larger_than_everything_may_be_is_not_kept_and_displaces_nothing() -> None:
+    store = ResponseStore(10, 1000)
+    store.put("a", _kept(600))
+    assert not store.put("b", _kept(1001))
+    assert store.get("a") is not None
+
+
+def test_a_limit_of_zero_switches_it_off() -> None:
+    for store in (ResponseStore(0, 1000), ResponseStore(1000, 0)):
+        assert not store.is_on
+        assert not store.put("a", _kept(600))
+        assert store.get("a") is None
+
+
+def test_another_owner_finds_nothing_and_keeps_nothing_alive() -> None:
+    store = ResponseStore(2, 10_000)
+    store.put("a", _kept(600, "ann"))
+    store.put("b", _kept(600, "ben"))
+    assert store.get("a", "ben") is None
+    store.put("c", _kept(600, "ben"))
+    assert store.get("a", "ann") is None, "it was the least recently used, whatever others asked for"
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["put", "get", "delete"]), st.sampled_from("abcdef"), st.integers(512, 1500)), max_size=60
+)
+
+
+@given(OPERATIONS, st.integers(1, 4), st.integers(600, 4000))
+def test_it_holds_what_a_plain_list_in_order_of_use_would_hold(
+    operations: list[tuple[str, str, int]], max_responses: int, max_bytes: int
+) -> None:
+    store = ResponseStore(max_responses, max_bytes)
+    model: list[tuple[str, int]] = []  # the least recently used first
+    for what, id, size_bytes in operations:
+        held = dict(model)
+        if what == "put" and size_bytes <= max_bytes:
+            assert store.put(id, _kept(size_bytes))
+            model = [*(pair for pair in model if pair[0] != id), (id, size_bytes)]
+            while len(model) > max_responses or sum(size for _, size in model) > max_bytes:
+                model.pop(0)
+        elif what == "get":
+            kept = store.get(id)
+            assert (kept.size_bytes if kept else None) == held.get(id)
+            model.sort(key=lambda pair: pair[0] == id)
+        elif what == "delete":
+            assert store.delete(id) == (id in held)
+            model = [pair for pair in model if pair[0] != id]
+        assert (len(store), store.size_bytes) == (len(model), sum(size for _, size in model))

@@ -1,0 +1,141 @@
+"""What a monitoring system sees: alive, ready, metrics, logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from importlib import resources
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from localllm.server import log
+from localllm.server.metrics import Metrics
+from localllm.types import Finish, Timings, Usage
+from tests.server.conftest import Served
+from tests.server.fake_runtime import FINISH
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def _samples(served: Served) -> Samples:
+    response = served.http.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+    }
+
+
+def _of(samples: Samples, name: str, **labels: str) -> float:
+    return samples[f"localllm_{name}", frozenset({"model": "tiny", **labels}.items())]
+
+
+def test_ready_is_a_503_while_a_dead_process_is_started_again(served: Served) -> None:
+    assert served.http.get("/ready").json() == {"models": ["tiny"], "status": "ready"}
+    served.runtime.restarts = ["tiny"]
+    response = served.http.get("/ready")
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "loading"
+    assert response.headers["retry-after"]
+    assert served.http.get("/health").status_code == 200
+
+
+def test_alive_and_ready_need_no_key_but_metrics_and_slots_do(guarded: Served) -> None:
+    assert [guarded.http.get(path).status_code for path in ("/health", "/ready")] == [200, 200]
+    assert [guarded.http.get(path).status_code for path in ("/metrics", "/slots")] == [401, 401]
+
+
+def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served) -> None:
+    before = _samples(served)
+    served.runtime.observer.finished("tiny", FINISH)
+    served.runtime.observer.finished("tiny", Finish("length", Usage(13, 1, 0), Timings(0.0, 0.1, 0.0)))
+    served.runtime.observer.failed("tiny", "queue_full")
+    served.runtime.observer.restarted("tiny")
+    after = _samples(served)
+
+    def grown(name: str, **labels: str) -> float:
+        key = (f"localllm_{name}", frozenset({"model": "tiny", **labels}.items()))
+        return after[key] - before.get(key, 0.0)
+
+    assert grown("requests_total", end="stop") == 1
+    assert grown("requests_total", end="queue_full") == 1
+    assert grown("prompt_tokens_total") == 20
+    assert grown("cached_tokens_total") == 2
+    assert grown("completion_tokens_total") == 4
+    assert grown("worker_restarts_total") == 1
+    assert grown("queue_seconds_sum") == pytest.approx(0.1)
+    assert grown("time_to_first_token_seconds_sum") == pytest.approx(0.4)
+    assert grown("request_seconds_count") == 2
+    assert grown("time_per_output_token_seconds_count") == 1, "one token has no time between tokens"
+    assert grown("time_per_output_token_seconds_sum") == pytest.approx(0.15)
+
+
+def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
+    samples = _samples(served)
+    assert _of(samples, "model_ready") == 1
+    assert (_of(samples, "slots"), _of(samples, "requests_running"), _of(samples, "requests_waiting")) == (4, 1, 2)
+    assert (_of(samples, "kv_tokens"), _of(samples, "kv_capacity_tokens")) == (45, 4 * 512)
+    assert _of(samples, "kv_host_bytes") == 4096
+
+
+def test_a_model_in_a_long_step_does_not_hold_up_the_metrics(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("localllm.server.metrics.STATUS_TIMEOUT_S", 0.01)
+    served.runtime.is_stuck = True
+    assert _of(_samples(served), "slots") == 4
+
+
+def test_responses_are_counted_by_route_and_unknown_paths_under_one_name(served: Served) -> None:
+    for path in ("/v1/models/tiny", "/wp-admin", "/.env"):
+        served.http.get(path)
+    paths = {dict(labels)["path"] for name, labels in _samples(served) if name == "localllm_http_requests_total"}
+    assert {"/v1/models/{model_id:path}", "other"} <= paths
+    assert not paths & {"/wp-admin", "/.env", "/v1/models/tiny"}
+
+
+def test_openmetrics_is_spoken_to_who_asks_for_it(served: Served) -> None:
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    response = served.http.get("/metrics", headers=accept)
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+
+
+def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
+    dashboard = json.loads(resources.files("localllm.data").joinpath("grafana.json").read_text("utf-8"))
+    asked = {
+        name
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", [])
+        for name in re.findall(r"\b(?:localllm|process)_\w+", target["expr"])
+    }
+    assert len(asked) > 10
+    metrics = Metrics()
+    metrics.finished("tiny", FINISH)
+    metrics.failed("tiny", "timeout")
+    metrics.restarted("tiny")
+    known: set[str] = set()
+    for family in metrics.registry.collect():
+        suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))
+        known |= {family.name + suffix for suffix in suffixes}
+    assert not asked - known
+
+
+def test_a_json_log_line_is_one_object_with_the_requests_id() -> None:
+    record = logging.LogRecord("localllm", logging.WARNING, "", 0, "stream_failed", None, None)
+    record.fields = {"id": "abc", "code": "internal", "message": "a\nb", "nothing": None}
+    line = log.JsonFormatter().format(record)
+    assert "\n" not in line
+    parsed = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", parsed.pop("time"))
+    assert parsed == {"level": "warning", "event": "stream_failed", "id": "abc", "code": "internal", "message": "a\nb"}
+
+
+def test_what_happens_during_a_request_is_logged_with_its_id(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "localllm")
+    body = {"model": "tiny", "prompt": "x", "zeal": 1}
+    served.http.post("/v1/completions", json=body, headers={"x-request-id": "mine-7"})
+    served.http.get("/health")  # the line of a request is written after its answer went out
+    ids = {record.message: record.__dict__["fields"]["id"] for record in caplog.records if record.name == "localllm"}
+    assert ids["fields_ignored"] == "mine-7"

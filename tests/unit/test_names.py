@@ -1,0 +1,138 @@
+"""Names of models: what people type is understood, prints as it parses, and never leads out of a folder."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.errors import InvalidParameter
+from localllm.registry.names import (
+    CatalogName,
+    Demo,
+    HubFile,
+    HubRepo,
+    ModelName,
+    PathName,
+    RegistryName,
+    UrlName,
+    parse,
+)
+
+OLLAMA = "registry.ollama.ai"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("demo", Demo()),
+        ("qwen3", CatalogName("qwen3")),
+        ("qwen3:0.6b", CatalogName("qwen3", "0.6b")),
+        ("nomic-embed-text", CatalogName("nomic-embed-text")),
+        ("hf.co/Qwen/Qwen3-0.6B-GGUF", HubRepo("Qwen/Qwen3-0.6B-GGUF")),
+        ("hf.co/Qwen/Qwen3-0.6B-GGUF:Q8_0", HubRepo("Qwen/Qwen3-0.6B-GGUF", "Q8_0")),
+        ("HF.co/Qwen/Qwen3-0.6B-GGUF:Q8_0@main", HubRepo("Qwen/Qwen3-0.6B-GGUF", "Q8_0", "main")),
+        ("huggingface.co/Qwen/Qwen3-0.6B-GGUF", HubRepo("Qwen/Qwen3-0.6B-GGUF")),
+        ("https://huggingface.co/Qwen/Qwen3-0.6B-GGUF", HubRepo("Qwen/Qwen3-0.6B-GGUF")),
+        ("hf:a/b", HubRepo("a/b")),
+        ("hf:a/b/c.gguf", HubFile("a/b", "c.gguf")),
+        ("hf:a/b/Q8/c-00001-of-00002.gguf@refs/pr/1", HubFile("a/b", "Q8/c-00001-of-00002.gguf", "refs/pr/1")),
+        ("ollama:llama3.2", RegistryName(OLLAMA, "library", "llama3.2")),
+        ("ollama:library/llama3.2:1b", RegistryName(OLLAMA, "library", "llama3.2", "1b")),
+        ("ollama:me/mine:q4", RegistryName(OLLAMA, "me", "mine", "q4")),
+        ("ollama:Localhost:5000/me/mine", RegistryName("localhost:5000", "me", "mine")),
+        ("https://example.org/a%20b/m.gguf?download=true", UrlName("https://example.org/a%20b/m.gguf?download=true")),
+        ("./demo", PathName("./demo")),
+        ("model.gguf", PathName("model.gguf")),
+        ("MODEL.GGUF", PathName("MODEL.GGUF")),
+        ("dir/model.gguf", PathName("dir/model.gguf")),
+        ("~/models", PathName("~/models")),
+        ("/m/x", PathName("/m/x")),
+        ("C:\\m\\x", PathName("C:\\m\\x")),
+        ("D:/x", PathName("D:/x")),
+        ("a\\b", PathName("a\\b")),
+    ],
+)
+def test_what_people_type_is_understood_and_prints_as_something_that_means_the_same(text: str, name: ModelName) -> None:
+    assert parse(text) == name
+    assert parse(str(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "1 to 1024"),
+        ("x" * 1025, "1 to 1024"),
+        ("a\nb", "control"),
+        ("Qwen3", "lower case"),
+        ("qwen3:", "short names"),
+        ("qwen3:0.6B", "lower case"),
+        ("qwen 3", "short names"),
+        ("qwén", "short names"),
+        ("user/repo", r"\./user/repo.*hf\.co/user/repo"),
+        ("hf.co/user", "USER/REPO"),
+        ("hf.co/a/b/c", "USER/REPO"),
+        ("hf.co/../b", "is no part"),
+        ("hf.co/a/..", "is no part"),
+        ("hf.co/a/b..c", "is no part"),
+        ("hf.co/a/.b", "is no part"),
+        ("hf.co/a/b.", "is no part"),
+        ("hf.co/a/b:", "quantization"),
+        ("hf.co/a/b@", "revision"),
+        ("hf.co/a/b@../x", "revision"),
+        ("hf.co/a/aux", "device on Windows"),
+        ("hf:a/b/nul.gguf", "device on Windows"),
+        ("hf:a/b/COM1.x.gguf", "device on Windows"),
+        ("hf:a/b/../c.gguf", "folder or file"),
+        ("hf:a/b//c.gguf", "folder or file"),
+        ("hf:a/b/c.txt", "ends with .gguf"),
+        ("hf:a/b/c\uff0fd.gguf", "folder or file"),
+        ("ollama:", "is no model"),
+        ("ollama:a/b/c/d", "HOST/NAMESPACE"),
+        ("ollama:../b/c", "no host"),
+        ("ollama:a..b/n/m", "no host"),
+        ("ollama:../m", "namespace"),
+        ("ollama:m:", "tag"),
+        ("ollama:m:a:b", "tag"),
+        ("https://example.org/x.zip", r"ends with \.gguf"),
+        ("https:///x.gguf", "has a host"),
+        ("https://user:secret@example.org/x.gguf", "no user"),
+        ("https://[::1/x.gguf", "is no model's name"),
+        ("https://example.org:99999/x.gguf", "is no model's name"),
+    ],
+)
+def test_what_is_no_name_is_refused_with_the_reason(text: str, says: str) -> None:
+    with pytest.raises(InvalidParameter, match=says) as caught:
+        parse(text)
+    assert caught.value.param == "model"
+    assert len(str(caught.value)) < 400
+
+
+ANY = st.text(st.sampled_from("abzAZ019._-:/@\\~ %\u00e9\uff0f\x00\n") | st.characters(), max_size=40)
+
+
+@given(st.sampled_from(["", "hf.co/", "hf:", "ollama:", "https://", "https://huggingface.co/", "a/b", "hf:a/b/"]), ANY)
+def test_every_text_is_a_name_that_prints_as_it_parses_or_is_refused(prefix: str, text: str) -> None:
+    try:
+        name = parse(prefix + text)
+    except InvalidParameter:
+        return
+    assert parse(str(name)) == name
+    for part in _parts(name):
+        assert part not in (".", "..")
+        assert not set(part) & set('/\\:*?"<>|\0')
+        assert not part.startswith((".", "~"))
+        assert not part.endswith((".", " "))
+
+
+def _parts(name: ModelName) -> list[str]:
+    """What may become the name of a file or folder."""
+    if isinstance(name, HubRepo):
+        return [*name.repo.split("/"), *filter(None, [name.quant]), *(name.revision or "main").split("/")]
+    if isinstance(name, HubFile):
+        return [*name.repo.split("/"), *name.path.split("/"), *(name.revision or "main").split("/")]
+    if isinstance(name, RegistryName):
+        return [name.namespace, name.model, name.tag]
+    if isinstance(name, CatalogName):
+        return [name.name, name.tag or "latest"]
+    return []

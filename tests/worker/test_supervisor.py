@@ -1,0 +1,120 @@
+"""What becomes of a model whose process dies: real child processes that really do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from localllm.config import Settings
+from localllm.errors import WorkerCrashed
+from localllm.supervisor import supervisor as module
+from localllm.supervisor.observer import Observer
+from localllm.supervisor.supervisor import Supervisor
+from localllm.types import Finish, GenerationRequest, LoadOptions
+from tests.worker.conftest import INFO, bad_worker
+
+TIMEOUT_S = 20
+
+
+class Seen(Observer):
+    """Everything it was told, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.news = asyncio.Event()
+
+    async def until(self, what: str) -> None:
+        async def wait() -> None:
+            while what not in self.told:
+                self.news.clear()
+                await self.news.wait()
+
+        await asyncio.wait_for(wait(), TIMEOUT_S)
+
+    def _take(self, model_id: str, what: str) -> None:
+        assert model_id == "m"
+        self.told.append(what)
+        self.news.set()
+
+    def finished(self, model_id: str, finish: Finish) -> None:
+        self._take(model_id, finish.reason)
+
+    def failed(self, model_id: str, code: str) -> None:
+        self._take(model_id, code)
+
+    def restarted(self, model_id: str) -> None:
+        self._take(model_id, "restarted")
+
+
+@pytest.fixture
+def mode(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How the next worker behaves."""
+    arguments = ["behaves"]
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setattr(module, "worker_command", lambda **_: bad_worker(*arguments))
+    return arguments
+
+
+async def _loaded() -> tuple[Supervisor, Seen]:
+    supervisor = Supervisor(Settings())
+    seen = supervisor.observer = Seen()
+    await supervisor.load("m", Path("m.gguf"), INFO, LoadOptions(), None)
+    return supervisor, seen
+
+
+def test_a_model_whose_process_dies_is_started_again_before_anybody_asks(mode: list[str]) -> None:
+    async def scenario() -> None:
+        supervisor, seen = await _loaded()
+        session = await supervisor.acquire("m")
+        _, mailbox = session.submit(GenerationRequest(prompt="x"))
+        await mailbox.accepted
+        await seen.until("stop")
+        os.kill(session.pid, signal.SIGKILL)
+        await seen.until("restarted")
+        assert supervisor.restarting() == ["m"]
+        assert [model.id for model in supervisor.loaded()] == ["m"], "it is still there for who asks"
+        again = await asyncio.wait_for(supervisor.acquire("m"), TIMEOUT_S)
+        assert again.pid != session.pid
+        assert supervisor.restarting() == []
+        assert seen.told == ["stop", "restarted"]
+        await supervisor.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_model_that_dies_again_and_again_is_not_started_without_a_pause(
+    mode: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES_S", (0.0, 1000.0))
+
+    async def scenario() -> None:
+        supervisor, seen = await _loaded()
+        mode[:] = ["crashes", "0"]
+        os.kill((await supervisor.acquire("m")).pid, signal.SIGKILL)
+        await seen.until("restarted")
+        session = await asyncio.wait_for(supervisor.acquire("m"), TIMEOUT_S)
+        _, mailbox = session.submit(GenerationRequest(prompt="x"))
+        with pytest.raises(WorkerCrashed):
+            await asyncio.wait_for(mailbox.get(), TIMEOUT_S)
+        assert seen.told == ["restarted", "worker_crashed"]
+        assert supervisor.restarting() == ["m"], "the next start waits"
+        mode[:] = ["behaves"]
+        await asyncio.wait_for(supervisor.acquire("m"), TIMEOUT_S)  # but a request does not
+        assert seen.told == ["restarted", "worker_crashed", "restarted"]
+        await supervisor.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_unloading_is_no_death(mode: list[str]) -> None:
+    async def scenario() -> None:
+        supervisor, seen = await _loaded()
+        await supervisor.unload("m")
+        await supervisor.aclose()
+        assert seen.told == []
+
+    asyncio.run(scenario())
