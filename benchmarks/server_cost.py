@@ -2,19 +2,25 @@
 
     python -m benchmarks.server_cost
 
-delay: 8 streams; from a request's last byte sent to its arrival in the worker, and from a token's leaving the worker to
-its arrival at the client, both on one clock. cpu: 32 streams, 500 tokens/s in all, the server process's CPU time.
-Linux only (/proc). The clients share the machine with the server, so both are upper bounds.
+delay: 8 streams; from the moment that the server reads a request's last bytes until it is in the worker, and from a
+token's leaving the worker until its bytes are given to the socket; one clock, looked at in the server's own process.
+cpu: 32 streams, 500 tokens/s in all, the server process's CPU time. Linux only (/proc). The clients share the machine
+with the server, so both are upper bounds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import json
 import os
+import re
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from benchmarks.load import Server, user
 from benchmarks.results import save
@@ -25,49 +31,64 @@ import sys
 from benchmarks import server_cost
 from localllm.supervisor import supervisor
 supervisor.worker_command = lambda **_: [sys.executable, "-P", server_cost.METRONOME, "BEATS"]
+server_cost.watch("DELAYS")
 from localllm.cli import main
 sys.argv[0] = "localllm"
 sys.exit(main())
 """
 METRONOME = str(Path(__file__).with_name("metronome.py"))
+_MOMENTS = re.compile(rb'"content":"((?:\d+ )+)"')
 
 
-class Delays:
-    """Milliseconds."""
+def watch(path: str) -> None:
+    """In the server's process: note when requests come and tokens go, and write the delays down at its end."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    def __init__(self) -> None:
-        self.request: list[float] = []
-        self.first: list[float] = []
-        self.token: list[float] = []
+    arrived: dict[Any, int] = {}
+    delays: dict[str, list[float]] = {"request": [], "first": [], "token": []}
+    read = H11Protocol.data_received
 
-    def figures(self) -> dict[str, float]:
-        both = [there + back for there, back in zip(self.request, self.first, strict=True)]
-        return {
-            "request_p50_ms": statistics.median(self.request),
-            "first_delta_p50_ms": statistics.median(self.first),
-            "both_p50_ms": statistics.median(both),
-            "both_p99_ms": statistics.quantiles(both, n=100)[98],
-            "token_p50_ms": statistics.median(self.token),
-            "token_p99_ms": statistics.quantiles(self.token, n=100)[98],
-        }
+    def data_received(self: Any, data: bytes) -> None:
+        arrived[self.transport] = time.monotonic_ns()
+        read(self, data)
 
+    H11Protocol.data_received = data_received  # type: ignore[method-assign]
+    transport = asyncio.selector_events._SelectorSocketTransport  # type: ignore[attr-defined]
+    write = transport.write
 
-async def stream(server: Server, num_tokens: int, delays: Delays) -> None:
-    """One request, its delays noted."""
-    sent = time.monotonic_ns()
-    is_first = True
-    async for event in server.events([user("Hi")], num_tokens):
+    def noted(self: Any, data: bytes) -> None:
+        write(self, data)
         now = time.monotonic_ns()
-        text = event["choices"][0]["delta"].get("content") if event.get("choices") else None
-        if not text:
-            continue
-        moments = [int(moment) for moment in text.split()]
-        if is_first:
-            delays.request.append((moments.pop(0) - sent) / 1e6)
-            delays.first.append((now - moments[0]) / 1e6)
-            is_first = False
-        else:
-            delays.token.append((now - moments[0]) / 1e6)
+        found = _MOMENTS.search(data)
+        if found:
+            moments = [int(moment) for moment in found[1].split()]
+            if self in arrived:
+                delays["request"].append((moments[0] - arrived.pop(self)) / 1e6)
+                delays["first"].append((now - moments[1]) / 1e6)
+            else:
+                delays["token"].append((now - moments[0]) / 1e6)
+
+    transport.write = noted
+    atexit.register(lambda: Path(path).write_text(json.dumps(delays)))
+
+
+def figures_of(delays: dict[str, list[float]]) -> dict[str, float]:
+    both = [there + back for there, back in zip(delays["request"], delays["first"], strict=True)]
+    return {
+        "requests": len(both),
+        "request_p50_ms": statistics.median(delays["request"]),
+        "first_delta_p50_ms": statistics.median(delays["first"]),
+        "both_p50_ms": statistics.median(both),
+        "both_p99_ms": statistics.quantiles(both, n=100)[98],
+        "token_p50_ms": statistics.median(delays["token"]),
+        "token_p99_ms": statistics.quantiles(delays["token"], n=100)[98],
+    }
+
+
+async def stream(server: Server, num_tokens: int) -> None:
+    """One request to its end."""
+    async for _ in server.events([user("Hi")], num_tokens):
+        pass
 
 
 def cpu_seconds(pid: int) -> float:
@@ -76,30 +97,27 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def serving(beats_per_s: float) -> Sidecar:
-    command = [sys.executable, "-c", _SERVE.replace("BEATS", str(beats_per_s))]
-    return Sidecar.start(["demo", "--slots", "64", "--log-level", "warning"], command=command)
+def serving(beats_per_s: float, path: Path) -> Sidecar:
+    script = _SERVE.replace("BEATS", str(beats_per_s)).replace("DELAYS", str(path))
+    return Sidecar.start(["demo", "--slots", "64", "--log-level", "warning"], command=[sys.executable, "-c", script])
 
 
-async def delay(sidecar: Sidecar, streams: int, rounds: int) -> Delays:
+async def delay(sidecar: Sidecar, streams: int, rounds: int) -> None:
     server = Server(sidecar.url, "demo", sidecar.token, {})
-    delays = Delays()
 
     async def client(number: int) -> None:
         await asyncio.sleep(0.013 * number)  # not all at one moment: that is a burst, not eight streams
         for _ in range(rounds):
-            await stream(server, 40, delays)
+            await stream(server, 40)
 
     await asyncio.gather(*(client(number) for number in range(streams)))
-    return delays
 
 
 async def cpu(sidecar: Sidecar, streams: int, num_tokens: int) -> dict[str, float]:
     server = Server(sidecar.url, "demo", sidecar.token, {})
-    delays = Delays()
     pid = sidecar.ready.pid
     before, started = cpu_seconds(pid), time.monotonic()
-    await asyncio.gather(*(stream(server, num_tokens, delays) for _ in range(streams)))
+    await asyncio.gather(*(stream(server, num_tokens) for _ in range(streams)))
     wall_s = time.monotonic() - started
     used_s = cpu_seconds(pid) - before
     rate = streams * num_tokens / wall_s
@@ -112,10 +130,14 @@ async def cpu(sidecar: Sidecar, streams: int, num_tokens: int) -> dict[str, floa
 
 
 def main() -> None:
-    with serving(50) as sidecar:
-        figures: dict[str, object] = {"delay_8_streams": asyncio.run(delay(sidecar, 8, 12)).figures()}
-    with serving(500 / 32) as sidecar:
-        figures["cpu_32_streams"] = asyncio.run(cpu(sidecar, 32, 160))
+    figures: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "delays.json"
+        with serving(50, path) as sidecar:
+            asyncio.run(delay(sidecar, 8, 25))
+        figures["delay_8_streams"] = figures_of(json.loads(path.read_text()))
+        with serving(500 / 32, path) as sidecar:
+            figures["cpu_32_streams"] = asyncio.run(cpu(sidecar, 32, 160))
     save("server_cost", figures)
 
 
