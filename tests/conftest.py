@@ -7,12 +7,17 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from localllm import LLM
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
+
+# What an example takes depends on what else runs on the machine; a test that hangs is ended by faulthandler_timeout.
+hypothesis.settings.register_profile("localllm", deadline=None)
+hypothesis.settings.load_profile("localllm")
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"

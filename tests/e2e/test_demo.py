@@ -130,7 +130,7 @@ def test_the_file_renders_chats_as_it_was_trained(demo: LLM) -> None:
     assert demo.chat(turns, params=GREEDY).text == demo.complete(prompt, params=GREEDY).text
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=60))
 def test_any_text_tokenizes(demo: LLM, text: str) -> None:
     """Every byte is a token of its own, so there is nothing it cannot read."""

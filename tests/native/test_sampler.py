@@ -80,7 +80,7 @@ def params(draw: st.DrawFn, size: int) -> SamplerParams:
     )
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data: st.DataObject) -> None:
     first = data.draw(rows())
@@ -98,7 +98,7 @@ def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data
         np.testing.assert_array_equal(row, kept)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(row=rows(), temperature=st.sampled_from([0.5, 1.0, 2.0]), top_p=st.sampled_from([0.3, 0.9]))
 def test_what_is_kept_is_the_smallest_set_that_reaches_the_share(row: Row, temperature: float, top_p: float) -> None:
     if row.max() == -np.inf:

@@ -65,7 +65,7 @@ def test_llama_cpp_computes_the_same_logits(backend: LlamaBackend, network: Any)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=0.02 * float(np.abs(ours).max()))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=80) | st.sampled_from([*mix.texts(4, 40)]))
 def test_llama_cpp_reads_the_same_tokens(backend: LlamaBackend, words: Any, text: str) -> None:
     assert backend.vocab.tokenize(text, add_special=False) == words.encode(text, add_special_tokens=False).ids

@@ -274,7 +274,7 @@ def shapes(draw: st.DrawFn) -> tuple[int, tuple[int, ...]]:
     return kind, (row, *draw(st.lists(st.integers(1, 4), max_size=3)))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keys=st.dictionaries(NAMES.filter(lambda name: name != "general.alignment"), values(), max_size=6),
     tensors=st.dictionaries(NAMES, shapes(), max_size=5),

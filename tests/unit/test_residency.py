@@ -249,7 +249,7 @@ class Traffic(RuleBasedStateMachine):
 
 
 TestTraffic = Traffic.TestCase
-TestTraffic.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTraffic.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 @pytest.mark.parametrize("kv_ram_bytes", [0, 2**20])
