@@ -12,6 +12,10 @@
     ├── LoadFailed                 load_failed: the model or the backend cannot be used
     │   ├── InvalidModelFile           the GGUF file is malformed: says at which byte and why
     │   └── DeviceUnavailable          asked for a device or layers that cannot be had
+    ├── PullFailed                 pull_failed: the source cannot be reached, or does not give what it should
+    │   ├── AccessDenied               access_denied: it wants a token, a licence accepted, or another account
+    │   └── ForbiddenAddress           forbidden_address: an address that a manifest or redirect may not lead to
+    ├── DiskFull                   disk_full
     ├── QueueFull                  queue_full
     ├── Unavailable                try again later
     │   ├── WorkerCrashed              worker_crashed
@@ -120,6 +124,30 @@ class DeviceUnavailable(LoadFailed):
     """A device or a number of layers was asked for and cannot be had."""
 
 
+class PullFailed(LocalLLMError):
+    """A model could not be fetched; what has arrived stays, and the next pull goes on from there."""
+
+    code = "pull_failed"
+
+
+class AccessDenied(PullFailed):
+    """The source knows the model and does not give it to us; the message says what to do."""
+
+    code = "access_denied"
+
+
+class ForbiddenAddress(PullFailed):
+    """Something from outside named an address in a private range."""
+
+    code = "forbidden_address"
+
+
+class DiskFull(LocalLLMError):
+    """There is no room for it; details: `needed_bytes`, `free_bytes`."""
+
+    code = "disk_full"
+
+
 class QueueFull(LocalLLMError):
     """The waiting queue is at its limit."""
 
@@ -162,7 +190,8 @@ _BY_CODE: dict[str, type[LocalLLMError]] = {
     cls.code: cls
     for cls in (
         InvalidParameter, UnknownParameter, UnsupportedParameter, ContextLengthExceeded, TemplateError, NoChatTemplate,
-        ModelNotFound, LoadFailed, QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
+        ModelNotFound, LoadFailed, PullFailed, AccessDenied, ForbiddenAddress, DiskFull, QueueFull,
+        WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
     )
 }  # fmt: skip
 

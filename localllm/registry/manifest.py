@@ -1,0 +1,95 @@
+"""What the store knows of a model: its files by digest, where they came from, and what is set with it. Plain data.
+
+A manifest is a small JSON file that a person can read. Knows nothing of disks and nets.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from localllm.errors import InvalidModelFile
+from localllm.registry.digest import Digest, decode_digest, encode_digest
+from localllm.types import Message, SamplingParams
+
+VERSION = 1
+MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+"""Ours and other registries' alike."""
+MAX_FILES = 4096
+
+Role = Literal["model", "projector"]
+"""`projector`: turns pictures into embeddings (mmproj)."""
+
+
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a model."""
+
+    role: Role = "model"
+    file_name: str
+    """As its source calls it, without folders; the shards of a split model are told apart by it."""
+    size_bytes: int
+    digest: Digest
+    path: str | None = None
+    """Where the file lies, if it was adopted by reference and is no blob of the store."""
+    modified_ns: int | None = None
+    """Of such a file, when its digest was computed."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model under one name."""
+
+    version: int = VERSION
+    name: str
+    """Canonical: `str()` of what `names.parse` makes of it. It is the model's id on the server."""
+    source: str | None = None
+    """Where it was pulled, adopted or made from, with the revision: `hf.co/USER/REPO@COMMIT`, a URL, a path."""
+    created_at: str
+    """When it got its name here, RFC 3339 in UTC."""
+    files: tuple[StoredFile, ...]
+    """The model's files in order (shards), then its projector."""
+    quant: str | None = None
+    license: str | None = None
+    license_text: tuple[str, ...] = ()
+    system: str | None = None
+    """System message for chats that have none."""
+    template: str | None = None
+    """Jinja chat template instead of the one in the file."""
+    messages: tuple[Message, ...] = ()
+    """With which every chat begins."""
+    params: SamplingParams = SamplingParams()
+    """Instead of the file's own defaults."""
+    stop: tuple[str, ...] = ()
+    """Stop strings for requests that bring none."""
+    ctx: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Indented JSON with a line end."""
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=encode_digest), indent=2) + b"\n"
+
+
+def decode_manifest(raw: bytes, origin: str) -> Manifest:
+    """Raises `InvalidModelFile`, naming `origin`, for what is no manifest of a version we know."""
+    try:
+        if len(raw) > MAX_MANIFEST_BYTES:
+            raise ValueError(f"it has {len(raw):,} bytes; the most is {MAX_MANIFEST_BYTES:,}")
+        manifest = msgspec.json.decode(raw, type=Manifest, dec_hook=decode_digest)
+        if manifest.version != VERSION:
+            raise ValueError(f"it is of version {manifest.version}, and this localllm knows {VERSION}; update localllm")
+        if not any(file.role == "model" for file in manifest.files) or len(manifest.files) > MAX_FILES:
+            raise ValueError(f"it names {len(manifest.files)} files")
+        for file in manifest.files:
+            if file.size_bytes < 0 or not _is_plain(file.file_name):
+                raise ValueError(f"{file.file_name!r} of {file.size_bytes} bytes is no file of a model")
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise InvalidModelFile(f"{origin} is no manifest: {error}") from error
+    return manifest
+
+
+def _is_plain(name: str) -> bool:
+    return 1 <= len(name) <= 255 and not any(c in '/\\:*?"<>|' or ord(c) < 32 for c in name) and name not in (".", "..")
