@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from localllm.engine.backend import Backend, BackendError
-from localllm.engine.pace import Pace
+from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Admission, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
@@ -197,7 +197,7 @@ class Engine:
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
-        self._pace.observe(sum(len(segment.tokens) for segment in plan.segments), self.clock() - started)
+        self._learn_pace(plan, self.clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             self.scheduler.commit(segment, sequence)
         ready = [index for index, segment in enumerate(plan.segments) if segment.wants_token]
@@ -212,6 +212,13 @@ class Engine:
             else:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
+
+    def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
+        if any(admission.source is not None for admission in plan.admitted):
+            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
+        prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
+        tiled = max(prompts, default=0) >= TILE
+        self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
         """After a decode that failed, of which only what stood in the slots before is sure.

@@ -1,48 +1,98 @@
-"""How many tokens a step may take and still end in time: learned from the steps before, since no machine is known."""
+"""How many tokens a step may take and still end in time: learned from the steps before, since no machine is known.
+
+llama.cpp's attention is two to three times as fast for a prompt that gets a tile of 64 rows in a step as for one that
+gets fewer: 24 to 63 rows behind 1,358 others take as long as 64 do. So there are two rates, and one least step.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 ASSUMED_TOKENS_PER_S = 214
 """Before anything is measured: what a 1.2 B model computes on two cores."""
 TILE = 64
-"""llama.cpp's attention is fast from so many rows on; larger batches are whole numbers of these."""
-TELLING = 32
-"""Steps of fewer tokens tell little: they read all weights for almost nothing."""
-
-
+"""Rows of one prompt from which llama.cpp's attention is fast; larger chunks are whole numbers of these."""
+TELLING = 8
+"""Steps with fewer tokens of prompts tell little of what one costs."""
 LEAST_CHUNK = 32
 """Tokens of prompts that ride along in any case if the step may be that long: they cost little more than none."""
+MOST_WORSE = 4.0
+"""A step that took longer than so many times what was expected was held up by something else."""
+
+
+class Budget(NamedTuple):
+    """Tokens of prompts that a step may have."""
+
+    tiled: int
+    """If a prompt gets a whole tile of them, or more."""
+    small: int
+    """If none does."""
 
 
 class Pace:
     """Keeps steps under `max_step_s` seconds, so that a cancel or a new request never waits longer; and those that
-    compute prompts while answers stream under `prefill_step_s`, so that the streams flow."""
+    compute prompts while answers stream under `prefill_step_s`, so that the streams flow.
+
+    Where the machine is too slow for that a step is longer: one tile while nobody streams, since less of it would take
+    as long; and beside streams as much time for prompts as the streams' own tokens take, since they would starve.
+    """
 
     def __init__(self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf) -> None:
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
         self._batch_capacity = batch_capacity
-        self._token_s: float | None = None
+        self._stream_s = 0.0
+        """What a step takes in which every running answer gets a token."""
+        self._tiled_s: float | None = None
+        self._small_s: float | None = None
+        """What a token of a prompt takes beyond that, in a tile or not."""
 
-    def budget(self, num_streams: int = 0) -> int:
-        """Tokens that the next step may have, at least one, while so many answers stream."""
-        most = self._tokens_in(self._max_step_s)
+    def budget(self, num_streams: int = 0) -> Budget:
+        """For the next step, while so many answers stream."""
+        most_s, streams_s = self._max_step_s, self._stream_s
         if num_streams == 0:
-            return most
-        return min(most, max(self._tokens_in(self._prefill_step_s), LEAST_CHUNK + num_streams))
+            tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
+            return Budget(self._whole(max(tiled, TILE)), self._whole(small))
+        left_s = max(self._prefill_step_s - streams_s, streams_s)
+        tiled, small = (_tokens_in(left_s, rate) for rate in self._rates)
+        least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
+        return Budget(self._whole(tiled), self._whole(max(small, least)))
 
-    def _tokens_in(self, seconds: float) -> int:
-        tokens = int(seconds * (ASSUMED_TOKENS_PER_S if self._token_s is None else 1 / self._token_s))
+    def observe(self, num_streams: int, num_prompt_tokens: int, seconds: float, *, tiled: bool) -> None:
+        """A step took so long in which so many sequences got one token, and prompts so many.
+
+        Slower than thought counts at once, faster soon.
+        """
+        if num_prompt_tokens == 0:
+            self._stream_s = seconds if self._stream_s == 0 else 0.5 * (self._stream_s + seconds)
+            return
+        streams_s = min(self._stream_s, 0.9 * seconds) if num_streams else 0.0
+        token_s = max(seconds - streams_s, 1e-9) / num_prompt_tokens
+        if tiled:
+            self._tiled_s = _learned(self._tiled_s, token_s)
+        elif num_prompt_tokens >= min(TELLING, self.budget(num_streams).small):
+            self._small_s = _learned(self._small_s, token_s)
+            if self._tiled_s is not None and self.budget(num_streams).tiled < TILE:
+                self._tiled_s *= 0.98  # what is not tried is never learned
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        assumed = 1 / ASSUMED_TOKENS_PER_S
+        tiled = self._tiled_s or self._small_s or assumed
+        return tiled, self._small_s or tiled
+
+    def _whole(self, tokens: int) -> int:
         if tokens > TILE:
             tokens -= tokens % TILE
         return max(1, min(tokens, self._batch_capacity))
 
-    def observe(self, num_tokens: int, seconds: float) -> None:
-        """A step of so many tokens took so long. Slower than thought counts at once, faster soon."""
-        if num_tokens < min(TELLING, self._tokens_in(self._max_step_s)):
-            return
-        token_s = max(seconds, 1e-9) / num_tokens
-        known = self._token_s
-        self._token_s = token_s if known is None or token_s > known else 0.3 * known + 0.7 * token_s
+
+def _tokens_in(seconds: float, token_s: float) -> int:
+    return max(0, int(seconds / token_s + 1e-6))
+
+
+def _learned(known: float | None, token_s: float) -> float:
+    if known is None:
+        return token_s
+    return min(token_s, MOST_WORSE * known) if token_s > known else 0.3 * known + 0.7 * token_s

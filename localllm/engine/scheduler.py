@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from localllm.engine.backend import Segment
 from localllm.engine.hostcache import Entry, HostCache
-from localllm.engine.pace import TILE
+from localllm.engine.pace import TILE, Budget
 from localllm.engine.residency import Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
 from localllm.types import SlotStatus
@@ -113,7 +113,7 @@ class Scheduler:
             self._slots[slot] = None
         return slot
 
-    def plan(self, budget: int | None = None, *, only: Sequence | None = None) -> StepPlan:
+    def plan(self, budget: Budget | None = None, *, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
         At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
@@ -121,7 +121,9 @@ class Scheduler:
         admitted = self._admit() if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
-        share = self._shares(running, self._batch_capacity if budget is None else budget)
+        share = self._shares(running, self._batch_capacity if budget is None else budget.tiled)
+        if budget is not None and max(share.values(), default=0) < TILE:
+            share = self._shares(running, budget.small)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]

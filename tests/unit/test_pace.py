@@ -8,7 +8,7 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.pace import Pace
+from localllm.engine.pace import TILE, Pace
 from localllm.engine.sequence import Sequence as Request
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend
@@ -17,46 +17,107 @@ from tests.unit.test_engine import Collector, drain
 GREEDY = ResolvedSampling(temperature=0)
 
 
-@pytest.mark.parametrize("token_s", [0.2, 0.01, 0.005, 0.001, 0.0001])
+@pytest.mark.parametrize("token_s", [0.01, 0.004, 0.001, 0.0001])
 def test_no_step_is_planned_longer_than_the_limit(token_s: float) -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
-    assert pace.budget() == 64, "little, while nothing is known"
-    pace.observe(pace.budget(), 64 * token_s)
+    assert pace.budget() == (64, 64), "little, while nothing is known"
+    pace.observe(0, 64, 64 * token_s, tiled=True)
     for _ in range(10):
-        assert pace.budget() == 1 or pace.budget() * token_s <= 0.3
-        pace.observe(pace.budget(), pace.budget() * token_s)
+        tokens = pace.budget().tiled
+        assert tokens * token_s <= 0.3 or tokens == TILE
+        pace.observe(0, tokens, tokens * token_s, tiled=True)
     if token_s <= 0.3 / 512:
-        assert pace.budget() == 512
+        assert pace.budget().tiled == 512
+
+
+def test_a_machine_too_slow_for_a_tile_gets_one_all_the_same_because_less_takes_as_long() -> None:
+    pace = Pace(max_step_s=0.3, batch_capacity=512)
+    pace.observe(0, 64, 0.55, tiled=True)
+    pace.observe(0, 24, 0.5, tiled=False)
+    assert pace.budget() == (64, 14)
+
+
+def test_prompts_that_fill_no_tile_are_reckoned_at_their_own_rate() -> None:
+    pace = Pace(max_step_s=0.3, batch_capacity=512)
+    pace.observe(0, 64, 0.1, tiled=True)
+    pace.observe(0, 40, 0.2, tiled=False)
+    assert pace.budget() == (192, 60)
+    backend = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=512)
+    engine = Engine(backend, Collector(), max_step_s=0.3, clock=lambda: 0.0)
+    engine._pace = pace
+    for id in range(4):
+        engine.submit(Request(id, [id] * 30, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert sum(len(segment.tokens) for segment in backend.batches[0]) == 60
 
 
 def test_one_slow_step_is_forgotten_within_a_few() -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
-    pace.observe(64, 8.0)
-    assert pace.budget() == 2
+    pace.observe(0, 64, 0.05, tiled=True)
+    pace.observe(0, 64, 8.0, tiled=True)
+    assert pace.budget().tiled == 64
     for _ in range(8):
-        pace.observe(pace.budget(), 0.005 + pace.budget() * 0.001)
-    assert pace.budget() >= 192
+        tokens = pace.budget().tiled
+        pace.observe(0, tokens, 0.005 + tokens * 0.001, tiled=True)
+    assert pace.budget().tiled >= 192
+
+
+def test_tiles_beside_streams_are_tried_again_after_a_slow_one() -> None:
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
+    pace.observe(4, 0, 0.02, tiled=False)
+    pace.observe(4, 64, 0.52, tiled=True)
+    assert pace.budget(4).tiled < TILE
+    for _ in range(300):
+        pace.observe(4, 32, 0.02 + 32 * 0.001, tiled=False)
+    assert pace.budget(4).tiled == TILE
 
 
 class SlowBackend(FakeBackend):
-    """Takes 2 ms a token, by a clock of its own."""
+    """Takes 2 ms a token, by a clock of its own; a copy's time comes with the next decode, as llama.cpp's does."""
 
     now_s = 0.0
+    num_copies = 0
+
+    def __init__(self, *, copy_s: float = 0.0, num_slots: int, slot_capacity: int, batch_capacity: int) -> None:
+        super().__init__(num_slots=num_slots, slot_capacity=slot_capacity, batch_capacity=batch_capacity)
+        self._copy_s = copy_s
+        self._copying_s = 0.0
+
+    def copy(self, source: int, slot: int, length: int) -> None:
+        super().copy(source, slot, length)
+        self.num_copies += 1
+        self._copying_s += self._copy_s
 
     def decode(self, segments: Sequence[Segment]) -> None:
         super().decode(segments)
-        self.now_s += 0.002 * sum(len(segment.tokens) for segment in segments)
+        self.now_s += 0.002 * sum(len(segment.tokens) for segment in segments) + self._copying_s
+        self._copying_s = 0.0
 
 
 def test_prompts_take_less_of_a_step_while_answers_stream_but_never_nothing() -> None:
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
-    pace.observe(64, 0.064)
-    assert (pace.budget(), pace.budget(num_streams=4)) == (256, 64)
-    pace.observe(64, 0.64)
-    assert (pace.budget(), pace.budget(num_streams=4)) == (30, 30), "32 beside 4 streams would take longer than any may"
-    pace.observe(30, 0.15)
-    pace.observe(30, 0.15)
-    assert pace.budget(num_streams=4) == 36 < pace.budget()
+    pace.observe(4, 0, 0.02, tiled=False)
+    pace.observe(0, 64, 0.064, tiled=True)
+    assert (pace.budget().tiled, pace.budget(num_streams=4).tiled) == (256, 64), "of 100 ms, 20 are the streams'"
+    pace.observe(0, 32, 0.16, tiled=False)
+    assert pace.budget(num_streams=4).small == 32, "16 fit into the 80 ms, 32 into what any step may take"
+
+
+def test_prompts_beside_streams_on_a_slow_machine_get_as_much_time_as_those() -> None:
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
+    pace.observe(8, 0, 0.24, tiled=False)
+    pace.observe(8, 24, 0.24 + 24 * 0.02, tiled=False)
+    assert pace.budget(num_streams=8).small == 12
+
+
+def test_the_time_of_a_copy_is_not_taken_for_that_of_tokens() -> None:
+    backend = SlowBackend(num_slots=2, slot_capacity=4096, batch_capacity=512, copy_s=5.0)
+    engine = Engine(backend, Collector(), max_step_s=0.3, clock=lambda: backend.now_s)
+    for id in range(2):
+        engine.submit(Request(id, [7] * 2000 + [id] * 300, sampling=GREEDY, max_tokens=1))
+    drain(engine)
+    assert backend.num_copies == 1
+    assert [len(segment.tokens) for segment in backend.batches[-3]] == [64, 64], "as much as before the copy"
 
 
 def test_the_engine_keeps_to_what_its_clock_says() -> None:
