@@ -27,15 +27,16 @@ class Budget(NamedTuple):
     tiled: int
     """If a prompt gets a whole tile of them, or more."""
     small: int
-    """If none does."""
+    """If none does, because no more of it is left."""
 
 
 class Pace:
     """Keeps steps under `max_step_s` seconds, so that a cancel or a new request never waits longer; and those that
     compute prompts while answers stream under `prefill_step_s`, so that the streams flow.
 
-    Where the machine is too slow for that a step is longer: one tile while nobody streams, since less of it would take
-    as long; and beside streams as much time for prompts as the streams' own tokens take, since they would starve.
+    Where the machine is too slow for that a step is longer, so that prompts do not starve: one tile while nobody
+    streams, since less of it would take as long; beside streams as much time as their own tokens take; and a tile that
+    takes longer still comes once the steps since the last one have left the time for it.
     """
 
     def __init__(self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf) -> None:
@@ -47,6 +48,8 @@ class Pace:
         self._tiled_s: float | None = None
         self._small_s: float | None = None
         """What a token of a prompt takes beyond that, in a tile or not."""
+        self._saved_s = 0.0
+        """What the steps beside streams since the last tile left for prompts, whether short ones took it or not."""
 
     def budget(self, num_streams: int = 0) -> Budget:
         """For the next step, while so many answers stream."""
@@ -54,8 +57,9 @@ class Pace:
         if num_streams == 0:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
             return Budget(self._whole(max(tiled, TILE)), self._whole(small))
-        left_s = max(self._prefill_step_s - streams_s, streams_s)
-        tiled, small = (_tokens_in(left_s, rate) for rate in self._rates)
+        tiled, small = (_tokens_in(self._beside_streams_s, rate) for rate in self._rates)
+        if tiled < TILE and self._saved_s + self._beside_streams_s >= TILE * self._rates[0]:
+            tiled = TILE
         least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
         return Budget(self._whole(tiled), self._whole(max(small, least)))
 
@@ -64,6 +68,7 @@ class Pace:
 
         Slower than thought counts at once, faster soon.
         """
+        self._saved_s = 0.0 if tiled or num_streams == 0 else self._saved_s + self._beside_streams_s
         if num_prompt_tokens == 0:
             self._stream_s = seconds if self._stream_s == 0 else 0.5 * (self._stream_s + seconds)
             return
@@ -75,6 +80,11 @@ class Pace:
             self._small_s = _learned(self._small_s, token_s)
             if self._tiled_s is not None and self.budget(num_streams).tiled < TILE:
                 self._tiled_s *= 0.98  # what is not tried is never learned
+
+    @property
+    def _beside_streams_s(self) -> float:
+        """What prompts may take of a step with streams."""
+        return max(self._prefill_step_s - self._stream_s, self._stream_s)
 
     @property
     def _rates(self) -> tuple[float, float]:

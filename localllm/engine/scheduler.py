@@ -67,6 +67,7 @@ class Scheduler:
         self._can_rewind = can_rewind
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
+        self._turn = 0
         self._waiting: list[Sequence] = []
         """In the order in which they are to enter."""
 
@@ -121,9 +122,9 @@ class Scheduler:
         admitted = self._admit() if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
-        share = self._shares(running, self._batch_capacity if budget is None else budget.tiled)
+        share = self._shares(running, self._batch_capacity if budget is None else budget.tiled, tiled=True)
         if budget is not None and max(share.values(), default=0) < TILE:
-            share = self._shares(running, budget.small)
+            share = self._shares(running, budget.small, tiled=False)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
@@ -241,22 +242,43 @@ class Scheduler:
             return None
         return self.host.reserve(tokens.copy())
 
-    def _shares(self, running: list[Sequence], budget: int) -> dict[int, int]:
+    def _shares(self, running: list[Sequence], budget: int, *, tiled: bool) -> dict[int, int]:
         """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
 
         llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
         of each, and then the rest of the prompts: so what a prompt gets beyond its first token is whole tiles there.
+        Where parts would be smaller than a tile, fewer prompts get one each, and the others wait; without `tiled` those
+        that need less go on beside the streams.
         """
         share = {sequence.id: 1 for sequence in running}
         hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
         alone = len(hungry) == len(running)
         with_first = 1 if alone else 0
         beside = 0 if alone else len(running)
-        left = max(0, min(budget, self._batch_capacity - beside) - with_first * len(running))
-        for position, sequence in enumerate(hungry):
-            extra = min(sequence.num_pending - 1, left // (len(hungry) - position))
+        left = max(0, min(budget, self._batch_capacity - beside))
+        if self._batch_capacity < TILE + len(self._slots):
+            chosen = hungry  # there are no tiles
+        elif not tiled:
+            chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= TILE]
+        elif hungry and left < TILE * len(hungry) and hungry[-1].num_pending >= TILE:
+            chosen = self._served_now(hungry, left // TILE)
+        else:
+            chosen = hungry
+        share |= {sequence.id: 0 for sequence in hungry if sequence not in chosen}
+        left -= with_first * len(chosen)
+        for position, sequence in enumerate(chosen):
+            extra = min(sequence.num_pending - 1, max(0, left) // (len(chosen) - position))
             if extra + with_first >= TILE and extra < sequence.num_pending - 1:
                 extra -= (extra + with_first) % TILE
             share[sequence.id] += extra
             left -= extra
         return share
+
+    def _served_now(self, hungry: list[Sequence], count: int) -> list[Sequence]:
+        """Some of those that need more than there is, sorted by need: small ones first, but every other time the one
+        that came first, so that nobody starves."""
+        self._turn += 1
+        if self._turn % 2 == 0:
+            oldest = min(hungry, key=lambda sequence: (sequence.created_s, sequence.id))
+            hungry = [oldest, *(sequence for sequence in hungry if sequence is not oldest)]
+        return hungry[:count]

@@ -73,14 +73,17 @@ def test_tiles_beside_streams_are_tried_again_after_a_slow_one() -> None:
 
 
 class SlowBackend(FakeBackend):
-    """Takes 2 ms a token, by a clock of its own; a copy's time comes with the next decode, as llama.cpp's does."""
+    """Takes 2 ms a token or as told, by a clock of its own; a copy's time comes with the next decode, as llama.cpp's does."""
 
     now_s = 0.0
     num_copies = 0
 
-    def __init__(self, *, copy_s: float = 0.0, num_slots: int, slot_capacity: int, batch_capacity: int) -> None:
+    def __init__(
+        self, *, copy_s: float = 0.0, row_s: float = 0.002, num_slots: int, slot_capacity: int, batch_capacity: int
+    ) -> None:
         super().__init__(num_slots=num_slots, slot_capacity=slot_capacity, batch_capacity=batch_capacity)
         self._copy_s = copy_s
+        self._row_s = row_s
         self._copying_s = 0.0
 
     def copy(self, source: int, slot: int, length: int) -> None:
@@ -90,7 +93,7 @@ class SlowBackend(FakeBackend):
 
     def decode(self, segments: Sequence[Segment]) -> None:
         super().decode(segments)
-        self.now_s += 0.002 * sum(len(segment.tokens) for segment in segments) + self._copying_s
+        self.now_s += self._row_s * sum(len(segment.tokens) for segment in segments) + self._copying_s
         self._copying_s = 0.0
 
 
@@ -108,6 +111,36 @@ def test_prompts_beside_streams_on_a_slow_machine_get_as_much_time_as_those() ->
     pace.observe(8, 0, 0.24, tiled=False)
     pace.observe(8, 24, 0.24 + 24 * 0.02, tiled=False)
     assert pace.budget(num_streams=8).small == 12
+
+
+def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time_for_it() -> None:
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
+    pace.observe(4, 0, 0.1, tiled=False)
+    pace.observe(4, 64, 0.6, tiled=True)
+    for _ in range(4):
+        assert pace.budget(num_streams=4).tiled < TILE
+        pace.observe(4, 0, 0.1, tiled=False)
+    assert pace.budget(num_streams=4).tiled == TILE, "500 ms, of which each step leaves 100"
+
+
+def test_long_prompts_beside_slow_streams_come_to_their_end_and_so_do_short_ones_among_them() -> None:
+    backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512, row_s=0.02)
+    collector = Collector()
+    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
+    for _ in range(8):
+        engine.step()
+    engine.submit(Request(1, [7] * 700, sampling=GREEDY, max_tokens=1))
+    engine.submit(Request(2, [8] * 700, sampling=GREEDY, max_tokens=1))
+    for number in range(600):
+        if engine.scheduler.find(3 + number) is None and number % 10 == 0:
+            engine.submit(Request(3 + number, [9 + number] * 30, sampling=GREEDY, max_tokens=1))
+        engine.step()
+        if {1, 2} <= collector.finish.keys():
+            break
+    assert {1, 2} <= collector.finish.keys(), "they starved beside the short ones that kept coming"
+    sizes = {len(segment.tokens) for batch in backend.batches for segment in batch if segment.tokens[0] in (7, 8)}
+    assert all(size >= TILE for size in sizes - {max(sizes), min(sizes)}), "whole tiles, but for the last part"
 
 
 def test_the_time_of_a_copy_is_not_taken_for_that_of_tokens() -> None:
