@@ -73,7 +73,7 @@ def test_tiles_beside_streams_are_tried_again_after_a_slow_one() -> None:
 
 
 class SlowBackend(FakeBackend):
-    """Takes 2 ms a token or as told, by a clock of its own; a copy's time comes with the next decode, as llama.cpp's does."""
+    """So long for every token, by a clock of its own; a copy takes its time with the next decode, as llama.cpp's."""
 
     now_s = 0.0
     num_copies = 0
@@ -139,8 +139,8 @@ def test_long_prompts_beside_slow_streams_come_to_their_end_and_so_do_short_ones
         if {1, 2} <= collector.finish.keys():
             break
     assert {1, 2} <= collector.finish.keys(), "they starved beside the short ones that kept coming"
-    sizes = {len(segment.tokens) for batch in backend.batches for segment in batch if segment.tokens[0] in (7, 8)}
-    assert all(size >= TILE for size in sizes - {max(sizes), min(sizes)}), "whole tiles, but for the last part"
+    sizes = [len(segment.tokens) for batch in backend.batches for segment in batch if segment.tokens[0] in (7, 8)]
+    assert sum(size for size in sizes if size >= TILE) >= 2 * 10 * TILE, "all but the last part in whole tiles"
 
 
 def test_the_time_of_a_copy_is_not_taken_for_that_of_tokens() -> None:
