@@ -29,8 +29,8 @@ from localllm.client.sidecar import Sidecar
 _SERVE = """
 import sys
 from benchmarks import server_cost
-from localllm.supervisor import supervisor
-supervisor.worker_command = lambda **_: [sys.executable, "-P", server_cost.METRONOME, "BEATS"]
+from localllm.supervisor import managed
+managed.worker_command = lambda **_: [sys.executable, "-P", server_cost.METRONOME, "BEATS"]
 server_cost.watch("DELAYS")
 from localllm.cli import main
 sys.argv[0] = "localllm"

@@ -99,6 +99,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Main memory, in MiB, for all of them together. 0: none are kept."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
+    model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0
+    """How long a model that was loaded on demand stays without requests; -1: until it is unloaded."""
+    max_loaded_models: Count = 0
+    """At the same time; 0: as many as there is memory for."""
+    max_models_mb: Count = 0
+    """Main memory, in MiB, for all loaded models together; 0: nine tenths of what the machine has."""
+    hub_endpoint: str = "https://huggingface.co"
+    """Hugging Face, or a mirror that speaks its API; `HF_ENDPOINT` in the environment counts too."""
+    insecure_registries: str = ""
+    """Comma-separated hosts of registries that are spoken to without TLS; this machine itself always is."""
+    proxy: str | None = None
+    """For downloads, instead of `HTTPS_PROXY` and its kin in the environment."""
+    ca_file: Path | None = None
+    """PEM: authorities to believe when downloading, besides the usual ones."""
+    download_connections: Annotated[int, msgspec.Meta(ge=1, le=32)] = 8
+    """At the same time, for one pull."""
+    max_download_kb_per_s: Count = 0
+    """For one pull, in KiB; 0: as fast as it goes."""
+    allow_private_downloads: bool = False
+    """Redirects may lead to private addresses: for networks whose name servers answer with such."""
     load_timeout_s: float = 600.0
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -157,6 +177,8 @@ def load(
         for name in sorted(known)
         if (value := environ.get(f"{ENV_PREFIX}{name.upper()}", "")) != ""
     }
+    if "hub_endpoint" not in from_env and environ.get("HF_ENDPOINT"):  # as Hugging Face's own tools call it
+        from_env["hub_endpoint"] = (environ["HF_ENDPOINT"], "HF_ENDPOINT in the environment")
     from_line = {
         name: (value, f"--{name.replace('_', '-')}")
         for name, value in (command_line or {}).items()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -179,8 +184,8 @@ def die_quietly() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def available_memory() -> int | None:
-    """Bytes that this process could still allocate without swapping; None where that cannot be told."""
+def _windows_memory() -> tuple[int, int] | None:
+    """Bytes of main memory: all, and available."""
     if sys.platform == "win32":
 
         class MemoryStatus(ctypes.Structure):
@@ -195,7 +200,16 @@ def available_memory() -> int | None:
         status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
         if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
             return None
-        return int(status.available_physical)
+        return int(status.total_physical), int(status.available_physical)
+    else:
+        return None
+
+
+def available_memory() -> int | None:
+    """Bytes that this process could still allocate without swapping; None where that cannot be told."""
+    if sys.platform == "win32":
+        status = _windows_memory()
+        return None if status is None else status[1]
     elif sys.platform == "darwin":
         try:
             text = subprocess.run(["vm_stat"], capture_output=True, text=True, timeout=5, check=True).stdout
@@ -210,6 +224,20 @@ def available_memory() -> int | None:
         if limit is not None and used is not None and available is not None:  # a container's own bound
             return min(available, max(0, limit - used))
         return available
+
+
+def total_memory() -> int | None:
+    """Bytes of main memory that this machine, or this container, has; None where that cannot be told."""
+    if sys.platform == "win32":
+        status = _windows_memory()
+        return None if status is None else status[0]
+    else:
+        try:
+            total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (OSError, ValueError):
+            return None
+        limit = _read_number("/sys/fs/cgroup/memory.max")
+        return total if limit is None else min(total, limit)
 
 
 def _linux_memory_available() -> int | None:
@@ -233,3 +261,231 @@ def platform_name() -> str:
     import platform
 
     return f"{platform.system()} {platform.machine()}"
+
+
+def open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
+    """`os.open` that neither follows a symbolic link at the path's end nor waits for a pipe; not inherited.
+
+    Windows has no such flag: there a link is followed, but making one takes a privilege.
+    """
+    if sys.platform == "win32":
+        return os.open(path, flags | os.O_BINARY | os.O_NOINHERIT, mode)
+    else:
+        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+
+
+def try_lock(fd: int, *, exclusive: bool) -> bool:
+    """Locks an open file for this descriptor, unless another descriptor of any process is in the way: then False.
+
+    It holds until `unlock`, or until the process is gone. What is in the file can be read and written all the same.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        fail_immediately, exclusively = 1, 2
+        flags = fail_immediately | (exclusively if exclusive else 0)
+        kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+        region = _lock_region()
+        if kernel32.LockFileEx(ctypes.c_void_p(msvcrt.get_osfhandle(fd)), flags, 0, 1, 0, ctypes.byref(region)):
+            return True
+        error = ctypes.get_last_error()
+        if error not in (33, 997):  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
+            raise ctypes.WinError(error)
+        return False
+    else:
+        import fcntl
+
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def unlock(fd: int) -> None:
+    """Ends what `try_lock` began. Closing does too, but Windows takes its time with that."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+        region = _lock_region()
+        kernel32.UnlockFileEx(ctypes.c_void_p(msvcrt.get_osfhandle(fd)), 0, 1, 0, ctypes.byref(region))
+    else:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _lock_region() -> ctypes.Structure:
+    """OVERLAPPED for one byte far behind any content: Windows keeps others from reading what is locked."""
+
+    class Overlapped(ctypes.Structure):
+        _fields_ = (
+            ("internal", ctypes.c_void_p),
+            ("internal_high", ctypes.c_void_p),
+            ("offset", ctypes.c_uint32),
+            ("offset_high", ctypes.c_uint32),
+            ("event", ctypes.c_void_p),
+        )
+
+    return Overlapped(offset_high=0x40000000)
+
+
+def clone_file(source_fd: int, target: Path) -> None:
+    """Makes `target` a copy that shares its blocks with the source until one is changed. Raises `OSError` if it can't.
+
+    FICLONE on Linux (Btrfs, XFS), clonefile on macOS (APFS); Windows clones on ReFS only, which we don't.
+    """
+    if sys.platform == "linux":
+        import fcntl
+
+        fd = open_plain(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            fcntl.ioctl(fd, getattr(fcntl, "FICLONE", 0x40049409), source_fd)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+    elif sys.platform == "darwin":
+        libc = ctypes.CDLL(None, use_errno=True)
+        current_folder = -2
+        if libc.fclonefileat(source_fd, current_folder, os.fsencode(target), 0) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(target))
+    else:
+        raise OSError(errno.ENOTSUP, "files are not cloned on this system", str(target))
+
+
+def sync_folder(path: Path) -> None:
+    """Makes the names in a folder survive a loss of power; Windows offers no way and mostly needs none."""
+    if sys.platform != "win32":
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def remove_file(path: Path) -> None:
+    """Unlinks a file, a read-only one too; it may be gone already."""
+    if sys.platform == "win32":
+        try:
+            os.chmod(path, 0o600)
+        except FileNotFoundError:
+            return
+    path.unlink(missing_ok=True)
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """`os.replace` that also puts something in the place of a read-only file.
+
+    On Windows it waits, for half a second at most, for whoever is just reading the old one (a virus scanner, often).
+    """
+    if sys.platform == "win32":
+        if target.is_file():
+            os.chmod(target, 0o600)
+        for _ in range(24):
+            try:
+                os.replace(source, target)
+                return
+            except PermissionError:
+                time.sleep(0.02)
+    os.replace(source, target)
+
+
+def user_cache_root() -> Path:
+    """The folder in which the user's programs keep their caches."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    else:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def shared_ollama_dirs() -> list[Path]:
+    """Where an Ollama that runs as a service of the system keeps its models."""
+    if sys.platform == "linux":
+        return [Path("/usr/share/ollama/.ollama/models"), Path("/var/lib/ollama/models")]
+    else:
+        return []
+
+
+def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """Writes all of it there, from any thread. Windows has one position per file, so there is a lock around it."""
+    view = memoryview(data)
+    if sys.platform == "win32":
+        with _WRITE_AT:
+            os.lseek(fd, offset, os.SEEK_SET)
+            while view:
+                view = view[os.write(fd, view) :]
+    else:
+        while view:
+            written = os.pwrite(fd, view, offset)
+            view, offset = view[written:], offset + written
+
+
+_WRITE_AT = threading.Lock()
+
+
+def boot_id() -> str | None:
+    """Another one after every start of the system; None where that cannot be told."""
+    if sys.platform == "linux":
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
+        except (OSError, ValueError):
+            return None
+    elif sys.platform == "darwin":
+        size, text = ctypes.c_size_t(64), ctypes.create_string_buffer(64)
+        libc = ctypes.CDLL(None)
+        if libc.sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
+            return None
+        return text.value.decode("ascii", "replace") or None
+    else:
+        return None
+
+
+def obeys_sequences(fd: int) -> bool:
+    """Whether the terminal behind `fd` moves its cursor and changes colours when told so by escape sequences."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        enable_virtual_terminal_processing = 0x0004
+        handle = msvcrt.get_osfhandle(fd)
+        mode = ctypes.c_uint32()
+        if not ctypes.windll.kernel32.GetConsoleMode(handle, ctypes.byref(mode)):
+            return False
+        return bool(
+            ctypes.windll.kernel32.SetConsoleMode(handle, mode.value | enable_virtual_terminal_processing)
+        )  # refused before Windows 10
+    else:
+        return os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+@contextlib.contextmanager
+def quiet_keys(fd: int) -> Iterator[None]:
+    """What is typed meanwhile is not echoed, and waits for whoever reads next; Ctrl-C works. Nothing on Windows."""
+    if sys.platform == "win32":
+        yield
+    else:
+        import termios
+
+        try:
+            before = termios.tcgetattr(fd)
+        except (termios.error, ValueError):  # not a terminal
+            yield
+            return
+        quiet = [*before[:6], list(before[6])]
+        quiet[0] &= ~termios.ICRNL  # Enter stays what it is for a reader in raw mode
+        quiet[3] &= ~(termios.ECHO | termios.ICANON)
+        termios.tcsetattr(fd, termios.TCSANOW, quiet)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(fd, termios.TCSANOW, before)
+
+
+def private_file(path: Path) -> None:
+    """Makes `path` a file that only its owner reads, if it is not there; on Windows any file. Raises `OSError`."""
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))

@@ -1,8 +1,12 @@
-"""The asyncio seam: load, chat, complete, tokenize, list, unload. Every face calls this and nothing below it."""
+"""The asyncio seam: load, chat, complete, tokenize, list, unload. Every face calls this and nothing below it.
+
+A model that is on this machine and not loaded is loaded when it is asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +14,12 @@ from typing import Any
 import msgspec
 
 from localllm.config import Settings
+from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.states import AvailableModel, PullState, RunningModel
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
-from localllm.supervisor.supervisor import Supervisor
+from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.types import Delta, EngineStatus, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
@@ -56,25 +62,84 @@ class Answer(AsyncIterator[Delta]):
         await self.aclose()
 
 
+FOREVER_S = -1.0
+
+
 class Runtime:
-    """Owns the loaded models (one, for now). Make it and use it on one event loop; `aclose()` at the end."""
+    """Owns the loaded models. Make it and use it on one event loop; `aclose()` at the end."""
 
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
+        self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
+        """Those that requests have begun. They go on when who asked goes away: he will ask again."""
 
     async def load(
-        self, model: str | Path, options: LoadOptions | None = None, *, on_progress: OnProgress | None = None
+        self,
+        model: str | Path,
+        options: LoadOptions | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        keep_alive_s: float = FOREVER_S,
+        stays: bool = True,
+        allow_paths: bool = True,
     ) -> LoadedModel:
-        """Load a model; returns when it can answer. Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`."""
-        from localllm.gguf import read_model_info
-        from localllm.registry.resolve import resolve
+        """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
-        file = resolve(model)
-        info = await asyncio.to_thread(read_model_info, file.path)
-        return await self._supervisor.load(
-            file.id, file.path, info, options or self._settings.load_options(), on_progress
-        )
+        `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: a path is a name too.
+        Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`.
+        """
+        candidate, ctx = await asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths)
+        options = options or self._settings.load_options()
+        if options.ctx is None and ctx is not None:
+            options = msgspec.structs.replace(options, ctx=ctx)
+        return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
+
+    def running(self) -> Sequence[RunningModel]:
+        """Every model that has a process or waits for one, as `ps` shows it."""
+        return self._supervisor.running()
+
+    def available(self) -> Sequence[AvailableModel]:
+        """The models on this machine, loaded or not. Reads files, so call it in a thread."""
+        from localllm.registry.listing import available
+
+        return available(self._settings.data_dir)
+
+    async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
+        """Download a model that somebody on the network named; what is there already is not fetched again.
+
+        `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
+        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`.
+        """
+        from localllm.registry.pull import Puller
+
+        loop, cancel = asyncio.get_running_loop(), threading.Event()
+
+        def tell(state: PullState) -> None:
+            loop.call_soon_threadsafe(on_state, state)
+
+        def work() -> AvailableModel:
+            with Puller(self._settings, is_trusted=False) as puller:
+                return puller.pull(name, on_state=tell, cancel=cancel)
+
+        pulling = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(pulling)
+        except asyncio.CancelledError:
+            cancel.set()
+            await asyncio.wait({pulling})
+            if not pulling.cancelled():
+                pulling.exception()  # nobody is left to tell
+            raise
+
+    async def remove(self, name: str) -> None:
+        """Forget a model of this machine, unloading it first. Raises `ModelNotFound`."""
+        from localllm.registry.listing import remove
+
+        id = canonical_id(name)
+        if id in self._supervisor.ids():
+            await self._supervisor.unload(id)
+        await asyncio.to_thread(remove, id, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
         """The models that answer requests."""
@@ -98,12 +163,15 @@ class Runtime:
         (answer,) = await self.submit(model_id, [GenerationRequest(prompt=prompt, params=params)])
         return answer
 
-    async def submit(self, model_id: str, requests: Sequence[GenerationRequest]) -> list[Answer]:
+    async def submit(
+        self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
+    ) -> list[Answer]:
         """All of these or none. Returns once the worker has accepted them.
 
+        `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
-        session = await self._supervisor.acquire(model_id)
+        session = await self._session(model_id, keep_alive_s)
         sent: list[tuple[int, Mailbox]] = []
         try:
             for request in requests:
@@ -139,8 +207,38 @@ class Runtime:
         return msgspec.convert(await self._call(model_id, "status"), EngineStatus)
 
     async def _call(self, model_id: str, method: str, *args: object) -> Any:
-        session = await self._supervisor.acquire(model_id)
+        session = await self._session(model_id)
         return await session.call(method, *args)
+
+    async def _session(self, model_id: str, keep_alive_s: float | None = None) -> Session:
+        """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
+        while True:
+            try:
+                return await self._supervisor.acquire(model_id, keep_alive_s)
+            except ModelNotFound as error:
+                if model_id in self._supervisor.ids():
+                    raise
+                model_id = await self._load_on_demand(model_id, error)
+
+    async def _load_on_demand(self, model_id: str, not_loaded: ModelNotFound) -> str:
+        """The id under which it is loaded now."""
+        try:
+            name = canonical_id(model_id)
+        except LocalLLMError:
+            raise not_loaded from None
+        if name != model_id and name in self._supervisor.ids():
+            return name
+        task = self._loads.get(name)
+        if task is None:
+            load = self.load(name, keep_alive_s=self._settings.model_keep_alive_s, stays=False, allow_paths=False)
+            task = self._loads[name] = asyncio.get_running_loop().create_task(load)
+            task.add_done_callback(lambda done: self._loaded_on_demand(name, done))
+        return (await asyncio.shield(task)).id
+
+    def _loaded_on_demand(self, name: str, task: asyncio.Task[LoadedModel]) -> None:
+        self._loads.pop(name, None)
+        if not task.cancelled():
+            task.exception()  # told to those who still wait
 
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""
@@ -148,4 +246,31 @@ class Runtime:
 
     async def aclose(self) -> None:
         """Unload everything."""
+        loads = list(self._loads.values())
+        for load in loads:
+            load.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
         await self._supervisor.aclose()
+
+
+def canonical_id(name: str) -> str:
+    """The id of a model that is asked for by this name. Raises `InvalidParameter` for what is no name."""
+    from localllm.registry.names import parse
+    from localllm.registry.resolve import canonical
+
+    return str(canonical(parse(name)))
+
+
+def _candidate(model: str | Path, data_dir: Path, allow_paths: bool) -> tuple[Candidate, int | None]:
+    from localllm.gguf import read_model_info
+    from localllm.registry.resolve import resolve
+
+    file = resolve(model, data_dir, allow_paths=allow_paths)
+    try:
+        info = read_model_info(file.path)
+    except BaseException:
+        file.release()
+        raise
+    if file.template is not None:
+        info = msgspec.structs.replace(info, chat_templates=info.chat_templates | {"default": file.template})
+    return Candidate(file.id, file.path, info, file.defaults, file.release), file.ctx

@@ -184,6 +184,16 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     content: str
 
 
+class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model's manifest says for requests that say nothing of their own."""
+
+    params: SamplingParams = SamplingParams()
+    system: str | None = None
+    """For chats without a system message."""
+    messages: tuple[Message, ...] = ()
+    """With which every chat begins, after its system message."""
+
+
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Exactly one of `messages` (rendered by the model's template), `prompt` and `prompt_tokens` is set."""
 

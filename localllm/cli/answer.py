@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from localllm.cli.progress import Waiting
+from localllm.cli.stats import describe, stats_line
+from localllm.cli.thinking import Part, ThoughtSplitter
+from localllm.cli.views import DEFAULT_LOOK, Look, is_drawable, view
 from localllm.types import Delta, Finish, Message, SamplingParams
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
 
-
-_HARMLESS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
-"""A model may be made to write escape sequences; a terminal would obey them, a pipe or a file does not."""
+__all__ = ["DEFAULT_LOOK", "Look", "PrintedAnswer", "Talk", "describe", "prepare", "stats_line"]
 
 
 class Talk:
     """A model to talk to: by its chat template, or by continuing text."""
 
-    def __init__(self, client: Client, model_id: str, params: SamplingParams, *, raw: bool) -> None:
+    ctx: int | None = None
+    """Tokens that fit into its context; None: not known."""
+    opens_thoughts = False
+    """Whether its template begins the thoughts, so that answers bring no opening tag; learned from an answer."""
+
+    def __init__(
+        self, client: Client, model_id: str, params: SamplingParams, *, raw: bool, ctx: int | None = None
+    ) -> None:
         self.client = client
         self.model_id = model_id
         self.params = params
         self.raw = raw
+        self.ctx = ctx
 
     def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
         """The answer to a single prompt."""
@@ -37,53 +47,80 @@ class Talk:
         """The answer to a conversation."""
         return self.client.chat(self.model_id, messages, self.params)
 
+    def model_names(self) -> list[str]:
+        """What could be talked to instead. Raises `LocalLLMError`s."""
+        return [model.id for model in self.client.models()]
+
 
 class PrintedAnswer:
-    """Prints an answer; `text` and `finish` are right at any moment, also after a Ctrl-C."""
+    """Prints an answer; all its properties are right at any moment, also after a Ctrl-C.
 
-    def __init__(self) -> None:
+    `plain_text`: there is nothing but text in it, as where a model without template continues a prompt.
+    """
+
+    def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False, opens_thoughts: bool = False) -> None:
+        look = look._replace(markdown=False) if plain_text else look
+        self._splitter = None if plain_text else ThoughtSplitter(starts_inside=opens_thoughts)
+        self._drawable = is_drawable()
+        self._view = view(look, drawable=self._drawable)
+        self._parts: list[Part] = []
         self.finish: Finish | None = None
-        self._on_terminal = sys.stdout.isatty()
-        self._pieces: list[str] = []
+        self.first_token_s: float | None = None
+        """How long the first piece took."""
 
     @property
     def text(self) -> str:
-        return "".join(self._pieces)
+        """The answer, without thoughts."""
+        return "".join(part.text for part in self._parts[self._begins_at :] if part.kind == "answer")
+
+    @property
+    def thoughts(self) -> str:
+        """What came before it."""
+        unmarked = "".join(part.text for part in self._parts[: self._begins_at])
+        return unmarked + "".join(part.text for part in self._parts[self._begins_at :] if part.kind == "thought")
+
+    @property
+    def has_unopened_thoughts(self) -> bool:
+        """Whether the prompt had opened them."""
+        return self._begins_at > 0
+
+    @property
+    def _begins_at(self) -> int:
+        return next((place + 1 for place, part in enumerate(self._parts) if part.kind == "unmarked"), 0)
 
     def print(self, deltas: Generator[Delta]) -> None:
         """To stdout as it comes, with a line end if it has none. Cancels the answer if that cannot be done."""
+        asked_s = time.monotonic()
         with contextlib.closing(deltas):
             try:
-                for delta in deltas:
-                    self.finish = delta.finish or self.finish
-                    self._write(delta.text)
-            except KeyboardInterrupt:
-                self._end_line()
+                with Waiting(visible=self._drawable) as waiting:
+                    for delta in deltas:
+                        self.finish = delta.finish or self.finish
+                        if delta.text and self.first_token_s is None:
+                            self.first_token_s = time.monotonic() - asked_s
+                            waiting.end()
+                        self._take(delta.text)
+            except BaseException:
+                # Whatever ended it: what had come is shown, and the cursor is at the beginning of a line.
+                if self.first_token_s is not None:
+                    self._end()
                 raise
-            self._end_line()
+            self._end()
 
-    def _write(self, text: str) -> None:
+    def _take(self, text: str) -> None:
         if text:
-            self._pieces.append(text)
-            sys.stdout.write(text.translate(_HARMLESS) if self._on_terminal else text)
-            sys.stdout.flush()
+            parts = self._splitter.feed(text) if self._splitter is not None else [Part("answer", text)]
+            self._parts += parts
+            self._view.show(text, parts)
 
-    def _end_line(self) -> None:
-        if not self._pieces or not self._pieces[-1].endswith("\n"):
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-
-
-def describe(finish: Finish) -> str:
-    """Timings in one line; the first token comes out of the prompt's computation."""
-    usage, timings = finish.usage, finish.timings
-    computed = usage.prompt_tokens - usage.cached_tokens
-    return (
-        f"[{finish.reason}] prompt {usage.prompt_tokens} tokens ({usage.cached_tokens} cached), "
-        f"{_rate(computed, timings.prefill_s)}; answer {usage.completion_tokens} tokens, "
-        f"{_rate(usage.completion_tokens - 1, timings.decode_s)}; waited {timings.queue_s * 1000:.0f} ms"
-    )
+    def _end(self) -> None:
+        parts = self._splitter.flush() if self._splitter is not None else []
+        self._parts += parts
+        self._view.end(parts)
 
 
-def _rate(tokens: int, seconds: float) -> str:
-    return f"{seconds:.2f} s, {tokens / seconds:.1f} tokens/s" if seconds > 0 and tokens > 0 else f"{seconds:.2f} s"
+def prepare(look: Look) -> None:
+    """Import what an answer will need, while there is something else to wait for."""
+    if look.markdown and is_drawable():
+        import localllm.cli.render.blocks
+        import localllm.cli.render.live  # noqa: F401

@@ -12,22 +12,24 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
+from localllm.cli import manage, report
 from localllm.cli import options as opt
-from localllm.cli import report
+from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
-from localllm.errors import LocalLLMError
+from localllm.cli.group import COMMANDS, Group
+from localllm.errors import InvalidParameter, LocalLLMError
 
 app = Typer(
     name="localllm",
+    cls=Group,
     help="Run quantized GGUF models on your own machine.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-MODEL = Argument(metavar="MODEL", help="Path of a GGUF file, or demo: the tiny model that localllm carries")
+MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny model localllm carries")
 Model = Annotated[str, MODEL]
 
 
@@ -60,12 +62,17 @@ def root(
         raise Exit(report.USAGE)
 
 
-@app.command()
 def run(
     model: Model,
     prompt: Annotated[str | None, Argument(metavar="PROMPT", help="'-' reads stdin; none, on a terminal: chat")] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt as it is, without the chat template")] = False,
+    plain: Annotated[bool, Option("--plain", help="Show Markdown as the model writes it")] = False,
+    think: Annotated[
+        Literal["on", "hide", "off"],
+        Option("--think", help="The model's thoughts: shown, a note in their place, or nothing [default: on]"),
+    ] = "on",
+    stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to the first, tokens/s")] = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
     top_p: opt.TopP = None,
@@ -85,6 +92,7 @@ def run(
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
     from localllm.cli.run import RunOptions, run_model
+    from localllm.cli.views import Look
     from localllm.types import SamplingParams
 
     params = SamplingParams(
@@ -99,14 +107,14 @@ def run(
         "home": home,
         "verbose": verbose,
     }
-    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load)))
+    look = Look(markdown=not plain, thoughts=think)
+    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load, look, stats)))
 
 
-@app.command()
 def serve(
     model: Annotated[str | None, MODEL] = None,
-    host: Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")] = None,
+    host: opt.Host = None,
+    port: opt.Port = None,
     ctx: opt.Ctx = None,
     slots: opt.Slots = None,
     threads: opt.Threads = None,
@@ -139,6 +147,16 @@ def serve(
     max_stored_responses: opt.MaxStoredResponses = None,
     max_stored_response_mb: opt.MaxStoredResponseMb = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
+    model_keep_alive_s: gate.ModelKeepAlive = None,
+    max_loaded_models: gate.MaxLoadedModels = None,
+    max_models_mb: gate.MaxModelsMb = None,
+    hub_endpoint: get.HubEndpoint = None,
+    insecure_registries: get.InsecureRegistries = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    download_connections: get.DownloadConnections = None,
+    max_download_kb_per_s: get.MaxDownload = None,
+    allow_private_downloads: get.AllowPrivate = None,
     load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
     grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
     ready: Annotated[
@@ -154,7 +172,7 @@ def serve(
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Serve MODEL over an OpenAI-style HTTP API."""
+    """Serve models over an OpenAI-style HTTP API: MODEL at once, others when they are asked for."""
     given = {name: value for name, value in locals().items() if name not in ("model", "ready")}
     from localllm import config
     from localllm.cli.serve import serve_model
@@ -162,15 +180,42 @@ def serve(
     raise Exit(serve_model(config.load(given), model, ready=ready))
 
 
-@app.command()
-def show(model: Model, as_json: opt.AsJson = False) -> None:
-    """Print what a GGUF file's header says."""
+def show(
+    model: Model,
+    modelfile: Annotated[bool, Option("--modelfile", help="As a Modelfile, for create")] = False,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Print what a model's file says, and what is set with it."""
+    from localllm import config
     from localllm.cli.show import show_model
 
-    raise Exit(show_model(model, as_json=as_json))
+    raise Exit(show_model(config.load({"home": home}), model, modelfile=modelfile, as_json=as_json))
 
 
-@app.command()
+def ps(host: opt.Host = None, port: opt.Port = None, as_json: opt.AsJson = False) -> None:
+    """List the models that the running server has loaded."""
+    from localllm import config
+    from localllm.cli.processes import list_processes
+
+    raise Exit(list_processes(config.load({"host": host, "port": port}), as_json=as_json))
+
+
+def stop(
+    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="Models, as localllm ps calls them")] = None,
+    every: Annotated[bool, Option("--all", help="All of them")] = False,
+    host: opt.Host = None,
+    port: opt.Port = None,
+) -> None:
+    """Unload models of the running server."""
+    from localllm import config
+    from localllm.cli.processes import stop_models
+
+    if not names and not every:
+        raise InvalidParameter("name the models to unload, or --all", param="names")
+    raise Exit(stop_models(config.load({"host": host, "port": port}), names or [], every=every))
+
+
 def doctor(
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
@@ -184,3 +229,8 @@ def doctor(
 
     settings = config.load({"plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, as_json=as_json, fresh=fresh))
+
+
+COMMANDS.update(run=run, serve=serve, show=show, ps=ps, stop=stop)
+manage.add_to(COMMANDS)
+COMMANDS.update(doctor=doctor)

@@ -1,112 +1,217 @@
-"""The interactive chat: a line from the person, an answer from the model, until Ctrl-D. Knows no HTTP.
+"""The interactive chat: a message from the person, an answer from the model, until Ctrl-D. Knows no HTTP.
 
 Ctrl-C stops an answer; what had come of it stays in the conversation. Lines between triple quotes are one message.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
+from pathlib import Path
 
-from localllm.cli import report
-from localllm.cli.answer import PrintedAnswer, Talk, describe
+from localllm.cli import commands, report
+from localllm.cli.answer import DEFAULT_LOOK, Look, PrintedAnswer, Talk, describe, stats_line
+from localllm.cli.saved import Turn
+from localllm.cli.stats import Totals
 from localllm.client.api import ServerGone
-from localllm.errors import LocalLLMError
+from localllm.errors import ContextLengthExceeded, LocalLLMError
 from localllm.types import Delta, Message
 
 QUOTES = '"""'
-HELP = f"""\
-/help         this
-/clear        forget the conversation
-/system TEXT  set the system message and forget the conversation; without TEXT, none
-/bye          leave, as does Ctrl-D
-{QUOTES}           begin and end a message of several lines
-Ctrl-C        stop the answer"""
+LEAVING = "to leave, press Ctrl-D or type /bye"
 
 ReadLine = Callable[[str], str]
 """Given the prompt to show; raises `EOFError` at Ctrl-D, `KeyboardInterrupt` at Ctrl-C."""
 
+Switch = Callable[[str], Talk]
+"""A model's name -> how to talk to it, loaded if need be. Raises `LocalLLMError`s."""
 
-def chat(talk: Talk, system: str | None, *, verbose: bool) -> int:
-    """Chat on the terminal; returns the exit code."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import InMemoryHistory
 
-    session: PromptSession[str] = PromptSession(history=InMemoryHistory())
+class LineDropped(KeyboardInterrupt):
+    """Ctrl-C at a line with something in it."""
+
+
+def chat(
+    talk: Talk,
+    system: str | None,
+    *,
+    verbose: bool,
+    stats: bool = False,
+    look: Look = DEFAULT_LOOK,
+    home: Path | None = None,
+    switch: Switch | None = None,
+) -> int:
+    """Chat on the terminal; returns the exit code. `home`: where what was typed is kept for next time; None: not."""
+    from localllm.cli.editor import Editor
+
+    conversation = Conversation(talk, system, verbose=verbose, stats=stats, look=look, switch=switch)
+    editor = Editor(home, models=lambda: conversation.talk.model_names())
     if talk.raw:
         report.say(f"{talk.model_id} has no chat template, or --raw was given: each line is continued. /help for help")
     else:
         report.say(f"{talk.model_id}: /help for help, Ctrl-D to leave")
-    return Conversation(talk, system, verbose=verbose).run(session.prompt)
+    return conversation.run(editor.read)
 
 
 class Conversation:
-    """The messages so far, and the commands."""
+    """The messages so far, and how they are answered."""
 
-    def __init__(self, talk: Talk, system: str | None, *, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        talk: Talk,
+        system: str | None,
+        *,
+        verbose: bool = False,
+        stats: bool = False,
+        look: Look = DEFAULT_LOOK,
+        switch: Switch | None = None,
+    ) -> None:
         self.talk = talk
         self.system = system
         self.verbose = verbose
-        self.turns: list[Message] = []
+        self.stats = stats
+        self.look = look
+        self.switch = switch
+        self.turns: list[Turn] = []
+        self.cleared: list[Turn] = []
+        """What /clear took away, for /undo."""
+        self.unanswered: str | None = None
+        """A message that could not be answered, for /regen; the conversation is without it."""
+        self.file: Path | None = None
+        """Where it was saved to or loaded from."""
+        self.is_saved = True
+        self.totals = Totals()
+        self._exit_code = report.OK
 
     def run(self, read_line: ReadLine) -> int:
-        """Until the person leaves or the server is gone; returns the exit code."""
+        """Until the person leaves; returns the exit code."""
         while True:
             try:
                 text = read_message(read_line)
-                if text.strip() in ("/bye", "/exit", "/quit"):
-                    return report.OK
-                self.take(text)
             except EOFError:
-                return report.OK
+                return self._exit_code
+            except LineDropped:
+                continue
+            except KeyboardInterrupt:
+                report.say(LEAVING)
+                continue
+            try:
+                self.take(text)
+            except commands.Leave:
+                return self._exit_code
             except KeyboardInterrupt:
                 continue
-            except ServerGone as error:
-                return report.complain(error)
             except LocalLLMError as error:
-                report.complain(error)
+                self._complain(error)
 
     def take(self, text: str) -> None:
-        """One message or command. Raises `LocalLLMError`s."""
-        command, _, rest = text.strip().partition(" ")
-        if not command:
-            return
-        if command == "/help":
-            report.say(HELP)
-        elif command == "/clear":
-            self.turns.clear()
-        elif command == "/system":
-            self._set_system(rest.strip() or None)
-        elif command.startswith("/") and "/" not in command[1:] and "\n" not in text:
-            report.say(f"there is no {command}; /help lists what there is")
-        else:
-            self._answer(text)
+        """One message or command. Raises `LocalLLMError`s, `commands.Leave`."""
+        if commands.is_command(text):
+            commands.execute(self, text.strip())
+        elif text.strip():
+            self.answer(text)
 
-    def _set_system(self, system: str | None) -> None:
-        if self.talk.raw:
-            report.say("a model without chat template takes no system message")
-            return
-        self.system = system
-        self.turns.clear()
-
-    def _answer(self, text: str) -> None:
+    def answer(self, text: str) -> None:
+        """Ask and print. Raises `LocalLLMError`s; what had come is kept, and without any the message is."""
+        self.unanswered = text
         if self.talk.raw:
             self._print(self.talk.ask(text, None))
             return
-        asked = Message("user", text)
-        first = [Message("system", self.system)] if self.system is not None else []
-        answer = self._print(self.talk.answer([*first, *self.turns, asked]))
-        self.turns += [asked, Message("assistant", answer)]
+        self.is_saved = False
+        asked = Turn("user", text)
+        try:
+            kept = self._print(self.talk.answer(self.messages(asked)))
+        except _Broken as broken:
+            self._keep(asked, broken.kept)
+            raise broken.error from broken
+        self._keep(asked, kept)
 
-    def _print(self, deltas: Generator[Delta]) -> str:
-        """Print an answer; returns its text, or what of it had come before Ctrl-C."""
-        printed = PrintedAnswer()
+    def messages(self, *more: Turn) -> list[Message]:
+        """What the model gets: no thoughts."""
+        first = [Message("system", self.system)] if self.system is not None else []
+        return [*first, *(Message(turn.role, turn.content) for turn in (*self.turns, *more))]
+
+    def _keep(self, asked: Turn, answer: Turn | None) -> None:
+        if answer is not None:
+            self.turns += [asked, answer]
+            self.cleared = []
+            self.unanswered = None
+
+    def _print(self, deltas: Generator[Delta]) -> Turn | None:
+        """Print an answer; returns what there is of it, None if there is nothing. Raises `_Broken`."""
+        printed = PrintedAnswer(self.look, plain_text=self.talk.raw, opens_thoughts=self.talk.opens_thoughts)
+        interrupted = True
         try:
             printed.print(deltas)
+            interrupted = False
         except KeyboardInterrupt:
             report.say("[stopped]")
-        if self.verbose and printed.finish is not None:
-            report.say(describe(printed.finish))
-        return printed.text
+        except LocalLLMError as error:
+            raise _Broken(error, _turn(printed, interrupted=True)) from error
+        self._exit_code = report.OK
+        if printed.finish is not None:
+            self._account(printed)
+        self.talk.opens_thoughts = self.talk.opens_thoughts or printed.has_unopened_thoughts
+        _leave_a_line()
+        return _turn(printed, interrupted=interrupted)
+
+    def _account(self, printed: PrintedAnswer) -> None:
+        finish = printed.finish
+        assert finish is not None
+        self.totals.add(finish, printed.first_token_s, self.talk.ctx)
+        limit, ctx = self.talk.params.max_tokens, self.talk.ctx
+        if not printed.text.strip():
+            report.say("[the answer is empty]")
+        if finish.reason == "timeout":
+            report.say("[the server's time for an answer was over]")
+        elif finish.reason == "length" and limit is not None and finish.usage.completion_tokens >= limit:
+            report.say(f"[cut after {limit} tokens, as max_tokens says; /set max_tokens default lifts that]")
+        elif finish.reason == "length":
+            filled = f" of {ctx} tokens" if ctx else ""
+            report.say(f"[cut: the context{filled} is full; /undo or /clear makes room, --ctx gives more]")
+        if self.stats:
+            report.say(stats_line(finish, printed.first_token_s, ctx))
+        if self.verbose:
+            report.say(describe(finish))
+
+    def _complain(self, error: LocalLLMError) -> None:
+        """Say what went wrong and what can be done; the conversation is as it was."""
+        code = report.complain(error)
+        if isinstance(error, ContextLengthExceeded):
+            ctx = f" of {self.talk.ctx} tokens" if self.talk.ctx else ""
+            report.say(
+                f"The context{ctx} is full. Nothing is lost: /undo takes back the last exchange, /clear all of them,"
+            )
+            report.say("/save keeps them in a file; then /regen sends your message again. --ctx gives more context.")
+        elif isinstance(error, ServerGone):
+            self._exit_code = code
+            report.say("The conversation is still here: /save keeps it in a file, /regen sends your message again.")
+        elif self.unanswered is not None:
+            report.say("/regen sends your message again.")
+        elif self.turns and self.turns[-1].interrupted:
+            report.say("What had come of the answer is kept; /regen asks for another.")
+
+
+class _Broken(Exception):
+    """An answer that ended with an error."""
+
+    def __init__(self, error: LocalLLMError, kept: Turn | None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.kept = kept
+
+
+def _turn(printed: PrintedAnswer, *, interrupted: bool) -> Turn | None:
+    if not printed.text and (interrupted or printed.finish is None):
+        return None
+    return Turn("assistant", printed.text, thinking=printed.thoughts, interrupted=interrupted)
+
+
+def _leave_a_line() -> None:
+    """Between an answer and the next prompt, where a person looks at both."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\n")
+        sys.stdout.flush()
 
 
 def read_message(read_line: ReadLine) -> str:

@@ -11,6 +11,8 @@ from typer import Option
 _LOADING = "How the model is loaded"
 _SAMPLING = "How tokens are chosen"
 
+Host = Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")]
+Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")]
 Ctx = Annotated[
     int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, at most 8192]")
 ]

@@ -1,12 +1,16 @@
-"""A load's progress on one line of a terminal, drawn over itself. Silent where stderr is not a terminal."""
+"""What is shown while there is nothing else: a load's progress, the wait for a word. Silent without a terminal."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 _PATIENCE_S = 0.4
 """A load that is over by then needs no progress."""
+_WAIT_PATIENCE_S = 1.0
+_TICK_S = 0.1
+_CLEAR = "\r\x1b[K"
 
 
 class LoadProgress:
@@ -29,3 +33,42 @@ class LoadProgress:
             sys.stderr.write("\r" + " " * 30 + "\r")
             sys.stderr.flush()
             self._drawn = False
+
+
+class Waiting:
+    """A context manager that shows how long nothing has come, on an empty line of stdout, from the second second on."""
+
+    def __init__(self, *, visible: bool, patience_s: float = _WAIT_PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True, name="waiting") if visible else None
+
+    def __enter__(self) -> Waiting:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Leave the line empty. Idempotent."""
+        from localllm.cli.interrupts import undivided
+
+        if self._thread is None or self._over.is_set():
+            return
+        with undivided():
+            self._over.set()
+            self._thread.join()
+
+    def _draw(self) -> None:
+        from localllm.cli.views import spinner
+
+        started_s = time.monotonic()
+        if self._over.wait(self._patience_s):
+            return
+        while not self._over.wait(_TICK_S):
+            sys.stdout.write(f"{_CLEAR}\x1b[2m{spinner()} {time.monotonic() - started_s:.0f} s\x1b[0m")
+            sys.stdout.flush()
+        sys.stdout.write(_CLEAR)
+        sys.stdout.flush()

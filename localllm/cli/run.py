@@ -1,22 +1,25 @@
-"""`localllm run`: a sidecar server, a prompt, an answer on stdout. Knows no HTTP and no llama.cpp.
+"""`localllm run`: a server, a prompt, an answer on stdout. Knows no HTTP and no llama.cpp.
 
 The order is for speed: the server starts first, and what we need ourselves is imported while it loads the model.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localllm import config
-from localllm.cli import report
-from localllm.cli.answer import PrintedAnswer, Talk, describe
-from localllm.cli.options import as_arguments
-from localllm.cli.progress import LoadProgress
-from localllm.client.sidecar import Sidecar
+from localllm import config, osdep
+from localllm.cli import report, serving
+from localllm.cli.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.types import SamplingParams
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+
+INTERRUPTED = 130
 
 
 class RunOptions(NamedTuple):
@@ -29,40 +32,62 @@ class RunOptions(NamedTuple):
     params: SamplingParams
     load: Mapping[str, Any]
     """Settings by name; None: not given."""
+    look: Look = Look()
+    stats: bool = False
 
 
 def run_model(options: RunOptions) -> int:
     """Answer or chat; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
     settings = config.load(options.load)
     interactive = options.prompt is None and sys.stdin.isatty()
-    # One person asks one thing at a time; a second slot would only cost memory.
-    arguments = [options.model, "--slots=1", *as_arguments(options.load)]
-    arguments += [] if settings.verbose else ["--log-level=warning"]
-    with Sidecar.spawn(arguments) as sidecar:
+    if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
+        return INTERRUPTED
+    # What is typed while the model loads or answers waits for the next prompt, and is not written over what is shown.
+    keys = osdep.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
+    with (
+        keys,
+        serving.begin(
+            options.model, options.load, settings, logs_to_file=interactive and not settings.verbose
+        ) as server,
+    ):
         prompt = None if interactive else read_prompt(options.prompt)
-        from localllm.client.api import Client
-
+        prepare(options.look)
         if interactive:
-            from localllm.cli import chat
-        progress = LoadProgress()
-        try:
-            ready = sidecar.wait_ready(progress)
-        finally:
-            progress.clear()
-        with Client(ready.url, ready.token) as client:
-            (model,) = client.models()
-            talk = Talk(client, model.id, options.params, raw=options.raw or not model.chat_template)
+            from localllm.cli import chat, editor  # noqa: F401 (the editor's imports take longer than all others)
+        with server.client() as client:
+            talk = _talk(client, server.model_id, options)
             if talk.raw and options.system is not None:
                 raise NoChatTemplate("--system needs a model with a chat template, and cannot go with --raw")
             if prompt is None:
-                return chat.chat(talk, options.system, verbose=settings.verbose)
-            if talk.raw and not options.raw:
-                report.say(f"localllm: {model.id} has no chat template, so it continues the prompt")
-            printed = PrintedAnswer()
-            printed.print(talk.ask(prompt, options.system))
-            if settings.verbose and printed.finish is not None:
-                report.say(describe(printed.finish))
+                return chat.chat(
+                    talk,
+                    options.system,
+                    verbose=settings.verbose,
+                    stats=options.stats,
+                    look=options.look,
+                    home=settings.data_dir,
+                    switch=lambda name: _talk(client, serving.load_now(client, name), options),
+                )
+            _answer(talk, prompt, options, verbose=settings.verbose)
     return report.OK
+
+
+def _talk(client: Client, model_id: str, options: RunOptions) -> Talk:
+    model = client.model(model_id)
+    return Talk(client, model_id, options.params, raw=options.raw or not model.chat_template, ctx=model.ctx or None)
+
+
+def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> None:
+    if talk.raw and not options.raw:
+        report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
+    printed = PrintedAnswer(options.look, plain_text=talk.raw)
+    printed.print(talk.ask(prompt, options.system))
+    if printed.finish is None:
+        return
+    if options.stats:
+        report.say(stats_line(printed.finish, printed.first_token_s, talk.ctx))
+    if verbose:
+        report.say(describe(printed.finish))
 
 
 def read_prompt(argument: str | None) -> str:

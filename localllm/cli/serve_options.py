@@ -40,3 +40,13 @@ RequestTimeout = Annotated[
 QueueTimeout = Annotated[
     float | None, Option("--queue-timeout-s", metavar="S", help="For a request to get a slot; 0: any time")
 ]
+ModelKeepAlive = Annotated[
+    float | None,
+    Option("--model-keep-alive-s", metavar="S", help="Models loaded on demand stay idle; -1: for ever [default: 300]"),
+]
+MaxLoadedModels = Annotated[
+    int | None, Option("--max-loaded-models", metavar="N", help="At a time; 0: as memory allows [default: 0]")
+]
+MaxModelsMb = Annotated[
+    int | None, Option("--max-models-mb", metavar="MIB", help="Memory for all models [default: 9/10 of all]")
+]

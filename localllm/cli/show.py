@@ -1,28 +1,78 @@
-"""`localllm show`: a GGUF header as a table or as JSON. Loads nothing and needs no llama.cpp."""
+"""`localllm show`: a GGUF header as a table or as JSON, and what its manifest sets. Loads nothing."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import msgspec
 
 from localllm.cli import report
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
 from localllm.types import ModelInfo
 
 
-def show_model(model: str, *, as_json: bool) -> int:
-    """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`."""
+def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
+    """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
 
-    info = read_model_info(resolve(model).path)
+    manifest = _manifest(settings, model)
+    if modelfile:
+        sys.stdout.write(_modelfile(model, manifest))
+        return report.OK
+    file = resolve(model, settings.data_dir)
+    try:
+        info = read_model_info(file.path)
+    finally:
+        file.release()
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(info)).decode() + "\n")
-    else:
-        rows = table(info)
-        width = max(len(name) for name, _ in rows)
-        sys.stdout.writelines(f"{name:<{width}}  {value}\n" for name, value in rows)
+        from localllm.registry.digest import encode_digest
+
+        shown: dict[str, Any] = msgspec.to_builtins(info)
+        if manifest is not None:
+            shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n")
+        return report.OK
+    rows = table(info) + ([] if manifest is None else _manifest_rows(manifest))
+    width = max(len(name) for name, _ in rows)
+    sys.stdout.writelines(f"{name:<{width}}  {value}\n" for name, value in rows)
     return report.OK
+
+
+def _manifest(settings: Settings, model: str) -> Any:
+    """What the store knows of it; None for the carried model and for files."""
+    from localllm.cli.serving import is_name
+    from localllm.registry.listing import store_of
+    from localllm.registry.names import Demo, parse
+    from localllm.registry.resolve import find
+
+    if not is_name(model) or isinstance(name := parse(model), Demo):
+        return None
+    return find(name, store_of(settings.data_dir))
+
+
+def _modelfile(model: str, manifest: Any) -> str:
+    from localllm.registry.create import modelfile_of
+
+    if manifest is None:
+        raise InvalidParameter(f"{model} has no Modelfile: only models of localllm list have", param="model")
+    return modelfile_of(manifest)
+
+
+def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
+    rows: list[tuple[str, Any]] = [
+        ("from", manifest.source),
+        ("licence", manifest.license),
+        ("added", manifest.created_at),
+        ("files", ", ".join(f"{file.file_name} {file.digest.short}" for file in manifest.files)),
+        ("context set", manifest.ctx),
+        ("system message", manifest.system),
+        ("stop", ", ".join(map(repr, manifest.stop))),
+        *msgspec.to_builtins(manifest.params).items(),
+    ]
+    return [(name, str(value)) for name, value in rows if value not in (None, "")]
 
 
 def table(info: ModelInfo) -> list[tuple[str, str]]:

@@ -5,8 +5,9 @@ Errors come out as the server's own error tree; a server that is not there as `S
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -16,6 +17,7 @@ from localllm.errors import ErrorInfo, InternalError, LocalLLMError, Unavailable
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
 
 CONNECT_TIMEOUT_S = 10.0
+T = TypeVar("T")
 
 
 class ServerGone(Unavailable):
@@ -23,22 +25,49 @@ class ServerGone(Unavailable):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of /v1/models, as far as we care."""
+    """A model of /v1/models, as far as we care; what it can do is known once it is loaded."""
 
     id: str
-    ctx: int
-    slots: int
-    chat_template: bool
+    loaded: bool = True
+    ctx: int = 0
+    slots: int = 0
+    chat_template: bool = True
 
 
-class _ModelList(msgspec.Struct, frozen=True):
-    data: list[ModelEntry]
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of /localllm/ps."""
+
+    model: str
+    status: str
+    memory_bytes: int
+    requests: int
+    idle_s: float
+    expires_in_s: float | None
+    pid: int | None
+    ctx: int | None
+    slots: int | None
+    layers_per_device: dict[str, int] | None
+
+
+class _Processes(msgspec.Struct, frozen=True):
+    models: list[Process]
 
 
 class _Error(msgspec.Struct, frozen=True):
     message: str
     code: str | None = None
     param: str | None = None
+
+
+class _LoadEvent(msgspec.Struct, frozen=True):
+    status: str = ""
+    model: str = ""
+    fraction: float = 0.0
+    error: _Error | None = None
+
+
+class _ModelList(msgspec.Struct, frozen=True):
+    data: list[ModelEntry]
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -88,14 +117,34 @@ class Client:
         )
 
     def models(self) -> list[ModelEntry]:
+        """What can be asked. Raises `LocalLLMError`s."""
+        return self._get("/v1/models", _ModelList).data
+
+    def model(self, id: str) -> ModelEntry:
+        """One of them. Raises `ModelNotFound`."""
+        return self._get(f"/v1/models/{id}", ModelEntry)
+
+    def processes(self) -> list[Process]:
         """What is loaded. Raises `LocalLLMError`s."""
-        try:
-            response = self._http.get("/v1/models")
-        except httpx.HTTPError as error:
-            raise _not_there(error) from error
-        if response.status_code != httpx.codes.OK:
-            raise _to_error(response.content)
-        return msgspec.json.decode(response.content, type=_ModelList).data
+        return self._get("/localllm/ps", _Processes).models
+
+    def load(self, model: str, on_progress: Callable[[float], None] = lambda _: None) -> str:
+        """Have a model loaded; returns its id. Raises `ModelNotFound`, `LoadFailed`, `Unavailable`."""
+        body = msgspec.json.encode({"model": model})
+        with self._posted("/localllm/load", body) as response:
+            for data in _data(response):
+                event = msgspec.json.decode(data, type=_LoadEvent)
+                if event.error is not None:
+                    raise _tree(event.error)
+                on_progress(event.fraction)
+                if event.status == "ready":
+                    return event.model
+        raise ServerGone("the server closed the connection while it loaded the model")
+
+    def unload(self, model: str) -> None:
+        """Have a model unloaded. Raises `ModelNotFound`."""
+        with self._posted("/localllm/unload", msgspec.json.encode({"model": model})) as response:
+            response.read()
 
     def chat(self, model: str, messages: Sequence[Message], params: SamplingParams) -> Generator[Delta]:
         """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
@@ -120,25 +169,47 @@ class Client:
         asked = {name: value for name, value in msgspec.structs.asdict(params).items() if value is not None}
         extras = {"stream": True, "stream_options": {"include_usage": True}, "timings": True}
         body = msgspec.json.encode({"model": model, **fields, **asked, **extras})
+        with self._posted(path, body) as response:
+            yield from _deltas(_events(response))
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        try:
+            response = self._http.get(path)
+        except httpx.HTTPError as error:
+            raise _not_there(error) from error
+        if response.status_code != httpx.codes.OK:
+            raise _to_error(response.content)
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.DecodeError as error:
+            raise InternalError(f"this is not a localllm server: it answered {response.content[:200]!r}") from error
+
+    @contextlib.contextmanager
+    def _posted(self, path: str, body: bytes) -> Iterator[httpx.Response]:
         try:
             with self._http.stream(
                 "POST", path, content=body, headers={"content-type": "application/json"}
             ) as response:
                 if response.status_code != httpx.codes.OK:
                     raise _to_error(response.read())
-                yield from _deltas(_events(response))
+                yield response
         except httpx.HTTPError as error:
             raise _not_there(error) from error
 
 
-def _events(response: httpx.Response) -> Iterator[_Chunk]:
+def _data(response: httpx.Response) -> Iterator[str]:
+    """Of each event until the last."""
     decoder = EventDecoder()
     for piece in response.iter_bytes():
         for data in decoder.feed(piece):
             if data == "[DONE]":
                 return
-            yield msgspec.json.decode(data, type=_Chunk)
-    raise ServerGone("the server closed the connection in the middle of an answer")
+            yield data
+
+
+def _events(response: httpx.Response) -> Iterator[_Chunk]:
+    for data in _data(response):
+        yield msgspec.json.decode(data, type=_Chunk)
 
 
 def _deltas(chunks: Iterator[_Chunk]) -> Generator[Delta]:

@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from localllm.errors import PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.manifest import Role
-from localllm.types import SamplingParams
+from localllm.types import Message, SamplingParams
+
+
+class Cancelled(PullFailed):
+    """Somebody set the cancel flag of a long operation. Nothing is half done, and what has arrived stays."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class PullPlan:
     system: str | None = None
     template: str | None = None
     """Jinja only."""
+    messages: tuple[Message, ...] = ()
+    """With which every chat begins."""
     params: SamplingParams = field(default_factory=SamplingParams)
     stop: tuple[str, ...] = ()
     ctx: int | None = None

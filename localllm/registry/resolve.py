@@ -1,31 +1,59 @@
-"""What a user typed, to a model file: a path to a GGUF, or `demo`. Knows nothing of what is in the file.
+"""What was typed, or asked for over HTTP, to a model on this machine: the carried one, one of the store, or a file.
 
-A name of anything else is understood, and refused with what is known of it: nothing is downloaded yet.
+Knows nothing of networks: what is not here is explained, with what to type to get it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.names import CatalogName, Demo, ModelName, PathName, parse
+from localllm.types import ModelDefaults
+
+if TYPE_CHECKING:
+    from localllm.registry.manifest import Manifest
+    from localllm.registry.store import Store
 
 
 class ModelFile(NamedTuple):
-    """A model on disk: its id is the file's name without `.gguf` (and without a shard's number)."""
+    """A model on this machine."""
 
     id: str
+    """Its name in the canonical form; of a bare file its name without `.gguf` (and without a shard's number)."""
     path: Path
+    defaults: ModelDefaults = ModelDefaults()
+    template: str | None = None
+    """A chat template instead of the file's own."""
+    ctx: int | None = None
+    """What its manifest sets."""
+    release: Callable[[], None] = lambda: None
+    """To be called once the file is not needed any more: until then the store keeps it."""
 
 
-def resolve(name: str | Path) -> ModelFile:
-    """Raises `InvalidParameter` for what is no name, `ModelNotFound` for what is not on this machine."""
-    wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name)
+def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> ModelFile:
+    """The model of that name. Without `allow_paths` (names from outside) nothing shows which files there are.
+
+    Raises `InvalidParameter` for what is no name, `ModelNotFound` for what is not on this machine, `LoadFailed` for a
+    model of the store that lacks a file.
+    """
+    wanted = PathName(str(name)) if isinstance(name, Path) else _parse(name, allow_paths=allow_paths)
     if isinstance(wanted, Demo):
         return ModelFile(str(wanted), carried("demo.gguf"))
     if not isinstance(wanted, PathName):
-        raise _not_here(wanted)
+        from localllm.registry.store import Store
+
+        store = Store(data_dir / "models")
+        manifest = find(wanted, store)
+        if manifest is None:
+            raise not_here(wanted)
+        return _opened(store, manifest)
+    if not allow_paths:
+        raise ModelNotFound(f"no model is called {wanted.path!r}; files have no names here", param="model")
     path = Path(wanted.path).expanduser()
     if not path.exists():
         raise ModelNotFound(
@@ -34,31 +62,62 @@ def resolve(name: str | Path) -> ModelFile:
     return ModelFile(model_id(path), path.resolve())
 
 
-def _parse(text: str) -> ModelName:
-    try:
-        return parse(text)
-    except InvalidParameter:
-        if text and "\0" not in text and Path(text).exists():  # nothing else that it could mean
-            return PathName(text)
-        raise
+def canonical(name: ModelName) -> ModelName:
+    """A short name of the catalog with its tag; any other as it is."""
+    if isinstance(name, CatalogName) and name.tag is None:
+        from localllm.registry import catalog
+
+        entry = catalog.load().find(name.name)
+        if entry is not None:
+            return CatalogName(entry.name, entry.tag)
+    return name
 
 
-def _not_here(name: ModelName) -> ModelNotFound:
-    remedy = "localllm does not download yet: get the GGUF file and give its path"
+def find(name: ModelName, store: Store) -> Manifest | None:
+    """What the store has under this name; a short name without a tag is one that somebody made, else the catalog's."""
+    manifest = store.find(name)
+    if manifest is None and canonical(name) != name:
+        manifest = store.find(canonical(name))
+    return manifest
+
+
+def not_here(name: ModelName) -> ModelNotFound:
+    """Says what is known of a model that is not on this machine, and how to get it."""
     if not isinstance(name, CatalogName):
-        return ModelNotFound(f"{name} is not on this machine, and {remedy}", param="model")
+        return ModelNotFound(f"{name} is not on this machine; localllm pull {name} downloads it", param="model")
     from localllm.registry import catalog
 
     entry = catalog.load().find(name.name, name.tag)
     if entry is not None:
         return ModelNotFound(
-            f"{entry.id} is not on this machine. It is hf.co/{entry.repo} ({entry.quant}, about "
-            f"{entry.size_bytes / 1e9:.1f} GB, {entry.license}), and {remedy}",
+            f"{entry.id} is not on this machine; localllm pull {entry.id} downloads it: hf.co/{entry.repo} "
+            f"({entry.quant}, about {entry.size_bytes / 1e9:.1f} GB, {entry.license})",
             param="model",
         )
     close = catalog.load().suggest(str(name))
-    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    meant = f"; did you mean {' or '.join(close)}?" if close else "; localllm search finds more"
     return ModelNotFound(f"no model is called {str(name)!r}{meant} (a file begins with ./)", param="model")
+
+
+def _parse(text: str, *, allow_paths: bool) -> ModelName:
+    try:
+        return parse(text)
+    except InvalidParameter as error:
+        if not allow_paths:
+            raise ModelNotFound(error.message, param="model") from error
+        if text and "\0" not in text and Path(text).exists():  # nothing else that it could mean
+            return PathName(text)
+        raise
+
+
+def _opened(store: Store, manifest: Manifest) -> ModelFile:
+    opened = store.open_model(manifest)
+    defaults = ModelDefaults(
+        params=msgspec.structs.replace(manifest.params, stop=manifest.stop),
+        system=manifest.system,
+        messages=manifest.messages,
+    )
+    return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close)
 
 
 def carried(file_name: str) -> Path:

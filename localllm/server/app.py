@@ -28,6 +28,7 @@ from localllm.server.cors import Cors
 from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
 from localllm.server.gate import Gate
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
 from localllm.server.native import handlers as native
 from localllm.server.openai import handlers as openai
@@ -47,6 +48,7 @@ def routes() -> list[Route]:
         *openai.routes(),
         *responses.routes(),
         *native.routes(),
+        *manage.routes(),
     ]
 
 

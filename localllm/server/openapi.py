@@ -13,6 +13,7 @@ import msgspec
 
 from localllm import __version__
 from localllm.server.errors import ErrorBody
+from localllm.server.manage import messages as manage
 from localllm.server.native import requests as native
 from localllm.server.openai import replies, requests
 from localllm.server.responses import replies as response_replies
@@ -45,8 +46,8 @@ OPERATIONS = (
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
     Operation("get", "/slots", "What every slot of every model does", response=list[native.Slot]),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
-    Operation("get", "/v1/models", "The loaded models", response=replies.ModelList),
-    Operation("get", "/v1/models/{model_id}", "One loaded model", response=replies.ModelEntry),
+    Operation("get", "/v1/models", "The models that can be asked", response=replies.ModelList),
+    Operation("get", "/v1/models/{model_id}", "One of them", response=replies.ModelEntry),
     Operation(
         "post",
         "/v1/chat/completions",
@@ -79,6 +80,12 @@ OPERATIONS = (
     Operation(
         "post", "/apply-template", "The prompt that a conversation becomes", native.ApplyTemplateRequest, native.Prompt
     ),
+    Operation("get", "/localllm/ps", "The models that have a process", response=manage.Processes),
+    Operation("get", "/localllm/models", "The models on this machine", response=manage.Models),
+    Operation("post", "/localllm/load", "Load a model", manage.LoadRequest, manage.LoadEvent, manage.LoadEvent),
+    Operation("post", "/localllm/unload", "Unload a model", manage.ModelRequest, manage.Unloaded),
+    Operation("post", "/localllm/pull", "Download a model", manage.PullRequest, manage.PullEvent, manage.PullEvent),
+    Operation("post", "/localllm/remove", "Forget a model", manage.ModelRequest, manage.Removed),
 )
 
 

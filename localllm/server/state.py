@@ -13,7 +13,7 @@ from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Una
 from localllm.runtime import Runtime
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
-from localllm.types import GenerationRequest, LoadedModel
+from localllm.types import GenerationRequest
 
 
 @dataclass
@@ -56,13 +56,11 @@ class ServerState:
         """At shutdown the workers end before the last answers do: that is no crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
 
-    def model(self, model_id: str | None) -> LoadedModel:
-        """The loaded model of that id; None: the only one. Raises `ModelNotFound`."""
-        loaded = self.runtime.loaded()
-        for model in loaded:
-            if model.id == model_id or (model_id is None and len(loaded) == 1):
-                return model
-        names = ", ".join(model.id for model in loaded) or "none"
-        if model_id is None:
-            raise ModelNotFound(f"name the model; loaded: {names}", param="model")
-        raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: {names}", param="model")
+    def model_id(self, asked: str | None) -> str:
+        """The model that is meant: the one that was named, else the only one that is loaded. Raises `ModelNotFound`."""
+        if asked is not None:
+            return asked
+        loaded = [model.id for model in self.runtime.loaded()]
+        if len(loaded) != 1:
+            raise ModelNotFound(f"name the model; loaded: {', '.join(loaded) or 'none'}", param="model")
+        return loaded[0]

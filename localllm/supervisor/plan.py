@@ -25,14 +25,15 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         raise LoadFailed(f"{info.architecture} is an embedding model; it cannot generate text")
     if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
-    ctx, slots = _context(info, options), options.slots or DEFAULT_SLOTS
+    ctx, slots = context_of(info, options), options.slots or DEFAULT_SLOTS
     chosen = _devices(options, devices)
     layers, must = _layers(info, options, chosen, ctx * slots)
     names = tuple(device.name for device in chosen) if layers else ()
     return Placement(ctx=ctx, slots=slots, gpu_layers=layers, devices=names, must_offload=must)
 
 
-def _context(info: ModelInfo, options: LoadOptions) -> int:
+def context_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Tokens each slot holds. Raises `InvalidParameter` for more than the model was trained for."""
     trained = info.context_length
     if options.ctx is None:
         wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX)
@@ -94,7 +95,7 @@ def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int) -> 
     need, layers = info.other_bytes, 0
     if need > room:
         return 0
-    kv_bytes = num_cells * _kv_bytes_per_cell(info)
+    kv_bytes = num_cells * kv_bytes_per_cell(info)
     for layer_bytes in reversed(info.layer_bytes):
         need += layer_bytes + kv_bytes
         if need > room:
@@ -103,7 +104,7 @@ def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int) -> 
     return layers + 1
 
 
-def _kv_bytes_per_cell(info: ModelInfo) -> int:
+def kv_bytes_per_cell(info: ModelInfo) -> int:
     """Bytes of one token's F16 keys and values in one layer."""
     if not info.embedding_length or not info.num_heads:
         return 0

@@ -86,6 +86,11 @@ class Session:
     def alive(self) -> bool:
         return self._death is None
 
+    @property
+    def num_requests(self) -> int:
+        """Requests and questions that are not answered yet."""
+        return len(self._mailboxes) + len(self._calls)
+
     def submit(self, request: GenerationRequest) -> tuple[int, Mailbox]:
         """Send a request; its answer comes to the mailbox. Raises `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:

@@ -1,32 +1,40 @@
-"""Which model is loaded, and bringing it back when its process died: at once, but not again and again without a pause.
+"""Which models are loaded: on demand, several at a time, the least recently used idle one out when memory lacks.
 
-One model at a time, for now. Knows nothing of requests' contents or of HTTP.
+Knows nothing of names, requests' contents or HTTP. What to do is decided in `room`, a model's life is in `managed`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from localllm import osdep
 from localllm.config import Settings
-from localllm.errors import LoadFailed, LocalLLMError, ModelNotFound
+from localllm.errors import LoadFailed, Loading, ModelNotFound, QueueFull
+from localllm.states import RunningModel
+from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import plan
+from localllm.supervisor.room import USABLE_SHARE, Evict, Room, WaitFor, decide
+from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
-from localllm.types import Finish, LoadedModel, LoadOptions, ModelInfo
-from localllm.worker.command import worker_command
-from localllm.worker.messages import Hello, Load
-
-OnProgress = Callable[[float], None]
+from localllm.types import LoadedModel, LoadOptions, ModelDefaults, ModelInfo
 
 logger = logging.getLogger("localllm")
 
-PAUSES_S = (0.0, 1.0, 5.0, 30.0)
-"""Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
-DEATHS_WITHIN_S = 120.0
+
+class Candidate(NamedTuple):
+    """A model on disk that can be loaded."""
+
+    id: str
+    path: Path
+    info: ModelInfo
+    defaults: ModelDefaults
+    release: Callable[[], None]
+    """To be called once when its file is not needed any more, also if it is never loaded."""
 
 
 class Supervisor:
@@ -34,7 +42,12 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._models: dict[str, _Model] = {}
+        self._models: dict[str, ManagedModel] = {}
+        self._leaving: list[ManagedModel] = []
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        """A model that waits for room -> the busy ones that have to go for it, and so take no new requests."""
+        self._news = asyncio.Event()
+        self._unloads: set[asyncio.Task[None]] = set()
         self.observer = Observer()
 
     def restarting(self) -> list[str]:
@@ -45,148 +58,173 @@ class Supervisor:
         """The models that answer requests; also one whose process died, since the next request brings it back."""
         return [model.loaded for model in self._models.values() if model.loaded is not None]
 
-    async def load(
-        self, id: str, path: Path, info: ModelInfo, options: LoadOptions, on_progress: OnProgress | None
-    ) -> LoadedModel:
-        """Start a worker and wait until it can answer. Raises `LoadFailed` and its kin, `WorkerCrashed`."""
-        if self._models:
-            other = next(iter(self._models))
-            raise LoadFailed(f"{other} is loaded and one model at a time is served; unload it first", param="model")
-        model = self._models[id] = _Model(self, self._settings, id, path, info, options)
-        try:
-            session = await model.session(on_progress)
-        except BaseException:  # also a cancelled load leaves no worker behind
-            self._models.pop(id, None)
-            await model.aclose()
-            raise
-        return session.ready.result()
+    def ids(self) -> list[str]:
+        """Of all models that have been asked for and not been unloaded."""
+        return list(self._models)
 
-    async def acquire(self, id: str) -> Session:
-        """The session that answers for a model, started anew if its process had died. Raises `ModelNotFound`."""
-        model = self._models.get(id)
-        if model is None:
-            names = ", ".join(self._models) or "no model"
-            raise ModelNotFound(f"the model {id!r} is not loaded; loaded: {names}", param="model")
-        return await model.session()
+    def running(self) -> list[RunningModel]:
+        """Every model that has memory or waits for some."""
+        return [model.state() for model in (*self._models.values(), *self._leaving)]
+
+    async def load(
+        self,
+        candidate: Candidate,
+        options: LoadOptions,
+        on_progress: OnProgress | None = None,
+        *,
+        keep_alive_s: float = FOREVER_S,
+        stays: bool = True,
+    ) -> LoadedModel:
+        """Start a worker, or join who does, and wait until it can answer; makes room for it first.
+
+        `stays`: it is not put out for other models. Raises `LoadFailed` and its kin, `WorkerCrashed`, `Loading`.
+        """
+        model = self._models.get(candidate.id)
+        if model is not None:
+            candidate.release()
+            _check_same(model, candidate, options)
+            model.listen(on_progress)
+            model.used(keep_alive_s)
+            await self._session(model)
+            return _loaded(model)
+        try:
+            model = ManagedModel(
+                self, self._settings, candidate.id, candidate.path, candidate.info, options,
+                defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
+            )  # fmt: skip
+        except BaseException:
+            candidate.release()
+            raise
+        self._models[candidate.id] = model
+        model.listen(on_progress)
+        await self._session(model)
+        return _loaded(model)
+
+    async def acquire(self, id: str, keep_alive_s: float | None = None) -> Session:
+        """The session that answers for a model, started anew if its process had died. Raises `ModelNotFound`.
+
+        Nothing else runs between its return and the caller's next await: what is submitted then is counted.
+        """
+        while True:
+            model = self._models.get(id)
+            if model is None:
+                names = ", ".join(self._models) or "no model"
+                raise ModelNotFound(f"the model {id!r} is not loaded; loaded: {names}", param="model")
+            if not any(id in leaving for leaving in self._wanted.values()):
+                break
+            await self._news.wait()  # it goes for another model, or that one has found room elsewhere
+        session = await self._session(model)
+        model.used(keep_alive_s)
+        return session
 
     async def unload(self, id: str) -> None:
         """End a model's process. Raises `ModelNotFound`."""
-        model = self._models.pop(id, None)
+        model = self._models.get(id)
         if model is None:
             raise ModelNotFound(f"the model {id!r} is not loaded", param="model")
-        await model.aclose()
+        await self._close(model)
 
     async def aclose(self) -> None:
-        models, self._models = self._models, {}
-        await asyncio.gather(*(model.aclose() for model in models.values()))
+        await asyncio.gather(*(self._close(model) for model in list(self._models.values())))
+        await asyncio.gather(*self._unloads, return_exceptions=True)
 
+    def changed(self) -> None:
+        """Wake who waits for room, or for a model."""
+        self._news.set()
+        self._news = asyncio.Event()
 
-class _Model:
-    """A model that should be loaded: its session, if it lives, and how to start another."""
+    def expired(self, id: str) -> None:
+        """Its keep-alive time is over."""
+        logger.info("model_expired", extra={"fields": {"model": id}})
+        task = asyncio.get_running_loop().create_task(self._expire(id))
+        self._unloads.add(task)
+        task.add_done_callback(self._unloads.discard)
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        settings: Settings,
-        id: str,
-        path: Path,
-        info: ModelInfo,
-        options: LoadOptions,
-    ) -> None:
-        self._supervisor = supervisor
-        self._settings = settings
-        self._id = id
-        self._path = path
-        self._info = info
-        self._options = options
-        self._session: Session | None = None
-        self._deaths: list[float] = []
-        self._revival: asyncio.Task[None] | None = None
-        self.loaded: LoadedModel | None = None
-        """What the worker said when it was last ready."""
+    async def _expire(self, id: str) -> None:
+        model = self._models.get(id)
+        if model is not None and not model.is_busy:  # a request may have come since
+            await self._close(model)
 
-    @property
-    def answers(self) -> bool:
-        """Whether its process lives and has loaded it."""
-        session = self._session
-        return session is not None and session.alive and session.ready.done()
-
-    async def session(self, on_progress: OnProgress | None = None) -> Session:
-        """A session that can answer; several callers wait for the same start."""
-        session = self._session
-        if session is None or not session.alive:
-            if self.loaded is not None:
-                self._supervisor.observer.restarted(self._id)
-            session = self._session = self._start(on_progress)
-        timeout_s = self._settings.load_timeout_s
+    async def _session(self, model: ManagedModel) -> Session:
+        if model.waiting_for_load > self._settings.max_waiting:
+            raise QueueFull(
+                f"{model.id} is loading and {model.waiting_for_load} requests wait for that; try again in a moment "
+                "(max_waiting)",
+                param="model",
+            )
         try:
-            await asyncio.wait_for(asyncio.shield(session.ready), timeout_s)
-        except TimeoutError:
-            await self._discard(session)
-            raise LoadFailed(
-                f"{self._id} did not load within {timeout_s:g} s; raise LOCALLLM_LOAD_TIMEOUT_S", param="model"
-            ) from None
-        except LocalLLMError:
-            await self._discard(session)
+            with model.waited_for():
+                if not model.has_room:
+                    await self._wait_for_room(model)
+                return await model.session()
+        except BaseException:  # also a load that its last caller gives up leaves no worker behind
+            if model.loaded is None and not model.waiting_for_load:
+                await self._close(model)
             raise
-        self.loaded = session.ready.result()
-        return session
 
-    async def aclose(self) -> None:
-        session, self._session, self.loaded = self._session, None, None
-        if self._revival is not None:
-            self._revival.cancel()
-            await asyncio.gather(self._revival, return_exceptions=True)
-        if session is not None:
-            await session.aclose()
-
-    async def _discard(self, session: Session) -> None:
-        """End a session that failed to load, unless another caller did and has started the next one already."""
-        if self._session is session:
-            self._session = None
-        await session.aclose()
-
-    def _died(self) -> None:
-        now = time.monotonic()
-        self._deaths = [moment for moment in self._deaths if now - moment < DEATHS_WITHIN_S] + [now]
-        pause_s = PAUSES_S[min(len(self._deaths), len(PAUSES_S)) - 1]
-        fields = {"model": self._id, "restart_in_s": pause_s}
-        logger.error("worker_died", extra={"fields": fields})
-        self._revival = asyncio.get_running_loop().create_task(self._revive(pause_s))
-
-    async def _revive(self, pause_s: float) -> None:
-        """Start it again before the next request has to wait for that. One that comes earlier starts it itself."""
-        await asyncio.sleep(pause_s)
+    async def _wait_for_room(self, model: ManagedModel) -> None:
         try:
-            await self.session()
-        except LocalLLMError as error:
-            fields = {"model": self._id, "code": error.code, "message": error.message}
-            logger.error("restart_failed", extra={"fields": fields})
+            # Not wait_for: Python 3.11's loses a cancellation that comes in the same moment as the result.
+            async with asyncio.timeout(self._settings.load_timeout_s):
+                await self._make_room(model)
+        except TimeoutError:
+            busy = ", ".join(other.id for other in self._models.values() if other.is_busy and other is not model)
+            raise Loading(
+                f"no room for {model.id} yet: {busy or 'another model'} still answers", param="model"
+            ) from None
 
-    def _end(self, end: Finish | str) -> None:
-        if isinstance(end, str):
-            self._supervisor.observer.failed(self._id, end)
-        else:
-            self._supervisor.observer.finished(self._id, end)
+    async def _make_room(self, model: ManagedModel) -> None:
+        try:
+            while not model.has_room:
+                others = [other.held() for other in self._models.values() if other.has_room and other is not model]
+                held = others + [leaving.held() for leaving in self._leaving]
+                decision = decide(model.id, model.need_bytes, held, self._room())
+                self._wanted.pop(model.id, None)
+                if isinstance(decision, Fits):
+                    model.has_room = True
+                elif isinstance(decision, Evict):
+                    logger.info("model_evicted", extra={"fields": {"model": decision.id, "for": model.id}})
+                    await self._close(self._models[decision.id])
+                elif isinstance(decision, WaitFor):
+                    self._wanted[model.id] = decision.ids
+                    await self._news.wait()
+        finally:
+            self._wanted.pop(model.id, None)
+            self.changed()
 
-    def _start(self, on_progress: OnProgress | None) -> Session:
+    def _room(self) -> Room:
         settings = self._settings
-        command = worker_command(
-            data_dir=settings.data_dir,
-            plugin_dir=settings.plugin_dir,
-            verbose=settings.verbose,
-            debug=settings.log_level == "debug",
-        )
-        return Session(
-            command,
-            self._make_load,
-            max_waiting=settings.max_waiting,
-            on_end=self._end,
-            on_death=self._died,
-            on_progress=on_progress,
-            verbose=settings.verbose,
-        )
+        total, free = osdep.total_memory(), osdep.available_memory()
+        most = settings.max_models_mb * 2**20 or (2**63 if total is None else int(total * USABLE_SHARE))
+        return Room(settings.max_loaded_models, most, 2**63 if free is None else free)
 
-    def _make_load(self, hello: Hello) -> Load:
-        placement = plan(self._info, self._options, hello.devices)
-        return Load(self._id, str(self._path), self._info, self._options, placement)
+    async def _close(self, model: ManagedModel) -> None:
+        if self._models.get(model.id) is model:
+            del self._models[model.id]
+            self._leaving.append(model)
+        try:
+            await model.aclose()
+        finally:
+            with contextlib.suppress(ValueError):  # two may close it at a time
+                self._leaving.remove(model)
+            self.changed()
+
+
+def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:
+    """Whether what is loaded will do. Less than is loaded always does."""
+    if model.path != candidate.path:
+        raise LoadFailed(f"another file is loaded as {model.id}; unload it first", param="model")
+    for name, wanted, there in (
+        ("ctx", options.ctx, model.loaded.ctx if model.loaded else None),
+        ("slots", options.slots, model.loaded.slots if model.loaded else None),
+    ):
+        if wanted is not None and there is not None and wanted > there:
+            raise LoadFailed(
+                f"{model.id} is loaded with {name} {there}; unload it to load it with {wanted}", param=name
+            )
+
+
+def _loaded(model: ManagedModel) -> LoadedModel:
+    if model.loaded is None:  # it was unloaded in the same moment
+        raise Loading(f"{model.id} was unloaded while it loaded", param="model")
+    return model.loaded

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import ErrorInfo
-from localllm.types import Delta, DeviceInfo, GenerationRequest, LoadedModel, LoadOptions, ModelInfo
+from localllm.types import Delta, DeviceInfo, GenerationRequest, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -37,6 +37,7 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     info: ModelInfo
     options: LoadOptions
     placement: Placement
+    defaults: ModelDefaults = ModelDefaults()
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):

@@ -35,6 +35,7 @@ from localllm.types import (
     GenerationRequest,
     LoadedModel,
     Message,
+    ModelDefaults,
     ResolvedSampling,
     SamplingParams,
     Timings,
@@ -67,6 +68,9 @@ class Tokenizer(Protocol):
     def fill_in_middle(self, prefix: Tokens[int], suffix: str) -> list[int]: ...
 
 
+NO_DEFAULTS = ModelDefaults()
+
+
 class Preparer:
     """`submit`, `cancel` and `call` come from the reader thread; the work is done on the preparer's own."""
 
@@ -77,8 +81,11 @@ class Preparer:
         templates: TemplateChild | None,
         engine: Engine,
         send: Callable[[Up], None],
+        defaults: ModelDefaults = NO_DEFAULTS,
     ) -> None:
+        """`defaults`: for requests that say nothing of their own."""
         self._model = model
+        self._defaults = defaults
         self._vocab = vocab
         self._templates = templates
         self._engine = engine
@@ -132,7 +139,7 @@ class Preparer:
             self._send(Deltas(-1, ((message.id, Delta(finish=finish)),)))
 
     def _sequence(self, message: Submit, arrived_s: float) -> Sequence:
-        params = message.request.params
+        params = with_defaults(message.request.params, self._defaults.params)
         tokens = self._tokens(message.request)
         if not tokens:
             raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
@@ -197,7 +204,7 @@ class Preparer:
         return self._templates.render(
             RenderRequest(
                 template=self._model.info.chat_templates["default"],
-                messages=messages,
+                messages=with_beginning(messages, self._defaults),
                 bos_token=self._vocab.bos_text,
                 eos_token=self._vocab.eos_text,
             )
@@ -234,6 +241,27 @@ def _as_ours(error: Exception) -> LocalLLMError:
 
 def _deadline(arrived_s: float, timeout_s: float | None) -> float:
     return math.inf if timeout_s is None else arrived_s + timeout_s
+
+
+def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingParams:
+    """The request's fields, and where they say nothing the model's."""
+    if defaults == SamplingParams():
+        return params
+    nothing = SamplingParams()
+    given = {
+        name: value
+        for name in SamplingParams.__struct_fields__
+        if (value := getattr(defaults, name)) != getattr(nothing, name) == getattr(params, name)
+    }
+    return msgspec.structs.replace(params, **given)
+
+
+def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
+    """A chat with the model's own system message, unless it has one, and what the model wants before its turns."""
+    system, turns = (messages[:1], messages[1:]) if messages and messages[0].role == "system" else ((), messages)
+    if not system and defaults.system is not None:
+        system = (Message("system", defaults.system),)
+    return (*system, *defaults.messages, *turns)
 
 
 _NUMBERS: dict[str, type[int] | type[float]] = {

@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,7 @@ from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
 GREEDY = ("--temperature", "0", "--max-tokens", "8", "--threads", "1")
 ENDLESS = ("--temperature", "0", "--ctx", "65536", "--threads", "1")
 
-PROMPT = b"\x1b[?2004h"
-PROMPT_ENDS = b"\x1b[?2004l"
-"""prompt_toolkit switches bracketed paste on once when it asks for a line, the terminal being in raw mode by then, and
-off when it has one. The visible `>>>` may be drawn again; and a Ctrl-D typed outside raw mode is lost."""
-
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds children in /proc")
-needs_pty = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 
 
 def test_a_prompt_is_continued_by_a_model_without_template_and_that_is_said(cli: Cli, tiny_model: Path) -> None:
@@ -97,9 +90,9 @@ def _start(endless_model: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return children + [deeper for child in children for deeper in _descendants(child)]
+    return children + [deeper for child in children for deeper in descendants(child)]
 
 
 def _pidfd(pid: int) -> int:
@@ -119,7 +112,7 @@ def _is_running(pid: int) -> bool:
 @needs_proc
 def test_ctrl_c_ends_with_130_and_leaves_no_process_behind(endless_model: Path) -> None:
     with _start(endless_model) as process:
-        family = _descendants(process.pid)
+        family = descendants(process.pid)
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130
         assert process.stderr is not None
@@ -131,7 +124,7 @@ def test_ctrl_c_ends_with_130_and_leaves_no_process_behind(endless_model: Path) 
 @needs_proc
 def test_a_killed_run_leaves_no_process_behind(endless_model: Path) -> None:
     with _start(endless_model) as process:
-        watched = [_pidfd(pid) for pid in _descendants(process.pid)]
+        watched = [_pidfd(pid) for pid in descendants(process.pid)]
         process.kill()
         for watch in watched:
             assert select.select([watch], [], [], 10)[0], "a child is still alive"
@@ -148,85 +141,16 @@ def test_a_reader_that_has_had_enough_ends_it_quietly(endless_model: Path) -> No
         assert process.stderr.read() == b""
 
 
-class Terminal:
-    """A `run` on a terminal of its own."""
-
-    def __init__(self, *args: str | Path) -> None:
-        self._main, side = os.openpty()  # type: ignore[attr-defined, unused-ignore]
-        environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
-        command = [*COMMAND, "run", *map(str, args)]
-        self.process = subprocess.Popen(
-            command, stdin=side, stdout=side, stderr=side, env=environment, start_new_session=True
-        )
-        os.close(side)
-        self.seen = b""
-
-    def until(self, text: bytes) -> bytes:
-        """Read until `text` comes; returns what came before it."""
-        while text not in self.seen:
-            self._read()
-        before, _, self.seen = self.seen.partition(text)
-        return before
-
-    def until_more(self, num_bytes: int) -> None:
-        """Read until so many bytes have come that nobody waited for."""
-        while len(self.seen) < num_bytes:
-            self._read()
-
-    def _read(self) -> None:
-        assert select.select([self._main], [], [], 60)[0], self.seen
-        self.seen += os.read(self._main, 4096)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._main, keys)
-
-    def interrupt(self) -> None:
-        """What a terminal does at Ctrl-C: the signal goes to the whole foreground group."""
-        os.killpg(self.process.pid, signal.SIGINT)  # type: ignore[attr-defined, unused-ignore]
-
-    def end(self) -> int:
-        """Read to the end; returns the exit code."""
-        while True:
-            before = len(self.seen)
-            try:
-                self._read()
-            except OSError:  # Linux: the other side is closed
-                break
-            if len(self.seen) == before:  # macOS: end-of-file
-                break
-        return self.process.wait(TIMEOUT_S)
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()  # of no effect after `end`
-        self.process.wait()
-        os.close(self._main)
+def test_stats_are_one_line_on_stderr(cli: Cli, tiny_model: Path) -> None:
+    done = cli("run", tiny_model, "Once", "--raw", "--stats", *GREEDY)
+    assert done.stderr.startswith("[length] 8 tokens, ")
+    assert " tokens/s; first after " in done.stderr
+    assert done.stderr.endswith(" of 512\n")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == cli("run", tiny_model, "Once", "--raw", *GREEDY).stdout
 
 
-@needs_pty
-def test_without_a_prompt_on_a_terminal_there_is_a_chat_until_ctrl_d(tiny_chat_model: Path) -> None:
-    with Terminal(tiny_chat_model, *GREEDY) as terminal:
-        terminal.until(PROMPT)
-        terminal.type(b"/help\r")
-        terminal.until(b"/bye")
-        terminal.until(PROMPT)
-        terminal.type(b"Hello\r")
-        terminal.until(PROMPT)
-        terminal.type(b"\x04")
-        assert terminal.end() == 0
-
-
-@needs_pty
-def test_ctrl_c_in_a_chat_stops_the_answer_and_not_the_chat(endless_model: Path) -> None:
-    with Terminal(endless_model, *ENDLESS) as terminal:
-        terminal.until(PROMPT)
-        terminal.type(b"Hello\r")
-        terminal.until(PROMPT_ENDS)
-        terminal.until_more(40)
-        terminal.interrupt()
-        terminal.until(b"[stopped]")
-        terminal.until(PROMPT)
-        terminal.type(b"/bye\r")
-        assert terminal.end() == 0
+def test_a_pipe_gets_what_was_generated_whatever_the_look(cli: Cli, tiny_chat_model: Path) -> None:
+    plain = cli("run", tiny_chat_model, "Hi", *GREEDY)
+    assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--plain", *GREEDY).stdout
+    assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--think", "hide", *GREEDY).stdout

@@ -32,7 +32,7 @@ def sidecar(home: Path, tiny_chat_model: Path) -> Iterator[Sidecar]:
 
 def test_a_sidecar_answers_the_official_client_streamed_and_whole(sidecar: Sidecar) -> None:
     with openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0) as client:
-        (model,) = client.models.list().data
+        model = client.models.list().data[0]
         assert model.id == sidecar.ready.model == "tiny-chat"
         whole = client.chat.completions.create(
             model=model.id, messages=[{"role": "user", "content": "Hi"}], temperature=0, max_tokens=8

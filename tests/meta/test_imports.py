@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "localllm"
-BASE = {"errors", "types", "osdep", "config", "__init__"}
+BASE = {"errors", "types", "states", "osdep", "config", "__init__"}
 
 # Room -> what it may import besides itself. An entry names a room, or one module of a room.
 ALLOWED: dict[str, set[str]] = {
@@ -20,14 +20,17 @@ ALLOWED: dict[str, set[str]] = {
     "__main__": {"cli"},
     "errors": set(),
     "types": {"errors"},
+    "states": {"types"},
     "osdep": set(),
     "config": {"errors", "types", "osdep"},
     "diagnosis": {"types"},
     "gguf": {"errors", "types"},
-    "registry": {"errors", "types"},
+    "registry": BASE | {"gguf"},
+    "quantizing": {"errors"},
+    "bench": BASE | {"client"},
     "chat": {"errors", "types"},
     "engine": {"errors", "types"},
-    "llama": BASE | {"engine.backend", "diagnosis"},
+    "llama": BASE | {"engine.backend", "diagnosis", "gguf", "quantizing"},
     "llama.doctor": BASE | {"engine.native", "llama", "diagnosis"},
     "worker": BASE,
     "worker.process": BASE | {"engine", "llama", "chat"},
@@ -39,7 +42,9 @@ ALLOWED: dict[str, set[str]] = {
     "llm": BASE | {"runtime"},
     "server": BASE | {"runtime"},
     "client": BASE,
-    "cli": BASE | {"client", "diagnosis"},
+    "cli": BASE | {"client", "diagnosis", "quantizing"},
+    "cli.serving": BASE | {"client", "registry.names"},
+    "cli.bench": BASE | {"client", "diagnosis", "bench"},
     "cli.serve": BASE | {"client", "server"},
 }
 LAZILY: dict[str, set[str]] = {"cli": {"server", "registry", "gguf"}}
@@ -146,4 +151,6 @@ def test_modules_say_what_they_are_and_stay_small() -> None:
         docstring = ast.get_docstring(ast.parse(text))
         assert docstring, f"{path} has no docstring"
         assert docstring.count("\n") < 30, f"{path}: the docstring is longer than a picture needs"
-        assert text.count("\n") <= 400, f"{path} is hard to read in one go"
+        # What depends on the system stands in one file on purpose.
+        most = 600 if name_of(path) == "osdep" else 400
+        assert text.count("\n") <= most, f"{path} is hard to read in one go"

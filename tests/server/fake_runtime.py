@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
+from localllm.states import AvailableModel, PullState, RunningModel
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
@@ -119,16 +120,77 @@ class FakeRuntime(Runtime):
         self.answered = threading.Event()
         self.models = [tiny_model()]
         self.restarts: list[str] = []
+        self.keep_alives: list[float | None] = []
+        self.others = [AvailableModel(id="other:1b", size_bytes=99, created_unix_s=1_600_000_000, quant="Q4_K_M")]
+        self.loads: list[tuple[str | Path, LoadOptions | None, float]] = []
+        self.pull_script: list[PullState | Exception] = []
+        self.pull_stopped = threading.Event()
         self.is_stuck = False
 
     async def load(
         self,
         model: str | Path,
-        options: LoadOptions | None = None,  # noqa: ARG002
+        options: LoadOptions | None = None,
         *,
-        on_progress: OnProgress | None = None,  # noqa: ARG002
+        on_progress: OnProgress | None = None,
+        keep_alive_s: float = -1.0,
+        stays: bool = True,  # noqa: ARG002
+        allow_paths: bool = True,  # noqa: ARG002
     ) -> LoadedModel:
-        raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
+        """Knows `other:1b`."""
+        if model != "other:1b":
+            raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
+        self.loads.append((model, options, keep_alive_s))
+        if on_progress is not None:
+            on_progress(0.5)
+            await asyncio.sleep(0)
+        self.models.append(tiny_model("other:1b"))
+        return self.models[-1]
+
+    def running(self) -> Sequence[RunningModel]:
+        return [
+            RunningModel(
+                id=model.id,
+                phase="ready",
+                memory_bytes=1000,
+                num_requests=1,
+                idle_s=0.0,
+                expires_in_s=None,
+                pid=4711,
+                loaded=model,
+            )
+            for model in self.models
+        ]
+
+    def available(self) -> Sequence[AvailableModel]:
+        return self.others
+
+    async def unload(self, model_id: str) -> None:
+        self._check(model_id)
+        self.models = [model for model in self.models if model.id != model_id]
+
+    async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
+        """Of `new:1b` plays `pull_script`, then hangs unless that ends with `done` or an error."""
+        if name != "new:1b":
+            raise ModelNotFound(f"no model is called {name!r}", param="model")
+        for number, step in enumerate(self.pull_script):
+            for _ in range(50 * number):  # until what came before has been sent
+                await asyncio.sleep(0)
+            if isinstance(step, Exception):
+                raise step
+            on_state(step)
+            if step.phase == "done":
+                return AvailableModel(id=name, size_bytes=step.done_bytes, created_unix_s=1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.pull_stopped.set()
+        raise AssertionError
+
+    async def remove(self, name: str) -> None:
+        if name not in [model.id for model in self.others]:
+            raise ModelNotFound(f"{name} is not on this machine", param="model")
+        self.others = [model for model in self.others if model.id != name]
 
     def loaded(self) -> Sequence[LoadedModel]:
         return self.models
@@ -168,7 +230,10 @@ class FakeRuntime(Runtime):
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
         return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1)
 
-    async def submit(self, model_id: str, requests: Sequence[GenerationRequest]) -> list[Answer]:
+    async def submit(
+        self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None
+    ) -> list[Answer]:
+        self.keep_alives.append(keep_alive_s)
         return [await self._answer(model_id, request) for request in requests]
 
     async def aclose(self) -> None:

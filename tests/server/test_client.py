@@ -30,8 +30,9 @@ def test_text_usage_and_timings_come_back_as_deltas(served: Served, client: Clie
 
 
 def test_models_say_whether_they_can_chat(client: Client) -> None:
-    (model,) = client.models()
-    assert (model.id, model.chat_template, model.ctx) == ("tiny", True, 512)
+    model, other = client.models()
+    assert (model.id, model.loaded, model.chat_template, model.ctx) == ("tiny", True, True, 512)
+    assert (other.id, other.loaded) == ("other:1b", False)
 
 
 def test_errors_are_those_of_the_server(served: Served, client: Client) -> None:

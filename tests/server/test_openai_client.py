@@ -196,7 +196,8 @@ def test_parts_of_text_are_one_message_and_a_developer_is_the_system(served: Ser
 
 
 def test_models_are_listed_with_what_they_can_hold(client: openai.OpenAI) -> None:
-    (model,) = client.models.list().data
+    model, other = client.models.list().data
+    assert (other.id, other.object) == ("other:1b", "model"), "it is loaded when it is asked for"
     assert (model.id, model.object, model.owned_by) == ("tiny", "model", "localllm")
     assert model.model_extra is not None
     assert (model.model_extra["ctx"], model.model_extra["slots"], model.model_extra["chat_template"]) == (512, 4, True)

@@ -22,7 +22,7 @@ from tests.server.conftest import Served
 EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
-    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings
+    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
     cache_prompt""".split()
 )
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}

@@ -143,8 +143,8 @@ def test_a_client_that_takes_nothing_is_dropped_and_its_answer_cancelled(caplog:
             connection.sendall(POST + _body(stream=True))
             assert served.runtime.answered.wait(5)
             assert served.runtime.answers[0].closed.wait(10)
-    (line,) = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "request"]
-    assert line["outcome"] == "slow_reader"
+    lines = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "request"]
+    assert "slow_reader" in [line["outcome"] for line in lines]
 
 
 def test_a_client_that_takes_little_by_little_gets_all(impatient: Served) -> None:

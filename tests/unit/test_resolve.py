@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.listing import store_of
+from localllm.registry.manifest import Manifest
 from localllm.registry.resolve import resolve
+from localllm.registry.store import now_text
+from localllm.types import Message, SamplingParams
+
+NOWHERE = Path("no-such-folder")
+"""A data directory with no store in it."""
 
 
 def test_a_file_is_found_by_its_path_and_called_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,10 +25,10 @@ def test_a_file_is_found_by_its_path_and_called_by_its_name(tmp_path: Path, monk
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "repo").touch()
     monkeypatch.chdir(tmp_path)
-    assert resolve("tiny.gguf") == ("tiny", tmp_path / "tiny.gguf")
-    assert resolve(Path("./big-00001-of-00003.gguf")).id == "big"
-    assert resolve(tmp_path / "user-repo").id == "user-repo"
-    assert resolve("user/repo").path == tmp_path / "user" / "repo", "it could mean nothing else"
+    assert resolve("tiny.gguf", NOWHERE)[:2] == ("tiny", tmp_path / "tiny.gguf")
+    assert resolve(Path("./big-00001-of-00003.gguf"), NOWHERE).id == "big"
+    assert resolve(tmp_path / "user-repo", NOWHERE).id == "user-repo"
+    assert resolve("user/repo", NOWHERE).path == tmp_path / "user" / "repo", "it could mean nothing else"
 
 
 def test_the_carried_model_is_found_wherever_one_is_even_beside_a_file_of_its_name(
@@ -27,27 +36,71 @@ def test_the_carried_model_is_found_wherever_one_is_even_beside_a_file_of_its_na
 ) -> None:
     (tmp_path / "demo").touch()
     monkeypatch.chdir(tmp_path)
-    assert resolve("demo").path.name == "demo.gguf"
-    assert resolve("./demo").path == tmp_path / "demo"
+    assert resolve("demo", NOWHERE).path.name == "demo.gguf"
+    assert resolve("./demo", NOWHERE).path == tmp_path / "demo"
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
         ("nothing.gguf", r"no model file 'nothing\.gguf'"),
-        ("qwen3:0.6b", r"hf\.co/Qwen/Qwen3-0\.6B-GGUF \(Q8_0, about 0\.6 GB, Apache-2\.0\)"),
+        ("qwen3:0.6b", r"localllm pull qwen3:0\.6b downloads it: hf\.co/Qwen/Qwen3-0\.6B-GGUF \(Q8_0, about 0\.6 GB,"),
         ("qwen33", "did you mean qwen3 "),
-        ("wholly-unheard-of", r"no model is called 'wholly-unheard-of' \(a file"),
+        ("wholly-unheard-of", r"no model is called 'wholly-unheard-of'; localllm search finds more \(a file"),
         ("hf.co/a/b:Q4_K_M", r"hf\.co/a/b:Q4_K_M is not on this machine"),
         ("ollama:llama3.2", "ollama:llama3.2:latest is not on this machine"),
     ],
 )
 def test_what_is_not_on_this_machine_is_explained(name: str, says: str) -> None:
     with pytest.raises(ModelNotFound, match=says):
-        resolve(name)
+        resolve(name, NOWHERE)
 
 
 @pytest.mark.parametrize("name", ["user/repo", "Qwen3", "a\0b", ""])
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidParameter, match="is no model's name"):
-        resolve(name)
+        resolve(name, NOWHERE)
+
+
+def put(data_dir: Path, name: str, **fields: Any) -> Manifest:
+    store = store_of(data_dir)
+    file = store.add_bytes(b"GGUF", file_name="tiny.gguf")
+    manifest = Manifest(name=name, created_at=now_text(), files=(file,), **fields)
+    store.put(manifest)
+    return manifest
+
+
+def test_a_model_of_the_store_is_found_with_what_its_manifest_sets(tmp_path: Path) -> None:
+    messages = (Message("user", "Hi"),)
+    params = SamplingParams(temperature=0.5)
+    put(tmp_path, "mine:1b", system="Be kind.", messages=messages, params=params, stop=("END",), template="x", ctx=99)
+    found = resolve("mine:1b", tmp_path)
+    found.release()
+    assert found.path.read_bytes() == b"GGUF"
+    assert (found.id, found.template, found.ctx) == ("mine:1b", "x", 99)
+    assert (found.defaults.system, found.defaults.messages) == ("Be kind.", messages)
+    assert found.defaults.params == msgspec.structs.replace(params, stop=("END",))
+
+
+def test_a_short_name_without_a_tag_is_one_of_ours_else_the_catalogs_own(tmp_path: Path) -> None:
+    put(tmp_path, "qwen3:4b")
+    for name in ("qwen3:4b", "qwen3"):
+        found = resolve(name, tmp_path)
+        found.release()
+        assert found.id == "qwen3:4b"
+    put(tmp_path, "qwen3")
+    found = resolve("qwen3", tmp_path)
+    found.release()
+    assert found.id == "qwen3"
+
+
+def test_names_from_outside_tell_nothing_of_files(tmp_path: Path) -> None:
+    (tmp_path / "secret.gguf").touch()
+    told = set()
+    for path in (tmp_path / "secret.gguf", tmp_path / "missing.gguf"):
+        with pytest.raises(ModelNotFound) as error:
+            resolve(str(path), tmp_path, allow_paths=False)
+        told.add(error.value.message.replace(str(path), "PATH"))
+    assert len(told) == 1
+    with pytest.raises(ModelNotFound, match="is no model's name"):
+        resolve("user/repo", tmp_path, allow_paths=False)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from localllm.config import Settings
 from localllm.errors import WorkerCrashed
-from localllm.supervisor import supervisor as module
+from localllm.supervisor import managed
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.supervisor import Supervisor
-from localllm.types import Finish, GenerationRequest, LoadOptions
+from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.types import Finish, GenerationRequest, LoadOptions, ModelDefaults
 from tests.worker.conftest import INFO, bad_worker
 
 TIMEOUT_S = 20
@@ -55,14 +56,18 @@ def mode(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How the next worker behaves."""
     arguments = ["behaves"]
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    monkeypatch.setattr(module, "worker_command", lambda **_: bad_worker(*arguments))
+    monkeypatch.setattr(managed, "worker_command", lambda **_: bad_worker(*arguments))
     return arguments
+
+
+def candidate(id: str, release: Callable[[], None] = lambda: None) -> Candidate:
+    return Candidate(id, Path(f"{id}.gguf"), INFO, ModelDefaults(), release)
 
 
 async def _loaded() -> tuple[Supervisor, Seen]:
     supervisor = Supervisor(Settings())
     seen = supervisor.observer = Seen()
-    await supervisor.load("m", Path("m.gguf"), INFO, LoadOptions(), None)
+    await supervisor.load(candidate("m"), LoadOptions())
     return supervisor, seen
 
 
@@ -89,7 +94,7 @@ def test_a_model_whose_process_dies_is_started_again_before_anybody_asks(mode: l
 def test_a_model_that_dies_again_and_again_is_not_started_without_a_pause(
     mode: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAUSES_S", (0.0, 1000.0))
+    monkeypatch.setattr(managed, "PAUSES_S", (0.0, 1000.0))
 
     async def scenario() -> None:
         supervisor, seen = await _loaded()

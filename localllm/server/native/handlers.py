@@ -32,7 +32,7 @@ def routes() -> list[Route]:
 async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
     state, asked, headers = await _read(request, body.TokenizeRequest)
-    model = state.model(asked.model).id
+    model = state.model_id(asked.model)
     tokens = await state.runtime.tokenize(
         model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
@@ -48,14 +48,14 @@ async def tokenize(request: Request) -> Response:
 async def detokenize(request: Request) -> Response:
     """`POST /detokenize`."""
     state, asked, headers = await _read(request, body.DetokenizeRequest)
-    pieces = await state.runtime.pieces(state.model(asked.model).id, asked.tokens, special=asked.special)
+    pieces = await state.runtime.pieces(state.model_id(asked.model), asked.tokens, special=asked.special)
     return json_response(body.Content(b"".join(pieces).decode("utf-8", "replace")), headers)
 
 
 async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
-    text = await state.runtime.render(state.model(asked.model).id, to_messages(asked.messages))
+    text = await state.runtime.render(state.model_id(asked.model), to_messages(asked.messages))
     return json_response(body.Prompt(text), headers)
 
 

@@ -5,6 +5,7 @@ A stream's headers go out as soon as the request is accepted, so what fails late
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -17,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, LocalLLMError
+from localllm.errors import InternalError, LocalLLMError, ModelNotFound
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -99,15 +100,25 @@ async def completions(request: Request) -> Response:
 
 
 async def list_models(request: Request) -> Response:
-    """`GET /v1/models`."""
-    state: ServerState = request.app.state.server
-    return json_response(out.ModelList([out.model_entry(model) for model in state.runtime.loaded()]))
+    """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
+    return json_response(out.ModelList(await _models(request)))
 
 
 async def get_model(request: Request) -> Response:
     """`GET /v1/models/{id}`."""
+    id = request.path_params["model_id"]
+    for entry in await _models(request):
+        if entry.id == id:
+            return json_response(entry)
+    raise ModelNotFound(f"no model is called {id!r} here", param="model")
+
+
+async def _models(request: Request) -> list[out.ModelEntry]:
     state: ServerState = request.app.state.server
-    return json_response(out.model_entry(state.model(request.path_params["model_id"])))
+    entries = [out.model_entry(model) for model in state.runtime.loaded()]
+    there = {entry.id for entry in entries}
+    available = await asyncio.to_thread(state.runtime.available)
+    return entries + [out.available_entry(model) for model in available if model.id not in there]
 
 
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
@@ -115,7 +126,9 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     echoes = await _echoes(state, body)
     asked = state.timed(body.generations())
-    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked))
+    answers = await sse.unless_gone(
+        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
+    )
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
@@ -155,7 +168,7 @@ async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:
         if "prompt" in prompt:
             text = prompt["prompt"]
         else:
-            pieces = await state.runtime.pieces(state.model(body.model).id, prompt["prompt_tokens"])
+            pieces = await state.runtime.pieces(body.model, prompt["prompt_tokens"])
             text = b"".join(pieces).decode("utf-8", "replace")
         texts += [text] * body.num_choices
     return texts

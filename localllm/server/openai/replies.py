@@ -9,6 +9,7 @@ import msgspec
 from localllm import __version__
 from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
+from localllm.states import AvailableModel
 from localllm.types import Finish, LoadedModel, Timings, Usage
 
 FINGERPRINT = f"localllm-{__version__}"
@@ -85,23 +86,28 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One loaded model; everything after `owned_by` is ours. Where its file lies is nobody's business."""
+    """One model; everything after `owned_by` is ours, and most of it there once it is loaded.
+
+    Where its file lies is nobody's business.
+    """
 
     id: str
     object: Literal["model"] = "model"
     created: int
     owned_by: str = "localllm"
-    ctx: int
-    slots: int
-    threads: int
-    chat_template: bool
-    architecture: str
+    loaded: bool
+    """Others are loaded when they are asked for."""
     file_type: str | None
-    num_parameters: int
     size_bytes: int
-    context_length: int | None
-    layers_per_device: dict[str, int]
-    backend: str
+    ctx: int | msgspec.UnsetType = msgspec.UNSET
+    slots: int | msgspec.UnsetType = msgspec.UNSET
+    threads: int | msgspec.UnsetType = msgspec.UNSET
+    chat_template: bool | msgspec.UnsetType = msgspec.UNSET
+    architecture: str | msgspec.UnsetType = msgspec.UNSET
+    num_parameters: int | msgspec.UnsetType = msgspec.UNSET
+    context_length: int | msgspec.UnsetType | None = msgspec.UNSET
+    layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    backend: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ModelList(msgspec.Struct, frozen=True):
@@ -114,6 +120,7 @@ def model_entry(model: LoadedModel) -> ModelEntry:
     return ModelEntry(
         id=model.id,
         created=model.created_unix_s,
+        loaded=True,
         ctx=model.ctx,
         slots=model.slots,
         threads=model.threads,
@@ -125,6 +132,17 @@ def model_entry(model: LoadedModel) -> ModelEntry:
         context_length=model.info.context_length,
         layers_per_device=model.layers_per_device,
         backend=model.backend,
+    )
+
+
+def available_entry(model: AvailableModel) -> ModelEntry:
+    """What it says of one that is not loaded."""
+    return ModelEntry(
+        id=model.id,
+        created=model.created_unix_s,
+        loaded=False,
+        file_type=model.quant,
+        size_bytes=model.size_bytes,
     )
 
 

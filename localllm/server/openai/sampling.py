@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.server.durations import keep_alive_seconds
 from localllm.types import GenerationRequest, SamplingParams
 
 _AS_GIVEN = (
@@ -59,6 +60,12 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     cache_prompt: bool | None = None
     """False: compute the whole prompt anew."""
     timings: bool | None = None
+    keep_alive: float | str | None = None
+    """How long the model stays loaded after this answer: seconds, or `5m`; negative: for ever, 0: not at all."""
+
+    def keep_alive_s(self) -> float | None:
+        """Raises `InvalidParameter`."""
+        return keep_alive_seconds(self.keep_alive)
 
     def params(self) -> SamplingParams:
         """Raises `InvalidParameter`."""

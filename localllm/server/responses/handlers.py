@@ -60,7 +60,9 @@ async def create(request: Request) -> Response:
     conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
     keep = _keeper(state.responses, body, conversation, _owner(request))
     asked = state.timed([body.generation(conversation)])
-    (answer,) = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked))
+    (answer,) = await sse.unless_gone(
+        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
+    )
     response = out.begun(body, store=keep is not None)
     if body.stream:
         story = Story(response, timings=bool(body.timings))

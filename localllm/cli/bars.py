@@ -1,0 +1,62 @@
+"""A progress bar on stderr: rich's on a terminal, else a line a second. Knows nothing of what it counts but bytes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from localllm.cli import report
+from localllm.cli.units import duration, size
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+LINE_EVERY_S = 1.0
+
+
+class Bar:
+    """A context manager; `show` may come from any thread."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        self._told_s = 0.0
+
+    def __enter__(self) -> Bar:
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import TransferSpeedColumn as Speed
+
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), Speed(), TimeRemainingColumn())
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.stop()
+
+    def show(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
+        """How far it is."""
+        if self._progress is None:
+            self._line(phase, done, total, bytes_per_s)
+            return
+        if self._task is None:
+            if not total and not done:
+                return  # what comes first may be said in words above the bar
+            self._progress.start()
+            self._task = self._progress.add_task(phase, total=total)
+        self._progress.update(self._task, description=phase, completed=done, total=total)
+
+    def _line(self, phase: str, done: int, total: int | None, bytes_per_s: float | None) -> None:
+        now = time.monotonic()
+        if phase == "done" or now - self._told_s < LINE_EVERY_S or (not total and not done):
+            return
+        self._told_s = now
+        share = f" ({done / total:.0%})" if total else ""
+        speed = f", {size(int(bytes_per_s))}/s" if bytes_per_s else ""
+        left = f", {duration((total - done) / bytes_per_s)} left" if total and bytes_per_s else ""
+        report.say(f"{phase} {self._what}: {size(done)} of {size(total)}{share}{speed}{left}")

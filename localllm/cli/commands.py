@@ -1,0 +1,344 @@
+"""The commands of the chat: names, help, and what they do to a conversation. Knows no terminal and no HTTP."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from localllm.cli import report, saved, settings
+from localllm.cli.saved import SavedChat
+from localllm.errors import InvalidParameter, UnsupportedParameter
+
+if TYPE_CHECKING:
+    from localllm.cli.chat import Conversation
+
+EXCERPT_CHARS = 60
+
+
+class Leave(Exception):
+    """The person has said goodbye."""
+
+
+class Command(NamedTuple):
+    """One command."""
+
+    usage: str
+    summary: str
+    run: Callable[[Conversation, str], None]
+    details: str = ""
+    takes_lines: bool = False
+    """Whether its argument may have several lines."""
+
+    @property
+    def name(self) -> str:
+        return self.usage.split()[0]
+
+
+def is_command(text: str) -> bool:
+    """Whether it is one, or a mistyped one; `/usr/bin is ...` is a message, as is what begins with a space."""
+    if not text.startswith("/"):
+        return False
+    word = text.split(maxsplit=1)[0]
+    if (command := _find(word)) is not None:
+        return "\n" not in text.strip() or command.takes_lines
+    return "/" not in word[1:] and "\n" not in text.strip() and len(word) > 1
+
+
+def execute(chat: Conversation, text: str) -> None:
+    """Raises `LocalLLMError`s, `Leave`."""
+    word, *rest = text.split(maxsplit=1)
+    argument = rest[0] if rest else ""
+    command = _find(word)
+    if command is None:
+        near = difflib.get_close_matches(word, [*COMMANDS, *ALIASES], n=1)
+        report.say(f"there is no {word}" + (f"; did you mean {near[0]}?" if near else "; /help lists what there is"))
+        return
+    command.run(chat, f"! {argument}" if word.endswith("!") else argument)
+
+
+def unquoted(text: str) -> str:
+    """Without the quotes around it."""
+    text = text.strip()
+    for quote in ('"""', '"', "'"):
+        if len(text) >= 2 * len(quote) and text.startswith(quote) and text.endswith(quote):
+            return text[len(quote) : -len(quote)]
+    return text
+
+
+def _find(word: str) -> Command | None:
+    word = ALIASES.get(word, word)
+    if word.endswith("!") and word[:-1] in _FORCIBLE:
+        word = word[:-1]
+    return COMMANDS.get(word)
+
+
+def _help(_chat: Conversation, argument: str) -> None:
+    if not argument:
+        width = max(len(command.usage) for command in COMMANDS.values())
+        lines = [f"{command.usage:{width}}  {command.summary}" for command in COMMANDS.values()]
+        report.say("\n".join([*lines, "", KEYS]))
+        return
+    name = argument.split()[0]
+    command = _find(name if name.startswith("/") else f"/{name}")
+    if command is None:
+        report.say(f"there is no {name}; /help lists what there is")
+        return
+    report.say(f"{command.usage}\n{command.summary}" + (f"\n\n{command.details}" if command.details else ""))
+
+
+def _set(chat: Conversation, argument: str) -> None:
+    name, value = re.fullmatch(r"(\S*?)\s*(?:[=\s]\s*(.*))?", argument, re.DOTALL).groups(default="")  # type: ignore[union-attr]
+    if not name:
+        _list_settings(chat)
+    elif name == "system":
+        _system(chat, value)
+    elif name in settings.SWITCHES:
+        _switch_setting(chat, name, value)
+    elif name not in settings.parameter_names():
+        near = difflib.get_close_matches(name, settings.parameter_names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InvalidParameter(f"there is no parameter {name}{hint} (/set lists all)", param=name)
+    elif not value:
+        report.say(f"{name} is {settings.shown(chat.talk.params, name)}; it takes {settings.kind(name)}, or default")
+    else:
+        chat.talk.params = settings.with_parameter(chat.talk.params, name, value)
+        report.say(f"{name} is {settings.shown(chat.talk.params, name)}")
+
+
+def _list_settings(chat: Conversation) -> None:
+    params = chat.talk.params
+    rows = [
+        (name, settings.shown(params, name)) for name in settings.parameter_names() if name not in settings.SWITCHES
+    ]
+    rows += [(name, _switch_value(chat, name)) for name in settings.SWITCHES]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:{width}}  {value:12}  {settings.kind(name)}" for name, value in rows]
+    report.say(
+        "\n".join([*lines, "default: the model's own value, else localllm's. /system shows the system message."])
+    )
+
+
+def _switch_value(chat: Conversation, name: str) -> str:
+    on = {"think": chat.look.thoughts, "markdown": chat.look.markdown, "stats": chat.stats}[name]
+    return on if isinstance(on, str) else ("on" if on else "off")
+
+
+def _switch_setting(chat: Conversation, name: str, value: str) -> None:
+    if not value:
+        report.say(f"{name} is {_switch_value(chat, name)}; it takes {settings.kind(name)}")
+        return
+    if value not in settings.SWITCHES[name]:
+        raise InvalidParameter(f"{name} takes {settings.kind(name)}, not {value!r}", param=name)
+    if name == "stats":
+        chat.stats = value == "on"
+    elif name == "markdown":
+        chat.look = chat.look._replace(markdown=value == "on")
+    elif value == "on":
+        chat.look = chat.look._replace(thoughts="on")
+    else:
+        chat.look = chat.look._replace(thoughts="hide" if value == "hide" else "off")
+    said = {"on": "thoughts are shown", "hide": "a note stands for thoughts", "off": "thoughts are not shown at all"}
+    report.say(f"{said[value]}; whether it thinks is up to the model" if name == "think" else f"{name} is {value}")
+
+
+def _system(chat: Conversation, argument: str) -> None:
+    if chat.talk.raw:
+        report.say("a model without chat template takes no system message")
+        return
+    if not argument:
+        report.say(chat.system if chat.system is not None else "there is no system message; /system TEXT sets one")
+        return
+    chat.system = unquoted(argument) or None
+    chat.is_saved = chat.is_saved and not chat.turns
+    done = "the system message is set" if chat.system is not None else "the system message is removed"
+    goes_on = "; the conversation goes on, /clear begins a new one" if chat.turns else ""
+    report.say(done + goes_on)
+
+
+def _model(chat: Conversation, argument: str) -> None:
+    if not argument:
+        names = chat.talk.model_names()
+        report.say("\n".join(f"{'*' if name == chat.talk.model_id else ' '} {name}" for name in names))
+        return
+    if chat.switch is None:
+        raise UnsupportedParameter(
+            "this chat cannot change its model; start another with `localllm run`", param="model"
+        )
+    talk = chat.switch(argument)
+    talk.params = chat.talk.params
+    chat.talk = talk
+    goes_on = "; the conversation goes on" if chat.turns and not talk.raw else ""
+    report.say(f"{talk.model_id} answers now{goes_on}")
+    if talk.raw:
+        report.say(f"{talk.model_id} has no chat template: each line is continued, and the conversation waits")
+
+
+def _save(chat: Conversation, argument: str) -> None:
+    force, argument = _forced(argument)
+    if not chat.turns and chat.system is None:
+        report.say("there is nothing to save yet")
+        return
+    if argument:
+        path = Path(unquoted(argument)).expanduser()
+        path = path if path.suffix else path.with_suffix(".json")
+    else:
+        path = chat.file or Path(time.strftime("chat-%Y-%m-%d-%H%M%S.json"))
+    content = SavedChat(
+        localllm_chat=saved.VERSION,
+        model=chat.talk.model_id,
+        system=chat.system,
+        parameters=chat.talk.params,
+        messages=tuple(chat.turns),
+    )
+    saved.save(path, content, replace=force or path == chat.file)
+    chat.file, chat.is_saved = path, True
+    report.say(f"saved {_count(len(chat.turns))} to {path}")
+
+
+def _load(chat: Conversation, argument: str) -> None:
+    force, argument = _forced(argument)
+    if not argument:
+        raise InvalidParameter("which file? /load FILE", param="file")
+    if chat.turns and not chat.is_saved and not force:
+        raise InvalidParameter(
+            f"{_count(len(chat.turns))} would be lost: /save them first, or /load! FILE drops them", param="file"
+        )
+    path = Path(unquoted(argument)).expanduser()
+    path = path.with_suffix(".json") if not path.suffix and not path.exists() else path
+    found = saved.load(path)
+    if chat.talk.raw and found.messages:
+        raise UnsupportedParameter(
+            f"{chat.talk.model_id} has no chat template and cannot go on with a chat", param="file"
+        )
+    chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
+    chat.talk.params = found.parameters
+    chat.file, chat.is_saved = path, True
+    other = f"; it was with {found.model}" if found.model not in ("", chat.talk.model_id) else ""
+    report.say(f"loaded {_count(len(chat.turns))}{other}")
+    for turn in chat.turns[-2:]:
+        report.say(f"{turn.role}: {excerpt(turn.content)}")
+
+
+def _regen(chat: Conversation, _: str) -> None:
+    text = chat.unanswered
+    if text is None:
+        place = _last_question(chat)
+        if place is None:
+            report.say("there is nothing to answer again")
+            return
+        text = chat.turns[place].content
+        taken, chat.turns = chat.turns[place:], chat.turns[:place]
+        params = chat.talk.params
+        if params.seed is not None or params.temperature == 0:
+            why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
+            report.say(f"the same answer is likely: {why}")
+        try:
+            chat.answer(text)
+        finally:
+            if chat.unanswered is not None:  # the old answer is better than none
+                chat.turns += taken
+                chat.unanswered = None
+        return
+    chat.answer(text)
+
+
+def _undo(chat: Conversation, _: str) -> None:
+    place = _last_question(chat)
+    if place is not None:
+        report.say(f"took back: {excerpt(chat.turns[place].content)}")
+        del chat.turns[place:]
+        chat.is_saved = False
+    elif chat.cleared:
+        chat.turns, chat.cleared = chat.cleared, []
+        report.say(f"{_count(len(chat.turns))} are back")
+    else:
+        report.say("there is nothing to take back")
+
+
+def _clear(chat: Conversation, _: str) -> None:
+    if chat.turns:
+        chat.cleared, chat.turns = chat.turns, []
+    chat.unanswered = None
+    report.say("a new conversation; /undo brings the old one back" if chat.cleared else "a new conversation")
+
+
+def _stats(chat: Conversation, _: str) -> None:
+    report.say("\n".join(chat.totals.lines(chat.talk.model_id, chat.talk.ctx)))
+
+
+def _bye(_chat: Conversation, _: str) -> None:
+    raise Leave
+
+
+def _last_question(chat: Conversation) -> int | None:
+    """Where the last exchange begins."""
+    places = [place for place, turn in enumerate(chat.turns) if turn.role == "user"]
+    return places[-1] if places else None
+
+
+def _forced(argument: str) -> tuple[bool, str]:
+    return (True, argument[1:].strip()) if argument.startswith("!") else (False, argument)
+
+
+def _count(messages: int) -> str:
+    return "1 message" if messages == 1 else f"{messages} messages"
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a message, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= EXCERPT_CHARS else line[: EXCERPT_CHARS - 1] + "…"
+
+
+_SET_DETAILS = """\
+/set                      all parameters
+/set temperature          one of them
+/set temperature 0.2      sets it
+/set temperature default  gives it back to the model
+/set stop "END" "\\n\\n"    several words; JSON works too
+/set system TEXT          as /system does
+/set think on|hide|off    thoughts dimmed, a note in their place, or nothing
+/set markdown on|off      rendered, or as the model writes it
+/set stats on|off         a line about each answer"""
+
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command("/help [COMMAND]", "this, or more about a command", _help),
+        Command("/set [NAME [VALUE]]", "show or set parameters", _set, _SET_DETAILS, takes_lines=True),
+        Command(
+            "/system [TEXT]",
+            "show or set the system message",
+            _system,
+            'The conversation goes on. /system "" removes the message.',
+            takes_lines=True,
+        ),
+        Command("/model [NAME]", "list models, or go on with another", _model),
+        Command(
+            "/save [FILE]",
+            "save the chat as JSON",
+            _save,
+            "Without FILE: where it was saved or loaded, else a new file here. /save! replaces a file of another chat.",
+        ),
+        Command("/load FILE", "go on with a saved chat", _load, "/load! drops a conversation that is not saved."),
+        Command("/regen", "answer the last message again", _regen, "Also sends a message that could not be answered."),
+        Command("/undo", "take back the last exchange", _undo, "After /clear: brings the conversation back."),
+        Command("/clear", "begin a new conversation", _clear, "The system message and the parameters stay."),
+        Command("/stats", "tokens, speed and context", _stats),
+        Command("/bye", "leave, as does Ctrl-D", _bye),
+    )
+}
+ALIASES = {"/exit": "/bye", "/quit": "/bye", "/?": "/help"}
+_FORCIBLE = ("/save", "/load")
+KEYS = '''\
+"""             begin and end a message of several lines; pasted lines are one message
+Alt+Enter       a new line
+Up, Down        earlier messages; Ctrl-R searches them
+/ ...           a command; with a space before it, a message like any other
+Tab             complete commands, parameters, models and files
+Ctrl-X Ctrl-E   write in $EDITOR
+Ctrl-C          stop the answer'''

@@ -1,0 +1,72 @@
+"""`localllm create`: a model of one's own from a Modelfile. Knows nothing of what is in one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from localllm.cli import report
+from localllm.cli.bars import Bar
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
+
+STDIN = "-"
+
+
+def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
+    """Make `name` of the Modelfile at `file` (`-`: stdin). Raises `InvalidParameter`, `ModelNotFound` and others."""
+    from localllm.registry import names
+    from localllm.registry.create import create
+    from localllm.registry.listing import described, store_of
+    from localllm.registry.manifest import Manifest
+    from localllm.registry.modelfile import parse_modelfile
+    from localllm.registry.names import Demo
+    from localllm.registry.resolve import carried, find, not_here
+
+    store = store_of(settings.data_dir)
+
+    def resolve(text: str) -> Manifest | Path:
+        wanted = names.parse(text)
+        if isinstance(wanted, Demo):
+            return carried("demo.gguf")
+        manifest = find(wanted, store)
+        if manifest is None:
+            raise not_here(wanted)
+        return manifest
+
+    modelfile = parse_modelfile(_read(file))
+    done = 0
+
+    def count(num_bytes: int) -> None:
+        nonlocal done
+        done += num_bytes
+        bar.show("verifying", done, None)
+
+    base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
+    with Bar(name) as bar:
+        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolve, on_bytes=count)
+    for notice in modelfile.notices:
+        report.say(f"localllm: {notice}")
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(described(made)).decode() + "\n")
+    else:
+        report.say(f"localllm: {made.name} is made: localllm run {made.name}")
+    return report.OK
+
+
+def _read(file: Path) -> bytes:
+    from localllm.registry.foreign.walk import read_small
+    from localllm.registry.modelfile import MAX_MODELFILE_BYTES
+
+    if str(file) == STDIN:
+        return sys.stdin.buffer.read(MAX_MODELFILE_BYTES + 1)
+    content = read_small(file.expanduser(), MAX_MODELFILE_BYTES)
+    if content is None:
+        raise InvalidParameter(
+            f"the Modelfile {str(file)!r} is not there, is no regular file, cannot be read, or has more than "
+            f"{MAX_MODELFILE_BYTES:,} bytes; name another with -f",
+            param="file",
+        )
+    return content

@@ -1,0 +1,63 @@
+"""Commands that are built when they are asked for: building all of them takes longer than `--help` may.
+
+Typer turns every function's signature into a command at once; here a help page reads docstrings, and a command that is
+run, completed or explained is built alone. Knows no command.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
+
+if TYPE_CHECKING:
+    from typer import _click
+
+COMMANDS: dict[str, Callable[..., None]] = {}
+"""Name -> function, in the order of the help."""
+
+
+class OnDemand(MutableMapping[str, Any]):
+    """Name -> command, built at the first look."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            info = CommandInfo(name=name, callback=COMMANDS[name])
+            self._built[name] = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del COMMANDS[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class Group(TyperGroup):
+    """The root command."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = OnDemand()
+
+    def format_commands(self, ctx: _click.Context, formatter: _click.HelpFormatter) -> None:  # noqa: ARG002
+        """Names, and the first sentence of each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_line(function)) for name, function in COMMANDS.items()])
+
+
+def _first_line(function: Callable[..., None]) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]

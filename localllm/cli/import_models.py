@@ -1,0 +1,163 @@
+"""`localllm import`: models that other programs have on this disk, listed or taken into the store without copying.
+
+Knows nothing of how they are found or verified.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from localllm.cli import report
+from localllm.cli.bars import Bar
+from localllm.cli.units import size, table
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+
+ForeignModel = Any
+"""`registry.foreign.model.ForeignModel`; the registry is imported when the command runs, for the sake of `--help`."""
+Tool = Literal["ollama", "huggingface", "lmstudio", "llama.cpp"]
+How = Literal["auto", "reference", "hardlink", "reflink", "copy"]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints of each model."""
+
+    program: str
+    name: str
+    """As that program calls it."""
+    imported_as: str
+    size_bytes: int
+    quant: str | None
+    num_parameters: int | None
+    state: Literal["found", "imported", "here already", "unusable", "failed"]
+    reason: str | None
+    """Why it cannot be used, or what failed."""
+    notices: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+def import_models(
+    settings: Settings,
+    wanted: Sequence[str] = (),
+    *,
+    list_only: bool = False,
+    tool: Tool | None = None,
+    name: str | None = None,
+    how: How = "auto",
+    as_json: bool = False,
+) -> int:
+    """Everything that is found, or what is `wanted`: files, folders, or names as `--list` prints them.
+
+    One that fails does not keep the others. Raises `InvalidParameter` and `ModelNotFound`.
+    """
+    from localllm.registry.listing import store_of
+
+    models = _find(wanted, tool)
+    if name is not None and len(models) != 1 and not list_only:
+        raise InvalidParameter(f"--name is for one model, and {len(models)} are meant; name one", param="name")
+    store = store_of(settings.data_dir)
+    if list_only:
+        rows = [_row(model, name, "found") if not model.problem else _row(model, name, "unusable") for model in models]
+    else:
+        rows = [_import(model, store, name, how) for model in models]
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+    else:
+        _show(rows, list_only=list_only)
+    failed = any(row.state == "failed" or (row.state == "unusable" and wanted) for row in rows)
+    return report.MODEL_OR_BACKEND if failed and not list_only else report.OK
+
+
+def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
+    """The models that are meant. Raises `ModelNotFound` for what is neither a path nor a name."""
+    from localllm.registry.adopt import find_foreign
+    from localllm.registry.foreign.model import Root
+    from localllm.registry.foreign.roots import default_roots
+
+    paths = [text for text in wanted if Path(text).expanduser().exists()]
+    names = set(wanted) - set(paths)
+    roots = [Root("folder", Path(text).expanduser().absolute()) for text in paths]
+    found = list(find_foreign(roots, skipped=_say_skipped))
+    if names or not wanted:
+        others = find_foreign([root for root in default_roots() if tool in (None, root.tool)], skipped=_say_skipped)
+        found += [model for model in others if not names or names & {model.name, model.suggested_name}]
+    for text in names:
+        if not any(text in (model.name, model.suggested_name) for model in found):
+            raise ModelNotFound(
+                f"there is no file {text!r}, and no other program has a model of that name; localllm import --list "
+                "shows what there is",
+                param="model",
+            )
+    return found
+
+
+def _say_skipped(text: str) -> None:
+    report.say(f"localllm: {_plain(text)}")
+
+
+def _plain(text: str) -> str:
+    """Names of others' files may hold what a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _import(model: ForeignModel, store: Any, name: str | None, how: How) -> Row:
+    from localllm.registry.adopt import adopt, is_adopted
+
+    if model.problem is not None:
+        return _row(model, name, "unusable")
+    done = 0
+
+    def count(num_bytes: int) -> None:
+        nonlocal done
+        done += num_bytes
+        bar.show("verifying", done, model.size_bytes)
+
+    try:
+        if is_adopted(model, store, name):
+            return _row(model, name, "here already")
+        with Bar(model.name) as bar:
+            manifest = adopt(model, store, name=name, how=how, on_bytes=count)
+    except LocalLLMError as error:
+        return msgspec.structs.replace(_row(model, name, "failed"), reason=error.message)
+    return msgspec.structs.replace(_row(model, name, "imported"), imported_as=manifest.name)
+
+
+def _row(
+    model: ForeignModel, name: str | None, state: Literal["found", "imported", "here already", "unusable", "failed"]
+) -> Row:
+    return Row(
+        program=model.tool,
+        name=model.name,
+        imported_as=name or model.suggested_name,
+        size_bytes=model.size_bytes,
+        quant=model.quant,
+        num_parameters=model.num_parameters,
+        state=state,
+        reason=model.problem,
+        notices=model.notices,
+        paths=tuple(str(file.path) for file in model.files),
+    )
+
+
+def _show(rows: Sequence[Row], *, list_only: bool) -> None:
+    if not rows:
+        report.say("localllm: no models of other programs are found; name a file or folder to look at")
+        return
+    cells = [(row.program, _plain(row.name), size(row.size_bytes), row.quant or "", _told(row)) for row in rows]
+    sys.stdout.write(table(("PROGRAM", "MODEL", "SIZE", "QUANT", "AS" if list_only else "RESULT"), cells))
+    for row in rows:
+        for notice in row.notices if row.state == "imported" else ():
+            report.say(f"localllm: {row.imported_as}: {_plain(notice)}")
+    if list_only and any(row.state == "found" for row in rows):
+        report.say("localllm: localllm import takes all of them in without copying, or those that are named")
+
+
+def _told(row: Row) -> str:
+    if row.reason is not None:
+        return f"{'cannot be used' if row.state == 'unusable' else 'failed'}: {_plain(row.reason)}"
+    return row.imported_as if row.state == "found" else f"{row.state}, as {row.imported_as}"

@@ -1,0 +1,25 @@
+"""Ctrl-C at the right moment: not in the middle of what a terminal has to get whole."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def undivided() -> Iterator[None]:
+    """A Ctrl-C within becomes a `KeyboardInterrupt` at the end. Of no effect in other threads, which get none."""
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous is None:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if came:
+        raise KeyboardInterrupt

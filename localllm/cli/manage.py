@@ -1,0 +1,233 @@
+"""Names, options and help of the commands on models: getting, listing, making, forgetting.
+
+Bodies are imported when their command runs. Knows nothing of what the commands do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Exit, Option
+
+from localllm.cli import options as opt
+from localllm.cli import pull_options as get
+
+NAME = Argument(
+    metavar="NAME",
+    help="qwen3:0.6b (localllm search), hf.co/USER/REPO[:QUANT], ollama:MODEL[:TAG], or https://...gguf",
+)
+Name = Annotated[str, NAME]
+Names = Annotated[list[str], Argument(metavar="NAME...", help="Models, as localllm list calls them")]
+Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list calls it")]
+
+
+def add_to(commands: dict[str, Callable[..., None]]) -> None:
+    """In the order of the help."""
+    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, bench):
+        commands[command.__name__.rstrip("_")] = command
+
+
+def pull(
+    name: Name,
+    hub_endpoint: get.HubEndpoint = None,
+    insecure_registries: get.InsecureRegistries = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    download_connections: get.DownloadConnections = None,
+    max_download_kb_per_s: get.MaxDownload = None,
+    allow_private_downloads: get.AllowPrivate = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Download a model; what was stopped goes on from where it was."""
+    given = {key: value for key, value in locals().items() if key not in ("name", "as_json")}
+    from localllm import config
+    from localllm.cli.pull import pull_model
+
+    raise Exit(pull_model(config.load(given), name, as_json=as_json))
+
+
+def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
+    """List the models on this machine."""
+    from localllm import config
+    from localllm.cli.models import list_models
+
+    raise Exit(list_models(config.load({"home": home}), as_json=as_json))
+
+
+def rm(
+    names: Names,
+    keep_files: Annotated[bool, Option("--keep-files", help="Leave the files for localllm gc")] = False,
+    home: opt.Home = None,
+) -> None:
+    """Remove models."""
+    from localllm import config
+    from localllm.cli.models import remove_models
+
+    raise Exit(remove_models(config.load({"home": home}), names, keep_files=keep_files))
+
+
+def cp(
+    source: Stored,
+    target: Annotated[str, Argument(metavar="NEW", help="Another name for it")],
+    home: opt.Home = None,
+) -> None:
+    """Give a model another name."""
+    from localllm import config
+    from localllm.cli.models import copy_model
+
+    raise Exit(copy_model(config.load({"home": home}), source, target))
+
+
+def search(
+    words: Annotated[list[str] | None, Argument(metavar="WORDS...", help="None: the whole catalog")] = None,
+    offline: Annotated[bool, Option("--offline", help="Only in the catalog that localllm carries")] = False,
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=100, help="Repositories at most")] = 20,
+    hub_endpoint: get.HubEndpoint = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    as_json: opt.AsJson = False,
+) -> None:
+    """Find models in the catalog and on Hugging Face."""
+    from localllm import config
+    from localllm.cli.models import search_models
+
+    settings = config.load({"hub_endpoint": hub_endpoint, "proxy": proxy, "ca_file": ca_file})
+    text = " ".join(words or [])
+    raise Exit(search_models(settings, text, offline=offline or not text, limit=limit, as_json=as_json))
+
+
+def import_(
+    wanted: Annotated[
+        list[str] | None,
+        Argument(metavar="MODEL...", help="Files, folders, or names as the list shows them; none: list what is found"),
+    ] = None,
+    every: Annotated[bool, Option("--all", help="Take in everything that is found")] = False,
+    tool: Annotated[
+        Literal["ollama", "huggingface", "lmstudio", "llama.cpp"] | None,
+        Option("--tool", help="Look only where this program keeps its models"),
+    ] = None,
+    name: Annotated[str | None, Option("--name", metavar="NEW", help="What to call it here")] = None,
+    how: Annotated[
+        Literal["auto", "reference", "hardlink", "reflink", "copy"],
+        Option("--how", help="auto shares the bytes on the disk, or refers to the file"),
+    ] = "auto",
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Take in models that Ollama, LM Studio and others have on this disk, without copying them."""
+    from localllm import config
+    from localllm.cli.import_models import import_models
+
+    settings, list_only = config.load({"home": home}), not wanted and not every
+    code = import_models(settings, wanted or (), list_only=list_only, tool=tool, name=name, how=how, as_json=as_json)
+    raise Exit(code)
+
+
+def create(
+    name: Annotated[str, Argument(metavar="NAME", help="What to call it")],
+    file: Annotated[Path, Option("--file", "-f", metavar="FILE", help="Modelfile, as Ollama's; - reads stdin")] = Path(
+        "Modelfile"
+    ),
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Make a model of another one, with parameters and a system message of its own, from a Modelfile."""
+    from localllm import config
+    from localllm.cli.create import create_model
+
+    raise Exit(create_model(config.load({"home": home}), name, file, as_json=as_json))
+
+
+def quantize(
+    source: Annotated[str, Argument(metavar="SRC", help="Path or name of a model in F32, F16 or BF16")],
+    target: Annotated[Path, Argument(metavar="DST", help="The GGUF file to write")],
+    type: Annotated[str, Argument(metavar="TYPE", help="Q8_0, Q4_K_M ...")],
+    allow_requantize: Annotated[
+        bool, Option("--allow-requantize", help="Also from a quantized file, at a loss")
+    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace DST")] = False,
+    threads: opt.Threads = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Write a model in a smaller type."""
+    from localllm import config
+    from localllm.cli.quantize import quantize_named
+
+    code = quantize_named(
+        config.load({"home": home}), source, target, type,
+        allow_requantize=allow_requantize, force=force, threads=threads, as_json=as_json,
+    )  # fmt: skip
+    raise Exit(code)
+
+
+def gc(
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go")] = False,
+    keep_partials_days: Annotated[
+        float, Option("--keep-partials-days", metavar="D", min=0, help="Unfinished downloads stay for so long")
+    ] = 7,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Delete files that no model needs."""
+    from localllm import config
+    from localllm.cli.models import collect_garbage
+
+    settings = config.load({"home": home})
+    raise Exit(collect_garbage(settings, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
+
+
+def bench(
+    target: Annotated[str, Argument(metavar="TARGET", help="URL of an OpenAI-style server, or a model to serve")],
+    concurrency: Annotated[
+        str | None, Option("--concurrency", metavar="N,N...", help="Answers at a time [default: 1,2,4,8,16,32]")
+    ] = None,
+    requests: Annotated[
+        int | None, Option("--requests", metavar="N", help="Per level, at least the highest concurrency")
+    ] = None,
+    duration_s: Annotated[
+        float | None, Option("--duration-s", metavar="S", help="Per level; what runs then is finished")
+    ] = None,
+    prompt_tokens: Annotated[int, Option("--prompt-tokens", metavar="N", help="Of each prompt, its own")] = 64,
+    shared_prefix_tokens: Annotated[
+        int, Option("--shared-prefix-tokens", metavar="N", help="On top, the same in all prompts")
+    ] = 0,
+    max_tokens: Annotated[int, Option("--max-tokens", metavar="N", help="Of each answer")] = 64,
+    model: Annotated[str | None, Option("--model", metavar="NAME", help="Of the server at the URL")] = None,
+    api_key_env: Annotated[
+        str | None, Option("--api-key-env", metavar="NAME", help="The variable with the server's key")
+    ] = None,
+    api: Annotated[
+        Literal["chat", "completions"] | None, Option("--api", help="What to ask [default: chat where it can]")
+    ] = None,
+    ignore_eos: Annotated[
+        bool, Option("--ignore-eos/--no-ignore-eos", help="Answers of equal length where the server can")
+    ] = True,
+    seed: Annotated[
+        int | None, Option("--seed", metavar="N", help="Of the prompts [default: new ones, so that no cache helps]")
+    ] = None,
+    warmup: Annotated[
+        int | None, Option("--warmup", metavar="N", help="Requests before each level [default: one per connection]")
+    ] = None,
+    timeout_s: Annotated[float, Option("--timeout-s", metavar="S", help="For one answer")] = 300.0,
+    as_json: opt.AsJson = False,
+    svg: Annotated[Path | None, Option("--svg", metavar="FILE", help="Also draw a plot")] = None,
+    slots: opt.Slots = None,
+    ctx: opt.Ctx = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    plugin_dir: opt.PluginDir = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Measure a server, or a model, at rising concurrency: time to first token, time per token, throughput."""
+    given = dict(locals())
+    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "plugin_dir", "home", "verbose")
+    load = {name: given.pop(name) for name in loading}
+    from localllm.cli.bench import BenchOptions, bench_model
+
+    raise Exit(bench_model(BenchOptions(**given, load=load)))

@@ -1,0 +1,133 @@
+"""What is on this machine and what could be: `list`, `rm`, `cp`, `gc`, `search`. Data on stdout, words on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+from localllm.cli import report
+from localllm.cli.units import ago, size, table
+from localllm.config import Settings
+from localllm.errors import PullFailed
+
+
+def list_models(settings: Settings, *, as_json: bool) -> int:
+    """Every model on this machine."""
+    from localllm.registry import listing
+
+    models = listing.available(settings.data_dir)
+    _, damaged = listing.store_of(settings.data_dir).scan()
+    if as_json:
+        _print_json(models)
+    else:
+        rows = [
+            (
+                model.id,
+                size(model.size_bytes),
+                model.quant or "",
+                ago(model.created_unix_s),
+                _from(model.source),
+            )
+            for model in models
+        ]
+        sys.stdout.write(table(("NAME", "SIZE", "QUANT", "ADDED", "FROM"), rows))
+    for each in damaged:
+        report.say(f"localllm: {each.path} is no manifest that can be read: {each.reason}")
+    return report.FAILURE if damaged else report.OK
+
+
+def remove_models(settings: Settings, names: list[str], *, keep_files: bool) -> int:
+    """Forget models, and delete what nobody else needs of them, unless `keep_files`."""
+    from localllm.registry import listing
+
+    for name in names:
+        manifest = listing.remove(name, settings.data_dir)
+        report.say(f"localllm: {manifest.name} is removed")
+    if not keep_files:
+        freed = listing.store_of(settings.data_dir).gc().freed_bytes
+        report.say(f"localllm: {size(freed)} freed")
+    return report.OK
+
+
+def copy_model(settings: Settings, source: str, target: str) -> int:
+    """A second name for a model."""
+    from localllm.registry import listing
+
+    manifest = listing.copy(source, target, settings.data_dir)
+    report.say(f"localllm: {manifest.name} is the same as {source} and takes no room")
+    return report.OK
+
+
+def collect_garbage(settings: Settings, *, dry_run: bool, keep_partials_days: float, as_json: bool) -> int:
+    """Delete what no model needs."""
+    from localllm.registry.listing import store_of
+
+    found = store_of(settings.data_dir).gc(dry_run=dry_run, keep_partials_s=keep_partials_days * 86400)
+    if as_json:
+        _print_json({**msgspec.to_builtins(found), "freed_bytes": found.freed_bytes})
+        return report.FAILURE if found.damaged else report.OK
+    for item in found.removed:
+        sys.stdout.write(f"{size(item.size_bytes):>8}  {item.kind}  {item.id}\n")
+    for item in found.kept:
+        report.say(f"localllm: kept {item.kind} {item.id} ({size(item.size_bytes)}): {item.reason}")
+    for each in found.damaged:
+        report.say(f"localllm: no file of a model is deleted while {each.path} cannot be read: {each.reason}")
+    report.say(f"localllm: {size(found.freed_bytes)} {'would be' if dry_run else 'are'} freed")
+    return report.FAILURE if found.damaged else report.OK
+
+
+def search_models(settings: Settings, words: str, *, offline: bool, limit: int, as_json: bool) -> int:
+    """Models of the catalog, then repositories on Hugging Face."""
+    from localllm.registry import catalog
+
+    entries = catalog.load().search(words)
+    hits: list[Any] = []
+    failure: PullFailed | None = None
+    if not offline:
+        from localllm.registry.pull import Puller
+
+        try:
+            with Puller(settings) as puller:
+                hits = puller.search(words, limit)
+        except PullFailed as error:
+            failure = error
+    if as_json:
+        _print_json({"catalog": entries, "hub": hits})
+    else:
+        _show_search(entries, hits)
+    if failure is not None:
+        report.say(f"localllm: Hugging Face was not searched: {failure.message}")
+        return report.OK if entries else report.FAILURE
+    if not entries and not hits:
+        report.say(f"localllm: nothing is known of {words!r}")
+        return report.NOT_FOUND
+    return report.OK
+
+
+def _show_search(entries: list[Any], hits: list[Any]) -> None:
+    if entries:
+        rows: list[tuple[str, ...]] = [
+            (entry.id, entry.kind, size(entry.size_bytes), entry.license, entry.description) for entry in entries
+        ]
+        sys.stdout.write(table(("NAME", "KIND", "SIZE", "LICENCE", "WHAT IT IS"), rows))
+    if entries and hits:
+        sys.stdout.write("\n")
+    if hits:
+        rows = [(f"hf.co/{hit.id}", f"{hit.downloads:,}", hit.license or "", (hit.updated or "")[:10]) for hit in hits]
+        sys.stdout.write(table(("ON HUGGING FACE", "DOWNLOADS", "LICENCE", "CHANGED"), rows))
+
+
+def _from(source: str | None) -> str:
+    """A commit, or a digest, by its first digits."""
+    if source is None:
+        return ""
+    name, at, revision = source.rpartition("@")
+    return f"{name}@{revision.removeprefix('sha256:')[:12]}" if at and len(revision) >= 40 else source
+
+
+def _print_json(value: Any) -> None:
+    from localllm.registry.digest import encode_digest
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=encode_digest)).decode() + "\n")

@@ -1,0 +1,38 @@
+"""`localllm ps` and `localllm stop`: what the running server has loaded, and unloading it."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from localllm.cli import report
+from localllm.cli.units import duration, size, table
+from localllm.client.discovery import server_of
+from localllm.config import Settings
+
+
+def list_processes(settings: Settings, *, as_json: bool) -> int:
+    """The models that the running server has loaded. Raises `ServerGone` where there is none."""
+    with server_of(settings) as client:
+        models = client.processes()
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(models)).decode() + "\n")
+        return report.OK
+    rows = []
+    for model in models:
+        until = "stays" if model.expires_in_s is None else f"in {duration(model.expires_in_s)}"
+        layers = ", ".join(f"{device} {count}" for device, count in (model.layers_per_device or {}).items())
+        slots = "" if model.ctx is None else f"{model.slots} x {model.ctx}"
+        rows.append((model.model, model.status, size(model.memory_bytes), slots, layers, str(model.requests), until))
+    sys.stdout.write(table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED"), rows))
+    return report.OK
+
+
+def stop_models(settings: Settings, names: list[str], *, every: bool) -> int:
+    """Unload models of the running server. Raises `ServerGone`, `ModelNotFound`."""
+    with server_of(settings) as client:
+        for name in [model.model for model in client.processes()] if every else names:
+            client.unload(name)
+            report.say(f"localllm: {name} is unloaded")
+    return report.OK

@@ -1,0 +1,190 @@
+"""Styled text on a grid of columns: how wide it is, where its lines break. Knows no Markdown and no terminal.
+
+A style is what stands between `ESC [` and `m`, e.g. `1;36`; empty: plain. Widths are the most that a terminal takes, so
+that no line is ever longer than it was thought to be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+Style = str
+Span = tuple[str, Style]
+
+TAB_COLUMNS = 4
+
+_ONE_COLUMN = re.compile(
+    "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0373\u0384-\u0386\u0388-\u038a\u0391-\u03a1\u03a3-\u0482\u048a-\u052f"
+    "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff\u2200-\u22ff\u2500-\u25fc\u00a0]*"
+)
+"""What takes one column wherever it stands; the rest is looked up, which costs an import."""
+
+_IDEOGRAPH = (
+    "[\u1100-\u115f\u2e80-\u2fff\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff01-\uff60\U00020000-\U0003fffd]"
+)
+_CLOSES = "[\u3001\u3002\u300b\u300d\u300f\u3011\u3015\u30fb\u30fc\uff01\uff09\uff0c\uff0e\uff1a\uff1b\uff1f\uff5d]"
+_PARTS = re.compile(f"\n| +|{_IDEOGRAPH}{_CLOSES}*|(?:(?!{_IDEOGRAPH})[^ \n])+")
+"""Line ends, spaces, ideographs (a line may end after each, but not begin with what closes), words."""
+
+_EMOJI_STYLE = "\ufe0f"
+
+
+_HARMLESS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
+
+
+def harmless(text: str) -> str:
+    """Without what a terminal would obey, as a model may be made to write it; line ends and tabs stay."""
+    return text.translate(_HARMLESS)
+
+
+class Line(NamedTuple):
+    """One row of the screen. `soft`: the next one continues it, and a copy of both has no line end between them."""
+
+    spans: tuple[Span, ...] = ()
+    soft: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _ in self.spans)
+
+
+def join(style: Style, more: Style) -> Style:
+    """Both styles together."""
+    return f"{style};{more}" if style and more else style or more
+
+
+def is_certain(text: str) -> bool:
+    """Whether every terminal agrees on how wide that is."""
+    return _ONE_COLUMN.fullmatch(text) is not None
+
+
+def width(text: str) -> int:
+    """Columns that `text`, without control characters, takes at most."""
+    if is_certain(text):
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+@lru_cache(maxsize=4096)
+def _columns(character: str) -> int:
+    from wcwidth import wcwidth
+
+    if character == _EMOJI_STYLE:  # it makes a narrow sign wide, on some terminals
+        return 1
+    return max(0, wcwidth(character))
+
+
+def merge(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same text in as few spans as it takes."""
+    merged: list[Span] = []
+    for text, style in spans:
+        if not text:
+            continue
+        if merged and merged[-1][1] == style:
+            merged[-1] = (merged[-1][0] + text, style)
+        else:
+            merged.append((text, style))
+    return tuple(merged)
+
+
+def expand_tabs(text: str) -> str:
+    """Tabs to spaces, as if the text began a line."""
+    return text.expandtabs(TAB_COLUMNS)
+
+
+class _Piece:
+    """What no line end comes into: a word, maybe in several styles, or an ideograph."""
+
+    def __init__(self, span: Span) -> None:
+        self.spans = [span]
+
+    @property
+    def width(self) -> int:
+        return sum(width(text) for text, _ in self.spans)
+
+
+def _pieces(spans: Iterable[Span]) -> Iterator[_Piece | Span]:
+    """Pieces; between them spaces and line ends as spans."""
+    open_word: _Piece | None = None
+    for text, style in spans:
+        for match in _PARTS.finditer(text):
+            part = match.group()
+            is_word = part[0] not in " \n" and re.match(_IDEOGRAPH, part) is None
+            if open_word is not None and is_word:
+                open_word.spans.append((part, style))
+                continue
+            if open_word is not None:
+                yield open_word
+                open_word = None
+            if is_word:
+                open_word = _Piece((part, style))
+            else:
+                yield (part, style) if part[0] in " \n" else _Piece((part, style))
+    if open_word is not None:
+        yield open_word
+
+
+def wrap(spans: Iterable[Span], columns: int) -> list[tuple[Span, ...]]:
+    """Lines of at most `columns`: whole words where they fit, no spaces at a line's end. At least one line."""
+    columns = max(2, columns)  # an ideograph has two
+    lines: list[list[Span]] = [[]]
+    used = 0
+    space: Span | None = None
+    for piece in _pieces(spans):
+        if not isinstance(piece, _Piece):
+            if piece[0] == "\n":
+                lines.append([])
+                used, space = 0, None
+            elif used:
+                space = piece
+            continue
+        gap = len(space[0]) if space is not None else 0
+        if used and used + gap + piece.width > columns:
+            lines.append([])
+            used, gap, space = 0, 0, None
+        if space is not None and used + gap < columns:
+            lines[-1].append(space)
+            used += gap
+        space = None
+        for more, row in enumerate(chop(piece.spans, columns - used)):
+            if more:
+                lines.append([])
+                used = 0
+            lines[-1] += row
+            used += sum(width(text) for text, _ in row)
+    return [merge(line) for line in lines]
+
+
+def chop(spans: Iterable[Span], columns: int) -> list[list[Span]]:
+    """Rows of at most `columns`, cut wherever a row is full. At least one row."""
+    columns = max(2, columns)
+    rows: list[list[Span]] = [[]]
+    used = 0
+    for text, style in spans:
+        if used + width(text) <= columns:
+            rows[-1].append((text, style))
+            used += width(text)
+            continue
+        for character in text:
+            needs = width(character)
+            if used + needs > columns:
+                rows.append([])
+                used = 0
+            rows[-1].append((character, style))
+            used += needs
+    return [list(merge(row)) for row in rows]
+
+
+def fit(spans: Sequence[Span], columns: int, *, align: str = "left") -> list[Span]:
+    """Spaces around `spans` up to `columns`."""
+    missing = max(0, columns - sum(width(text) for text, _ in spans))
+    before = {"left": 0, "right": missing, "center": missing // 2}[align]
+    return [(" " * before, ""), *spans, (" " * (missing - before), "")]
+
+
+def ansi(spans: Iterable[Span]) -> str:
+    """As a terminal reads it; every style ends where its text does."""
+    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in spans)

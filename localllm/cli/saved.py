@@ -1,0 +1,126 @@
+"""A chat in a file: JSON that a person can read, and write. Knows neither the terminal nor the model.
+
+{"localllm_chat": 1, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
+ "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]}
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.types import SamplingParams
+
+VERSION = 1
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""A chat is text; what is larger is no chat."""
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message. Thoughts are kept for the person and never sent back."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str
+    thinking: str = ""
+    interrupted: bool = False
+
+
+class SavedChat(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the file says."""
+
+    localllm_chat: int
+    """The version of this form."""
+    model: str = ""
+    system: str | None = None
+    parameters: SamplingParams = SamplingParams()
+    messages: tuple[Turn, ...] = ()
+
+
+def save(path: Path, chat: SavedChat, *, replace: bool) -> None:
+    """Write all of it or nothing. Raises `InvalidParameter` if there is such a file and `replace` is not set."""
+    data = msgspec.json.format(msgspec.json.encode(chat), indent=2) + b"\n"
+    try:
+        handle, part = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)  # private, as the history is
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+            if replace:
+                os.replace(part, path)
+            else:
+                _publish(Path(part), path)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    except FileExistsError as error:
+        raise InvalidParameter(f"{path} exists; /save! replaces it", param="file") from error
+    except OSError as error:
+        raise LocalLLMError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _publish(part: Path, path: Path) -> None:
+    """Give `part` its name, unless another file has it. Raises `FileExistsError`."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.replace(part, path)
+        return
+    part.unlink()
+
+
+def load(path: Path) -> SavedChat:
+    """Raises `InvalidParameter`, which says what is wrong with the file."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InvalidParameter(f"{path} cannot be read: {error.strerror or error}", param="file") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidParameter(f"{path} is longer than {MAX_FILE_BYTES} bytes: this is no chat", param="file")
+    try:
+        chat = msgspec.json.decode(data, type=SavedChat)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{path}: {error.message}", param=error.param) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"{path} is not a saved chat: {error}", param="file") from error
+    if chat.localllm_chat > VERSION:
+        raise InvalidParameter(
+            f"{path} has version {chat.localllm_chat}, this localllm knows up to {VERSION}: a newer one can load it",
+            param="localllm_chat",
+        )
+    return chat
+
+
+def history_file(home: Path) -> Path | None:
+    """Where what was typed is kept, readable by its owner only; None where nothing can be written."""
+    path = home / "history"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        osdep.private_file(path)
+        _shorten(path)
+    except OSError:
+        return None
+    return path
+
+
+MAX_HISTORY_BYTES = 1024 * 1024
+
+
+def _shorten(path: Path) -> None:
+    """Drop the older half of a history that has grown too long. Entries begin with an empty line."""
+    data = path.read_bytes()
+    if len(data) <= MAX_HISTORY_BYTES:
+        return
+    begin = data.find(b"\n# ", len(data) - MAX_HISTORY_BYTES // 2)
+    handle, part = tempfile.mkstemp(prefix=".history.", dir=path.parent)
+    with open(handle, "wb") as file:
+        file.write(data[begin:] if begin >= 0 else b"")
+    os.replace(part, path)

@@ -1,0 +1,113 @@
+"""Who serves the model that `run` talks to: the server that runs already, or one of our own for as long as we need it.
+
+A model that is not on this machine is fetched first, after saying what it is. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from localllm.cli.options import as_arguments
+from localllm.cli.progress import LoadProgress
+from localllm.client.discovery import find_server, is_anybody_there
+from localllm.client.sidecar import Sidecar
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
+from localllm.registry.names import Demo, PathName, parse
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+
+
+class Serving:
+    """A server with the model; `client` waits until that is loaded, showing how far it is."""
+
+    def __init__(self, model: str, sidecar: Sidecar | None, running: Client | None) -> None:
+        self.model_id = model
+        self._sidecar = sidecar
+        self._running = running
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """Raises what loading the model raised."""
+        progress = LoadProgress()
+        try:
+            client = self._ready(progress)
+        finally:
+            progress.clear()
+        with client:
+            yield client
+
+    def _ready(self, progress: LoadProgress) -> Client:
+        from localllm.client.api import Client
+
+        if self._running is not None:
+            self.model_id = self._running.load(self.model_id, progress)
+            return self._running
+        assert self._sidecar is not None
+        ready = self._sidecar.wait_ready(progress)
+        self.model_id = ready.model or self.model_id
+        return Client(ready.url, ready.token)
+
+
+@contextlib.contextmanager
+def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_file: bool) -> Iterator[Serving]:
+    """Start what serves `model`, without waiting for it. A path or an option of loading needs a server of our own.
+
+    `logs_to_file`: what our own server has to say goes to `logs/run.log`, not into the middle of a chat.
+    """
+    if is_name(model) and not as_arguments(load) and is_anybody_there(settings):
+        running = find_server(settings)
+        if running is not None:
+            with running:
+                yield Serving(model, None, running)
+                return
+    # One person asks one thing at a time; a second slot would only cost memory.
+    arguments = [model, "--slots=1", *as_arguments(load)]
+    arguments += [] if settings.verbose else ["--log-level=warning"]
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(_log_file(settings)) if logs_to_file else None
+        sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=log))
+        yield Serving(model, sidecar, None)
+
+
+def load_now(client: Client, model: str) -> str:
+    """Have it loaded by a server that runs, showing how far it is; its id there. Raises what loading raises."""
+    progress = LoadProgress()
+    try:
+        return client.load(model, progress)
+    finally:
+        progress.clear()
+
+
+def _log_file(settings: Settings) -> BinaryIO:
+    folder = settings.data_dir / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / "run.log").open("wb")
+
+
+def is_name(model: str) -> bool:
+    """Whether it is no path."""
+    try:
+        return not isinstance(parse(model), PathName)
+    except InvalidParameter:
+        return False  # perhaps a file; who loads it says what is wrong
+
+
+def is_here(model: str, settings: Settings) -> bool:
+    """Whether there is nothing to fetch: a path, the carried model, or one that the store has."""
+    if not is_name(model) or isinstance(name := parse(model), Demo):
+        return True
+    from localllm.registry.listing import store_of
+    from localllm.registry.resolve import find
+
+    return find(name, store_of(settings.data_dir)) is not None
+
+
+def fetch(model: str, settings: Settings) -> bool:
+    """Download it, saying what it is; False if Ctrl-C stopped that. Raises `ModelNotFound`, `PullFailed`s."""
+    from localllm.cli.pull import download
+
+    return download(settings, model) is not None

@@ -1,0 +1,75 @@
+"""What /set sets: sampling parameters by their names, and how the chat looks. Knows no conversation and no terminal."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+from localllm.types import SAMPLING_RANGES, SamplingParams
+
+UNSET = ("default", "none")
+"""Values that give a parameter back to the model."""
+_NOT_HERE = {"logprobs"}
+"""Of no use in a chat."""
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "think": ("on", "off", "hide"),
+    "markdown": ("on", "off"),
+    "stats": ("on", "off"),
+}
+_FIELDS = {field.name: field for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_HERE}
+
+
+def parameter_names() -> list[str]:
+    """All that /set knows, but `system`."""
+    return [*_FIELDS, *SWITCHES]
+
+
+def with_parameter(params: SamplingParams, name: str, text: str) -> SamplingParams:
+    """`params` with one of them as `text` says. Raises `InvalidParameter`."""
+    field = _FIELDS[name]
+    if text.lower() in UNSET:
+        return msgspec.structs.replace(params, **{name: field.default})
+    try:
+        value = msgspec.convert(_words(name, text), field.type, strict=False)
+    except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
+        raise InvalidParameter(f"{name} takes {kind(name)}, not {text!r}", param=name) from error
+    return msgspec.structs.replace(params, **{name: value})
+
+
+def kind(name: str) -> str:
+    """What values a parameter takes, in words."""
+    if name in SWITCHES:
+        return " or ".join(SWITCHES[name])
+    if name in SAMPLING_RANGES:
+        low, high = SAMPLING_RANGES[name]
+        is_whole = "int" in str(_FIELDS[name].type)
+        until = f"to {high:g}" if high < 2**31 - 1 else "up"
+        return f"a {'whole ' if is_whole else ''}number from {low:g} {until}"
+    by_type = {"stop_token_ids": "numbers", "logit_bias": 'JSON like {"15": -100}', "ignore_eos": "true or false"}
+    return by_type.get(name, 'words, quoted if need be, or JSON like ["\\n"]')
+
+
+def shown(params: SamplingParams, name: str) -> str:
+    """A parameter's value as /set would take it."""
+    value: Any = getattr(params, name)
+    if value is None or value == ():
+        return "default"
+    if isinstance(value, tuple):
+        return msgspec.json.encode(value).decode()
+    if isinstance(value, dict):
+        return msgspec.json.encode({str(key): bias for key, bias in value.items()}).decode()
+    return str(value).lower() if isinstance(value, bool) else f"{value:.10g}"
+
+
+def _words(name: str, text: str) -> Any:
+    """The text, or what it holds where a parameter has several values."""
+    if name == "logit_bias":
+        return {int(key): bias for key, bias in msgspec.json.decode(text.encode(), type=dict[str, float]).items()}
+    if name in ("stop", "dry_sequence_breakers", "stop_token_ids"):
+        if text.startswith("["):
+            return msgspec.json.decode(text.encode())
+        return shlex.split(text) if name != "stop_token_ids" else text.replace(",", " ").split()
+    return text

@@ -1,0 +1,40 @@
+"""Sizes, times and tables in words, as every command prints them. Knows no command."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+
+def size(num_bytes: int | None) -> str:
+    """Decimal, as disks and repositories count: `1.2 GB`."""
+    if num_bytes is None:
+        return "?"
+    for limit, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if num_bytes >= limit:
+            return f"{num_bytes / limit:.3g} {unit}" if num_bytes < 100 * limit else f"{num_bytes / limit:.0f} {unit}"
+    return f"{num_bytes} B"
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `3 min 5 s`, `2 h 10 min`, `3 days`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} days"
+
+
+def ago(unix_s: int) -> str:
+    """How long since then."""
+    return f"{duration(time.time() - unix_s)} ago"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they must be, two spaces between, no line longer than its text."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return "".join(line.rstrip() + "\n" for line in lines)

@@ -1,0 +1,56 @@
+"""The server that runs on this machine already, if there is one. Knows nothing of how to start another."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from localllm.config import Settings
+from localllm.errors import LocalLLMError
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+
+CONNECT_TIMEOUT_S = 0.3
+ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def address_of(settings: Settings) -> tuple[str, int]:
+    """Where a server with these settings would answer, for a client on this machine."""
+    return ANY_ADDRESS.get(settings.host, settings.host), settings.port
+
+
+def is_anybody_there(settings: Settings) -> bool:
+    """Whether something listens there. Costs a millisecond and no import."""
+    if settings.port == 0:
+        return False
+    try:
+        socket.create_connection(address_of(settings), CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def server_of(settings: Settings) -> Client:
+    """A client of the running server, with the first of this user's keys. Raises `ServerGone` if there is none."""
+    from localllm.client.api import Client, ServerGone  # it takes a tenth of a second
+
+    host, port = address_of(settings)
+    if not is_anybody_there(settings):
+        raise ServerGone(f"no server answers at {host} port {port}; start one with localllm serve")
+    keys = settings.keys()
+    scheme = "http" if settings.tls_cert_file is None else "https"
+    return Client(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}", keys[0].secret if keys else None)
+
+
+def find_server(settings: Settings) -> Client | None:
+    """A running localllm that lets us in; None where there is none, or it is somebody else's."""
+    if not is_anybody_there(settings):
+        return None
+    client = server_of(settings)
+    try:
+        client.processes()
+    except LocalLLMError:
+        client.close()
+        return None
+    return client

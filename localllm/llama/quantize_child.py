@@ -1,0 +1,74 @@
+"""`python -m localllm.llama.quantize_child`: a `Job` on stdin, `Step`s and one `Done` or `Failed` on stdout, by lines.
+
+Ends, and leaves no half-written file, as soon as its stdin ends: so it never outlives its parent. It may crash like any
+process that lets native code read a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.llama import library, quantize, selftest
+from localllm.quantizing import Done, Failed, Job, Message
+
+EXIT_ORPHANED = 3
+
+
+def main() -> None:
+    """Does the one job. Native code may print or crash; messages travel on a private descriptor."""
+    jobs, messages = osdep.claim_standard_streams()
+    osdep.die_quietly()
+    job = msgspec.json.decode(_line(jobs), type=Job)
+    lock = threading.Lock()
+
+    def tell(message: Message) -> None:
+        with lock, contextlib.suppress(OSError):  # a parent that is gone is noticed by its pipe
+            messages.write(msgspec.json.encode(message) + b"\n")
+
+    threading.Thread(target=_end_with_parent, args=(jobs, Path(job.temporary)), daemon=True).start()
+    tell(_do(job, tell))
+    messages.close()
+
+
+def _do(job: Job, tell: quantize.Tell) -> Done | Failed:
+    try:
+        source = quantize.check(job)
+        choice = selftest.choose(Path(job.data_dir)).choice
+        return quantize.run(job, source, library.load(choice), tell)
+    except LocalLLMError as error:
+        return Failed(error.info())
+    except OSError as error:
+        return Failed(LoadFailed(f"{job.target} cannot be written: {error}").info())
+    finally:
+        Path(job.temporary).unlink(missing_ok=True)
+
+
+def _line(stream: BinaryIO) -> bytes:
+    """Unbuffered, as the watcher reads on."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = stream.read(1)
+        if not piece:
+            raise SystemExit(EXIT_ORPHANED)
+        line += piece
+    return line
+
+
+def _end_with_parent(stream: BinaryIO, temporary: Path) -> None:
+    while stream.read(4096):
+        pass
+    with contextlib.suppress(OSError):  # on Windows it is still open; the parent removes it then
+        temporary.unlink(missing_ok=True)
+    os._exit(EXIT_ORPHANED)
+
+
+if __name__ == "__main__":
+    main()

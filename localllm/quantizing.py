@@ -1,0 +1,97 @@
+"""What the quantize command and its child process tell each other, and the types that there are. Plain data.
+
+Knows neither llama.cpp nor files.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import msgspec
+
+from localllm.errors import ErrorInfo, InvalidParameter
+
+GROUPS = {
+    "not quantized": ("F32", "F16", "BF16"),
+    "simple": ("Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0"),
+    "K": ("Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K"),
+    "I": ("IQ4_NL", "IQ4_XS", "IQ3_M", "IQ3_S"),
+    "special": ("MXFP4_MOE", "TQ2_0", "TQ1_0", "Q2_0", "Q1_0"),
+    "only with an importance matrix, which cannot be given yet": (
+        "IQ3_XS", "IQ3_XXS", "Q2_K_S", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S",
+    ),
+}  # fmt: skip
+"""Every type that the llama.cpp in use can write, large ones first in each group."""
+NEED_IMPORTANCE = GROUPS["only with an importance matrix, which cannot be given yet"]
+NUMBERS = {
+    "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
+    "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ2_XXS": 19, "IQ2_XS": 20,
+    "Q2_K_S": 21, "IQ3_XS": 22, "IQ3_XXS": 23, "IQ1_S": 24, "IQ4_NL": 25, "IQ3_S": 26, "IQ3_M": 27, "IQ2_S": 28,
+    "IQ2_M": 29, "IQ4_XS": 30, "IQ1_M": 31, "BF16": 32, "TQ1_0": 36, "TQ2_0": 37, "MXFP4_MOE": 38, "Q1_0": 40,
+    "Q2_0": 41,
+}  # fmt: skip
+"""`enum llama_ftype`; NVFP4 (39) is in it, but cannot be written."""
+_ALIASES = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE", "FP16": "F16", "FP32": "F32"}
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do. The child ends, and removes `temporary`, when its stdin ends."""
+
+    source: str
+    """Of a split model the first file."""
+    target: str
+    temporary: str
+    """Beside the target; the parent removes it too, should the child have died."""
+    type: str
+    """A key of `NUMBERS`."""
+    allow_requantize: bool
+    force: bool
+    threads: int | None
+    data_dir: str
+    """Where the self-test's outcome is remembered."""
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """How far it is, in bytes of the source's tensors."""
+
+    done_bytes: int
+    total_bytes: int
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+    """The target is there."""
+
+    source_bytes: int
+    target_bytes: int
+    seconds: float
+    notices: tuple[str, ...] = ()
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """There is no target, and nothing else either."""
+
+    error: ErrorInfo
+
+
+Message = Step | Done | Failed
+
+
+def type_of(text: str) -> str:
+    """The type that was typed, in any case. Raises `InvalidParameter` that lists them, or says what it lacks."""
+    name = _ALIASES.get(text.upper(), text.upper())
+    if name in NEED_IMPORTANCE:
+        raise InvalidParameter(
+            f"{name} needs an importance matrix, without which its results are garbage, and none can be given yet; the "
+            "smallest types without are Q2_K and IQ3_S, or take a file that somebody made with one",
+            param="type",
+        )
+    if name not in NUMBERS:
+        close = difflib.get_close_matches(name, NUMBERS, n=2)
+        meant = f" (did you mean {' or '.join(close)}?)" if close else ""
+        raise InvalidParameter(f"there is no type {text[:40]!r}{meant}; there are\n{listed()}", param="type")
+    return name
+
+
+def listed() -> str:
+    """The types in groups, a line each."""
+    return "\n".join(f"  {group}: {' '.join(names)}" for group, names in GROUPS.items())

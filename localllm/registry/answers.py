@@ -1,0 +1,89 @@
+"""What a server's answer to a request for a file, or a part of it, says. Believed as little as possible.
+
+Parses at the edge: behind this there are `Part`, `Whole` and `Nothing`, or an exception. Knows nothing of what we have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from localllm.errors import AccessDenied, PullFailed
+from localllm.registry.net import Reply
+from localllm.registry.pacing import Retryable
+from localllm.registry.ranges import parse_content_range, parse_unsatisfied
+
+
+class Refused(Exception):
+    """The server does not give it (401, 403, 404, 410); `error` says so to people."""
+
+    def __init__(self, error: PullFailed) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Part:
+    """206: the range that was asked for, or its beginning."""
+
+    end: int
+    total: int | None
+    validator: str | None
+
+
+@dataclass(frozen=True)
+class Whole:
+    """200: everything, whatever was asked for."""
+
+    length: int | None
+    validator: str | None
+    is_framed: bool
+    """If it is cut short, that is noticed."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """416: there is no such range in a file of `total` bytes."""
+
+    total: int | None
+
+
+Answer = Part | Whole | Nothing
+
+
+def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> Answer:
+    """The answer to a request for [start, asked_end) of the file `name`, or for all of it if `asked_end` is None.
+
+    Raises `Retryable`, `Refused`, or `PullFailed` for what will not get better.
+    """
+    host = reply.hop.url.host
+    failure = reply.retryable()
+    if failure is not None:
+        raise failure
+    if reply.status in (401, 403):
+        message = f"{host} answers {reply.status} when asked for {name}: it wants a token, or another one"
+        raise Refused(AccessDenied(message, status=reply.status))
+    if reply.status in (404, 410):
+        raise Refused(PullFailed(f"{host} has no {name} (it answers {reply.status})", status=reply.status))
+    if reply.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise PullFailed(f"{host} sends {name} in an encoding that nobody asked for")
+    if reply.status == 200:
+        return Whole(reply.length, validator_of(reply), reply.is_framed)
+    if reply.status == 206 and asked_end is not None:
+        found = parse_content_range(reply.headers.get("content-range"))
+        if found is None or found.start != start or found.end > asked_end:
+            raise Retryable(f"{host} sends another range of {name} than it was asked for")
+        if reply.length is not None and reply.length != found.end - found.start:
+            raise Retryable(f"{host} sends a range of {name} and contradicts itself about its length")
+        return Part(found.end, found.total, validator_of(reply))
+    if reply.status == 416 and asked_end is not None:
+        return Nothing(parse_unsatisfied(reply.headers.get("content-range")))
+    raise PullFailed(f"{host} answers {reply.status} when asked for {name}")
+
+
+def validator_of(reply: Reply) -> str | None:
+    """What tells one content from another: a strong ETag, else when it was changed."""
+    etag = reply.headers.get("etag", "")
+    if etag.startswith('"') and etag.endswith('"') and 2 < len(etag) <= 256:
+        return etag
+    modified = reply.headers.get("last-modified", "")
+    return modified if 0 < len(modified) <= 64 else None

@@ -1,0 +1,158 @@
+"""The contents in the store: what state they are in, and how one gets there whole or not at all.
+
+A blob is ours alone and read-only, or a hard link to a file that somebody else may still change: then a note beside it
+says which inode it was, and when it was changed last. Knows nothing of models, nor of the net.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import InternalError
+from localllm.registry.digest import Digest
+from localllm.registry.files import disk_errors_are_clear, flush, write_whole
+from localllm.registry.layout import Layout, id_of
+from localllm.registry.locks import Hold, Locks
+
+READ_ONLY = 0o444
+MISSING = "is not in the store"
+
+
+class SharedNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a hard-linked blob when its digest was computed."""
+
+    inode: int
+    modified_ns: int
+    path: str
+
+
+class Blobs:
+    """The blobs of one store."""
+
+    def __init__(self, layout: Layout, locks: Locks) -> None:
+        self._layout = layout
+        self._locks = locks
+
+    def fault(self, digest: Digest, size_bytes: int | None) -> str | None:
+        """What is wrong with a blob, as a phrase; None if nothing is. Its content is not read."""
+        try:
+            found = os.lstat(self._layout.blob(digest))
+        except FileNotFoundError:
+            return MISSING
+        if not stat.S_ISREG(found.st_mode):
+            return "is no ordinary file"
+        if size_bytes is not None and found.st_size != size_bytes:
+            return f"has {found.st_size:,} bytes and should have {size_bytes:,}"
+        note = self._shared_note(digest, found)
+        if note is not None and note.modified_ns != found.st_mtime_ns:
+            return f"was changed: it is a hard link to {note.path}"
+        return None
+
+    def _shared_note(self, digest: Digest, found: os.stat_result) -> SharedNote | None:
+        """None: the blob is ours. A note about another inode tells of an earlier blob."""
+        try:
+            note = msgspec.json.decode(self._layout.shared_note(digest).read_bytes(), type=SharedNote)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError:  # not as we write it: nothing is known of the blob
+            note = SharedNote(inode=found.st_ino, modified_ns=-1, path="some file")
+        return note if note.inode == found.st_ino else None
+
+    def publish(self, partial: Path, digest: Digest, hold: Hold | None) -> Path:
+        """A complete partial becomes a blob, in one step. What was there in its place is kept if it is as good."""
+        _check_ordinary(partial)
+        with disk_errors_are_clear(self._layout.root):
+            make_writable_partial(partial)
+            flush(partial)
+        final = self._layout.blob(digest)
+        with self._alone_at(digest), disk_errors_are_clear(self._layout.root):
+            self.note_fetched(digest, hold)
+            found = _stat_or_none(final)
+            is_ours = found is not None and self._shared_note(digest, found) is None
+            if is_ours and self.fault(digest, os.lstat(partial).st_size) is None:
+                osdep.remove_file(partial)
+                return final
+            self._layout.blobs.mkdir(exist_ok=True)
+            os.chmod(partial, READ_ONLY)
+            osdep.replace_file(partial, final)
+            osdep.sync_folder(self._layout.blobs)
+            self._layout.shared_note(digest).unlink(missing_ok=True)
+        return final
+
+    def link(self, source: Path, expected: os.stat_result, digest: Digest, hold: Hold | None) -> None:
+        """A hard link to `source`, whose digest and state are known, becomes a blob. Raises `OSError` if it can't."""
+        note = SharedNote(inode=expected.st_ino, modified_ns=expected.st_mtime_ns, path=str(source))
+        temporary = self._layout.temporary(_place(digest))
+        with self._alone_at(digest):
+            self.note_fetched(digest, hold)
+            self._layout.blobs.mkdir(exist_ok=True)
+            temporary.unlink(missing_ok=True)
+            os.link(os.path.realpath(source), temporary)
+            if not os.path.samestat(os.lstat(temporary), expected):
+                temporary.unlink()
+                raise OSError(errno.ESTALE, "another file has taken its place", str(source))
+            write_whole(self._layout.shared_note(digest), msgspec.json.encode(note))
+            osdep.replace_file(temporary, self._layout.blob(digest))
+            osdep.sync_folder(self._layout.blobs)
+            temporary.unlink(missing_ok=True)  # replacing a link to the same file does nothing at all
+
+    @contextlib.contextmanager
+    def _alone_at(self, digest: Digest) -> Iterator[None]:
+        """Nobody else puts a blob, and the note that goes with it, in this place."""
+        with self._locks.claim(id_of(_place(digest))), self._locks.gate(exclusive=False):
+            yield
+
+    def note_fetched(self, digest: Digest, hold: Hold | None) -> None:
+        """From now on `gc` leaves the blob for a while, though no manifest needs it. The caller has the gate."""
+        if hold is not None:
+            hold.add(digest)
+        self._layout.partials.mkdir(exist_ok=True)
+        note = self._layout.fetched_note(digest)
+        os.close(osdep.open_plain(note, os.O_WRONLY | os.O_CREAT))
+        os.utime(note)
+
+    def forget_fetched(self, digest: Digest) -> None:
+        """A manifest needs it now."""
+        self._layout.fetched_note(digest).unlink(missing_ok=True)
+
+    def remove(self, digest: Digest) -> None:
+        """The blob and what is noted of it; the content first. The caller has the gate to itself."""
+        osdep.remove_file(self._layout.blob(digest))
+        self._layout.shared_note(digest).unlink(missing_ok=True)
+        self.forget_fetched(digest)
+
+
+def _place(digest: Digest) -> str:
+    return f"place of {digest}"
+
+
+def make_writable_partial(path: Path) -> None:
+    """Only an ordinary file with one name is gone on with: what is written to another one lands elsewhere."""
+    found = _stat_or_none(path)
+    if found is None:
+        return
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        path.unlink()
+    elif not found.st_mode & stat.S_IWUSR:  # publishing it was interrupted
+        os.chmod(path, 0o644)
+
+
+def _check_ordinary(path: Path) -> None:
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise InternalError(f"{path} is no ordinary file of its own, and becomes no blob")
+
+
+def _stat_or_none(path: Path) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None

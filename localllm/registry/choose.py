@@ -1,0 +1,268 @@
+"""Which files of a repository make the model, and in which quantization: pure functions of what a repository lists.
+
+A split model is one model. What is beside a model (projectors, imatrix, drafts, adapters) is no model. Knows nothing of
+networks; that of this machine which matters, a number of bytes, is handed in. What is in the files it cannot know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.digest import Digest
+from localllm.registry.quants import (
+    FOUR_BITS,
+    LARGER,
+    REMOVED,
+    SMALLER,
+    bits,
+    normal,
+    plain,
+    quant_of,
+    split_shard,
+    without_quant,
+)
+from localllm.registry.source import shown_size
+
+SMALL_BYTES = (("Q8_0", 2_000_000_000), ("Q6_K", 1_500_000_000), ("Q5_K_M", 1_300_000_000))
+"""A model that is no larger than this in that quantization (about 2 billion weights) is taken in it: small models lose
+most by four bits, and gain least."""
+HEADROOM_BYTES = 512 * 1024 * 1024
+"""For the KV cache and compute buffers, besides a tenth of the weights. A guess: the header is not known yet."""
+MAX_LISTED = 40
+"""Quantizations in an error's text."""
+
+_NEVER_MODELS = ("mmproj", "imatrix")
+_BESIDE = re.compile(r"(?:^|[-._/ ])(?:draft|mtp|eagle[0-9]*|dflash|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE)
+"""Names of what helps a model, or changes it; a model only where there is nothing else."""
+_PROJECTOR_ORDER = ("F16", "BF16", "F32", "Q8_0")
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A GGUF file as a repository lists it."""
+
+    path: str
+    size_bytes: int
+    digest: Digest | None = None
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that one could take: one file, or the shards of one in order."""
+
+    files: tuple[ListedFile, ...]
+    num_shards: int = 1
+
+    @property
+    def stem(self) -> str:
+        return split_shard(self.files[0].path)[0]
+
+    @property
+    def quant(self) -> str | None:
+        return quant_of(self.files[0].path)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def whole(self) -> bool:
+        """All of its shards are there."""
+        return len(self.files) == self.num_shards
+
+    def __str__(self) -> str:
+        shards = "" if self.num_shards == 1 else f" in {self.num_shards} files"
+        return f"{self.quant or self.files[0].name} ({shown_size(self.size_bytes)}{shards})"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen."""
+
+    candidate: Candidate
+    why: str | None = None
+    """A phrase, if nobody asked for this one."""
+    notice: str | None = None
+
+
+def needed_bytes(size_bytes: int) -> int:
+    """About the memory that files of this size take with a conversation in it."""
+    return size_bytes + size_bytes // 10 + HEADROOM_BYTES
+
+
+def candidates(files: Iterable[ListedFile]) -> list[Candidate]:
+    """Every model among the files, the largest first; of a file and its split copy in one quantization, the file."""
+    shards: dict[tuple[str, int], list[ListedFile]] = {}
+    for file in files:
+        if not any(word in file.name.lower() for word in _NEVER_MODELS):
+            stem, _, count = split_shard(file.path)
+            shards.setdefault((stem, count), []).append(file)
+    found = [
+        Candidate(tuple(sorted(parts, key=lambda file: split_shard(file.path)[1])), count)
+        for (_, count), parts in shards.items()
+    ]
+    models = [one for one in found if not _BESIDE.search(one.stem)] or found
+    single = {(without_quant(one.stem), one.quant) for one in models if one.num_shards == 1 and one.quant}
+    kept = [one for one in models if one.num_shards == 1 or (without_quant(one.stem), one.quant) not in single]
+    return sorted(kept, key=lambda one: (-one.size_bytes, one.stem))
+
+
+def choose(
+    files: Sequence[ListedFile], quant: str | None, budget_bytes: int | None, repo: str, extra_bytes: int = 0
+) -> Choice:
+    """The model of `repo` to take, in the quantization asked for, else the one that fits.
+
+    `budget_bytes` is the memory that a model may use here (None: any), `extra_bytes` what is loaded beside it. Raises
+    `ModelNotFound` that lists what is there, or `InvalidParameter` when several models are meant.
+    """
+    found = candidates(files)
+    if not found:
+        raise ModelNotFound(f"{repo} has no GGUF file that is a model", param="model")
+    if quant is not None and quant.lower() != "latest":
+        return _asked(found, quant, repo)
+    whole = [one for one in found if one.whole]
+    if not whole:
+        raise _incomplete(found[0], repo)
+    return _default(whole, budget_bytes, repo, extra_bytes)
+
+
+def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
+    """The model that has this file, with its other shards. Raises `ModelNotFound` or `InvalidParameter`."""
+    wanted = next((file for file in files if file.path == path), None)
+    if wanted is None:
+        near = [file.path for file in files if file.name.lower() == path.rpartition("/")[2].lower()]
+        there = f"did you mean {near[0]}?" if near else f"there are {_some(sorted(file.path for file in files))}"
+        raise ModelNotFound(f"{repo} has no file {path}; {there}", param="model")
+    for word in _NEVER_MODELS:
+        if word in wanted.name.lower():
+            raise InvalidParameter(f"{path} is an {word} file, which helps a model and is none", param="model")
+    stem, _, count = split_shard(path)
+    parts = [file for file in files if split_shard(file.path)[::2] == (stem, count)]
+    candidate = Candidate(tuple(sorted(parts, key=lambda file: split_shard(file.path)[1])), count)
+    if not candidate.whole:
+        raise _incomplete(candidate, repo)
+    return candidate
+
+
+def projector(files: Iterable[ListedFile], model: Candidate) -> ListedFile | None:
+    """The mmproj file that belongs to the model: the nearest folder above it, its name, then F16 before others."""
+    base = without_quant(model.files[0].path)
+
+    def rank(file: ListedFile) -> tuple[int, bool, int, str]:
+        quant = quant_of(file.path)
+        order = _PROJECTOR_ORDER.index(quant) if quant in _PROJECTOR_ORDER else len(_PROJECTOR_ORDER)
+        return -len(file.folder), base not in file.name.lower(), order, file.path
+
+    model_folder = f"{model.files[0].folder}/"
+    near = [
+        file
+        for file in files
+        if "mmproj" in file.name.lower() and (not file.folder or model_folder.startswith(f"{file.folder}/"))
+    ]
+    return min(near, key=rank, default=None)
+
+
+def _asked(found: list[Candidate], quant: str, repo: str) -> Choice:
+    wanted = normal(quant)
+    matches = [one for one in found if one.quant == wanted]
+    matches = matches or [one for one in found if one.quant is not None and plain(one.quant) == plain(wanted)]
+    matches = matches or [one for one in found if one.files[0].name.lower() == quant.lower()]
+    if not matches:
+        raise ModelNotFound(f"{repo} has no {quant}; it has {_listed(found)}", param="model")
+    whole = [one for one in matches if one.whole]
+    if not whole:
+        raise _incomplete(matches[0], repo)
+    if len(whole) > 1:
+        raise _several(whole, f"in {quant}", repo)
+    notice = None
+    if whole[0].quant in REMOVED:
+        notice = f"llama.cpp reads {whole[0].quant} no longer; take Q4_0, which it repacks by itself"
+    return Choice(whole[0], notice=notice)
+
+
+def _default(whole: list[Candidate], budget_bytes: int | None, repo: str, extra_bytes: int) -> Choice:
+    def fits(one: Candidate) -> bool:
+        return budget_bytes is None or needed_bytes(one.size_bytes + extra_bytes) <= budget_bytes
+
+    room = "" if budget_bytes is None else f" for the {shown_size(budget_bytes)} of memory"
+    usual = [one for one in whole if one.quant not in REMOVED] or whole
+    if len(usual) == 1:
+        notice = None if fits(usual[0]) else _too_large(usual[0], budget_bytes)
+        return Choice(usual[0], "it is the only one there", notice)
+    for quant, most_bytes in SMALL_BYTES:
+        small = _in(usual, quant)
+        if small and small[0].size_bytes <= most_bytes and fits(small[0]):
+            return Choice(_one(small, repo), "the model is small, and this is near to lossless")
+    ranked = _ranked(usual)
+    fitting = next((same for same in ranked if fits(same[0])), None)
+    if fitting is None:
+        smallest = min(usual, key=lambda one: one.size_bytes)
+        return Choice(smallest, "it is the smallest there", _too_large(smallest, budget_bytes))
+    chosen = _one(fitting, repo)
+    if fitting is ranked[0]:
+        return Choice(chosen, "it is the usual compromise of size and quality")
+    return Choice(chosen, f"{ranked[0][0]} is too large{room}")
+
+
+def _ranked(usual: list[Candidate]) -> list[list[Candidate]]:
+    """By preference; in one list what only its model tells apart. Of what has no four bits, the next larger."""
+    four = [one for one in usual if one.quant is not None and bits(one.quant) == 4]
+    less = [one for one in usual if one.quant is not None and 0 < bits(one.quant) < 4]
+    more = [one for one in usual if one not in four and one not in less]
+    ordered: list[list[Candidate]] = []
+    for group, names in ((four, FOUR_BITS), ([] if four else more, LARGER), (less, SMALLER)):
+        known = [same for name in names if (same := _in(group, name))]
+        rest = [one for one in group if not any(one in same for same in known)]
+        ordered += known
+        ordered += [[one for one in rest if one.quant == quant] for quant in dict.fromkeys(one.quant for one in rest)]
+    return ordered
+
+
+def _in(group: list[Candidate], quant: str) -> list[Candidate]:
+    return [one for one in group if one.quant == quant] or [
+        one for one in group if one.quant is not None and plain(one.quant) == quant
+    ]
+
+
+def _one(same: list[Candidate], repo: str) -> Candidate:
+    if len(same) > 1:
+        raise _several(same, f"in {same[0].quant}" if same[0].quant else "without a quantization in its name", repo)
+    return same[0]
+
+
+def _several(same: list[Candidate], what: str, repo: str) -> InvalidParameter:
+    names = _some([f"hf:{repo}/{one.files[0].path} ({shown_size(one.size_bytes)})" for one in same])
+    return InvalidParameter(f"{repo} has more than one model {what}; name the file: {names}", param="model")
+
+
+def _incomplete(one: Candidate, repo: str) -> ModelNotFound:
+    return ModelNotFound(
+        f"{repo} has {len(one.files):,} of the {one.num_shards:,} files of {one.stem}; the others are missing there",
+        param="model",
+    )
+
+
+def _too_large(one: Candidate, budget_bytes: int | None) -> str:
+    needed, there = shown_size(needed_bytes(one.size_bytes)), shown_size(budget_bytes or 0)
+    return f"{one} will probably not fit: it needs about {needed} of memory, and there are {there}"
+
+
+def _listed(found: list[Candidate]) -> str:
+    """Quantizations with their sizes, small ones first; whole file names where there is no quantization."""
+    return _some([str(one) for one in sorted(found, key=lambda one: one.size_bytes) if one.whole])
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "") if names else "nothing else"

@@ -1,0 +1,168 @@
+"""A model made from a Modelfile: a stored model or a GGUF file under a new name, with settings of its own.
+
+No tensor is read or copied: the new manifest names the same files. Knows nothing of how names are found (`resolve` is
+handed in), nor of HTTP, which has to say `allow_paths=False`: a client must not make a server open its files.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from localllm.errors import InvalidModelFile, InvalidParameter
+from localllm.gguf import read_header, read_model_info, shard_paths
+from localllm.registry import names
+from localllm.registry.foreign.header import examine, facts_of
+from localllm.registry.foreign.model import file_name_of
+from localllm.registry.locks import Hold
+from localllm.registry.manifest import Manifest, Role, StoredFile
+from localllm.registry.modelfile import Modelfile, format_modelfile
+from localllm.registry.names import PathName
+from localllm.registry.naming import storable
+from localllm.registry.quants import quant_of
+from localllm.registry.remote import OnBytes
+from localllm.registry.store import Store, now_text
+from localllm.types import SamplingParams
+
+Resolve = Callable[[str], Manifest | Path]
+"""A name to what is stored under it, or to a file; raises `ModelNotFound`."""
+
+
+def create(
+    name: str,
+    modelfile: Modelfile,
+    store: Store,
+    *,
+    base_dir: Path,
+    resolve: Resolve,
+    allow_paths: bool = True,
+    on_bytes: OnBytes | None = None,
+    cancel: threading.Event | None = None,
+) -> Manifest:
+    """Store what the Modelfile says as `name`. Paths in it are relative to `base_dir`.
+
+    What a stored model brings along stays unless the Modelfile says otherwise; parameters are merged one by one. Raises
+    `InvalidParameter`, `ModelNotFound`, `InvalidModelFile`, and what the store raises.
+    """
+    canonical = storable(name)
+    with store.hold(f"create of {canonical}") as hold:
+        base = _Base(base_dir, resolve, allow_paths, functools.partial(_add, store, hold, on_bytes, cancel))
+        manifest = base.model(modelfile.bases[0])
+        projectors = [base.projector(text) for text in modelfile.bases[1:]]
+        if projectors:
+            files = (*(file for file in manifest.files if file.role == "model"), *projectors)
+            manifest = msgspec.structs.replace(manifest, files=files)
+        made = _with_settings(manifest, modelfile, canonical)
+        store.put(made)
+    return made
+
+
+def modelfile_of(manifest: Manifest) -> str:
+    """The Modelfile that makes this model again, on a machine that knows it by its name.
+
+    Raises `InvalidParameter` for a text that no Modelfile can hold.
+    """
+    return f"# To build on this model, change what follows and type: localllm create NAME -f FILE\n{_text(manifest)}"
+
+
+class _Base:
+    """Where the files of a new model come from."""
+
+    def __init__(
+        self, base_dir: Path, resolve: Resolve, allow_paths: bool, add: Callable[[Path, Role], StoredFile]
+    ) -> None:
+        self._base_dir = base_dir
+        self._resolve = resolve
+        self._allow_paths = allow_paths
+        self._add = add
+
+    def model(self, text: str) -> Manifest:
+        found = self._find(text)
+        if isinstance(found, Manifest):
+            return found
+        header = read_header(found)  # a FIFO, a device or a folder is refused here
+        paths = shard_paths(header)
+        if len(paths) > 1:
+            read_model_info(found)  # checks the shards against each other
+        facts = facts_of(header, "model")
+        if facts.problem is not None:
+            raise InvalidModelFile(f"{found.name} {facts.problem}", path=str(found))
+        return Manifest(
+            name="",
+            source=str(found),
+            created_at="",
+            files=tuple(self._add(path, "model") for path in paths),
+            quant=facts.quant or quant_of(found.name),
+            license=facts.license,
+        )
+
+    def projector(self, text: str) -> StoredFile:
+        found = self._find(text)
+        if isinstance(found, Manifest):
+            raise InvalidParameter(
+                f"the second FROM names the model {text!r}; it takes the path of a projector's file (mmproj)",
+                param="from",
+            )
+        facts = examine(found, "projector")
+        if facts.problem is not None:
+            raise InvalidModelFile(f"the second FROM, {found.name}, {facts.problem}", path=str(found))
+        return self._add(found, "projector")
+
+    def _find(self, text: str) -> Manifest | Path:
+        name = names.parse(text)
+        if not isinstance(name, PathName):
+            return self._resolve(text)
+        if not self._allow_paths:
+            # One answer for whatever is or is not there: it must tell nothing of this machine's files.
+            raise InvalidParameter(
+                f"FROM {text[:80]!r} is a path, and a server opens none for its clients; name a model", param="from"
+            )
+        path = Path(name.path).expanduser()
+        return path if path.is_absolute() else self._base_dir / path
+
+
+def _add(
+    store: Store, hold: Hold, on_bytes: OnBytes | None, cancel: threading.Event | None, path: Path, role: Role
+) -> StoredFile:
+    name = file_name_of(path.name)
+    return store.add_file(path.resolve(), role=role, file_name=name, hold=hold, on_bytes=on_bytes, cancel=cancel)
+
+
+def _with_settings(base: Manifest, modelfile: Modelfile, name: str) -> Manifest:
+    given = {
+        field.name: value
+        for field in msgspec.structs.fields(SamplingParams)
+        if (value := getattr(modelfile.params, field.name)) != field.default
+    }
+    return msgspec.structs.replace(
+        base,
+        name=name,
+        source=base.source or modelfile.bases[0],
+        created_at=now_text(),
+        params=msgspec.structs.replace(base.params, **given),
+        stop=modelfile.stop or base.stop,
+        ctx=modelfile.ctx or base.ctx,
+        system=base.system if modelfile.system is None else modelfile.system or None,
+        template=base.template if modelfile.template is None else modelfile.template or None,
+        messages=modelfile.messages or base.messages,
+        license_text=modelfile.license_text or base.license_text,
+    )
+
+
+def _text(manifest: Manifest) -> str:
+    return format_modelfile(
+        Modelfile(
+            bases=(manifest.name,),
+            params=manifest.params,
+            stop=manifest.stop,
+            ctx=manifest.ctx,
+            system=manifest.system,
+            template=manifest.template,
+            messages=manifest.messages,
+            license_text=manifest.license_text,
+        )
+    )

@@ -1,0 +1,321 @@
+"""Files of other machines become verified bytes on this disk: several connections, several files, and any interruption.
+
+    connections   (threads) take the next missing piece of some file, ask for it, write what comes where it belongs
+    hashers       (a thread per file) follow the front of what is written; the last byte's hash is the file's
+    syncer        (a thread) takes what is written to the disk now and then, and only then records it as safe
+    the caller's  thread watches: the cancel flag, and the first error, which ends all
+
+`transfer` decides everything, under the one lock here. What has arrived stays for the next time, whatever happens, but
+for a file whose digest is wrong. Two downloads must not share a partial file; the store's claims see to that.
+Knows nothing of names, sources or the store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from localllm.registry.digest import Digest
+from localllm.registry.flight import Flight
+from localllm.registry.hasher import Front, follow
+from localllm.registry.job import Job
+from localllm.registry.net import Net, Reply
+from localllm.registry.pacing import Retryable
+from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
+from localllm.registry.sockets import Patience
+from localllm.registry.transfer import Changed
+
+CONNECTIONS = 8
+MAX_FILES_AT_ONCE = 4
+"""Of one download: each has a hash to compute, and the earlier ones should be complete first."""
+TICK_S = 0.05
+"""How often the caller's thread looks at the cancel flag."""
+IDLE_S = 0.1
+"""How often a connection without work looks whether a slow one could be helped."""
+FOLLOW_S = 0.01
+"""How often a hasher that has caught up looks for more."""
+SYNC_S = 10.0
+"""So much of the work is lost at most when the machine loses power."""
+ROOM_STEP_BYTES = 256 * 1024 * 1024
+"""Of a file of unknown size, asked for at once."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A file to have, and where its bytes are collected."""
+
+    file: RemoteFile
+    partial: Path
+    on_bytes: OnBytes
+    """Also told, before anything else, of what an earlier download left."""
+
+
+def download(
+    file: RemoteFile,
+    partial: Path,
+    *,
+    net: Net,
+    connections: int = CONNECTIONS,
+    on_bytes: OnBytes,
+    cancel: threading.Event,
+    require_room: Callable[[int], None],
+) -> Digest:
+    """Fetches the file into `partial` and returns the sha256 of what is there now, which is what its source said.
+
+    `require_room` is asked for the bytes that are still to come, and raises `DiskFull`. Raises `PullFailed`,
+    `AccessDenied`, `ForbiddenAddress`, `DiskFull`, `Cancelled`.
+    """
+    wanted = [Wanted(file, partial, on_bytes)]
+    return download_all(wanted, net=net, connections=connections, cancel=cancel, require_room=require_room)[0]
+
+
+def download_all(
+    wanted: Sequence[Wanted],
+    *,
+    net: Net,
+    connections: int = CONNECTIONS,
+    cancel: threading.Event,
+    require_room: Callable[[int], None],
+) -> list[Digest]:
+    """Fetches several files at the same time over the same connections; their digests in order.
+
+    The first failure ends all of them, and raises as `download` does; the others keep what they have.
+    """
+    if len({one.partial for one in wanted}) != len(wanted):
+        raise ValueError("two files would be written to one path")
+    return _Crew(wanted, net, max(1, connections), cancel, require_room).run()
+
+
+class _Crew:
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        net: Net,
+        connections: int,
+        cancel: threading.Event,
+        require_room: Callable[[int], None],
+    ) -> None:
+        self._net = net
+        self._connections = connections
+        self._cancel = cancel
+        self._require_room = require_room
+        self._lock = threading.Condition()
+        self._stop = threading.Event()
+        self._sync_failure: OSError | None = None
+        self._jobs = [Job(one.file, one.partial, one.on_bytes, net.options.backoff) for one in wanted]
+
+    def run(self) -> list[Digest]:
+        for job in self._jobs:
+            self._tell(job)
+        self._check_room()
+        syncer = threading.Thread(target=self._sync, name="sync", daemon=True)
+        threads = self._connections + MAX_FILES_AT_ONCE
+        try:
+            with ThreadPoolExecutor(threads, thread_name_prefix="download") as pool:
+                try:
+                    syncer.start()
+                    self._watch(pool)
+                finally:
+                    with self._lock:
+                        self._stop.set()
+                        self._lock.notify_all()
+            syncer.join()  # not where this fails: a disk that takes its time holds up nobody who gives up
+        finally:
+            for job in self._jobs:
+                job.close()
+                self._tell(job)
+        return [job.digest for job in self._jobs if job.digest is not None]
+
+    # The caller's thread
+
+    def _watch(self, pool: ThreadPoolExecutor) -> None:
+        """Until all is there. Raises the first error of any thread."""
+        futures: set[Future[None]] = {pool.submit(self._connect) for _ in range(self._connections)}
+        while True:
+            for job in self._activate():
+                futures.add(pool.submit(self._hash, job))
+            done, futures = wait(futures, TICK_S, FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if self._sync_failure is not None:
+                raise self._sync_failure
+            if self._cancel.is_set():
+                raise Cancelled("the download was cancelled; what has arrived stays")
+            if not futures and self._is_finished():
+                return
+
+    def _is_finished(self) -> bool:
+        return all(job.digest is not None for job in self._jobs)
+
+    def _activate(self) -> list[Job]:
+        """Opens the next files, if there are few enough open."""
+        with self._lock:
+            waiting = [job for job in self._jobs if job.digest is None and not job.is_open]
+            room = MAX_FILES_AT_ONCE - sum(job.is_open for job in self._jobs)
+            for job in waiting[:room]:
+                job.open()
+            self._lock.notify_all()
+            return waiting[:room]
+
+    def _check_room(self) -> None:
+        with self._lock:
+            missing = sum(job.transfer.missing or 0 for job in self._jobs)
+        if missing:
+            self._require_room(missing)
+
+    # A connection's thread
+
+    def _connect(self) -> None:
+        while (work := self._next_work()) is not None:
+            self._fly(*work)
+
+    def _next_work(self) -> tuple[Job, Flight] | None:
+        """The file with the fewest connections goes first. None: nothing will come any more."""
+        with self._lock:
+            while not (self._stop.is_set() or self._is_finished()):
+                now, wait_s = time.monotonic(), IDLE_S
+                for job in sorted((job for job in self._jobs if job.is_open), key=lambda job: job.num_flights):
+                    flight = job.transfer.next_flight(now, self._connections)
+                    if flight is not None:
+                        return job, flight
+                    pause_s = job.transfer.wait_s(now)
+                    wait_s = min(wait_s, pause_s) if pause_s > 0 else wait_s
+                self._lock.wait(wait_s)
+            return None
+
+    def _fly(self, job: Job, flight: Flight) -> None:
+        """One request, and what becomes of it. Raises what ends the download."""
+        transfer = job.transfer
+        try:
+            self._ask(job, flight)
+            self._decide(job, lambda: transfer.landed(flight, self._connections))
+        except Changed:
+            self._decide(job, lambda: transfer.changed(flight))
+        except Cancelled:
+            if self._stop.is_set():
+                self._decide(job, lambda: transfer.left(flight))
+            else:
+                self._fail(job, flight, Retryable("a connection brought nothing any more"))
+        except Retryable as error:
+            self._fail(job, flight, error)
+        except BaseException:
+            self._decide(job, lambda: transfer.left(flight))
+            raise
+
+    def _fail(self, job: Job, flight: Flight, error: Retryable) -> None:
+        now, chance = time.monotonic(), self._net.chance()
+        self._decide(job, lambda: job.transfer.failed(flight, error, now, chance))
+
+    def _decide(self, job: Job, decision: Callable[[], None]) -> None:
+        with self._lock:
+            try:
+                decision()
+            finally:
+                job.fit()
+                self._lock.notify_all()
+        self._tell(job)
+
+    def _ask(self, job: Job, flight: Flight) -> None:
+        with self._lock:
+            hop = job.transfer.target(flight)
+            headers = job.transfer.headers(flight)
+        file = job.wanted
+        with self._net.stream(
+            file.url if hop is None else str(hop.url),
+            credential=file.credential if hop is None else hop.credential,
+            typed=file.typed if hop is None else hop.trusted,
+            headers=headers,
+            patient=Patience(lambda: flight.dropped or self._stop.is_set()),
+        ) as reply:
+            was_unknown = job.transfer.size is None
+            self._decide(job, lambda: job.transfer.answered(flight, reply))
+            if was_unknown:
+                self._check_room()
+            self._receive(job, flight, reply)
+
+    def _receive(self, job: Job, flight: Flight, reply: Reply) -> None:
+        for piece in reply.pieces():
+            num_bytes = flight.room(len(piece))
+            if job.transfer.size is None and flight.pos + num_bytes > job.room_bytes:
+                self._require_room(ROOM_STEP_BYTES)
+                job.room_bytes += ROOM_STEP_BYTES
+            job.file.write(memoryview(piece)[:num_bytes], flight.pos)
+            with self._lock:
+                flight.moved(num_bytes, time.monotonic())
+                record = job.record_if_due()
+                more = job.tell()
+            if more:
+                job.on_bytes(more)
+            if record is not None:
+                record()
+            if flight.is_done and flight.end != flight.answer_end:
+                return  # somebody else took over the rest; otherwise the end of the answer is still to be read
+            self._keep_pace(job, flight, num_bytes)
+
+    def _keep_pace(self, job: Job, flight: Flight, num_bytes: int) -> None:
+        """Waits for the bandwidth limit, and for the hash: where it has to share the CPU with eight connections that
+        are far ahead, it takes longer than if they wait for it, and nothing is complete before it is."""
+
+        def is_cancelled() -> bool:
+            return flight.dropped or self._stop.is_set()
+
+        flight.is_paused = True
+        waited_s = self._net.throttle(num_bytes, is_cancelled)
+        while job.is_ahead and not is_cancelled():
+            time.sleep(FOLLOW_S)
+            waited_s += FOLLOW_S
+        flight.paused(waited_s)
+
+    def _tell(self, job: Job) -> None:
+        with self._lock:
+            more = job.tell()
+        if more:
+            job.on_bytes(more)
+
+    # A hasher's thread
+
+    def _hash(self, job: Job) -> None:
+        """Raises `PullFailed` if the file is not what its source said."""
+        while True:
+            found = follow(job.path, lambda hashed: self._front(job, hashed), lambda: time.sleep(FOLLOW_S))
+            if found is None:
+                return
+            with self._lock:
+                digest, generation = found
+                if generation != job.transfer.generation:
+                    continue
+                job.is_bad = True
+                is_right = job.transfer.verified(digest)
+                job.is_bad = False
+                job.fit()
+                if is_right:
+                    job.digest = digest
+                    job.close()
+                self._lock.notify_all()
+            self._tell(job)
+            if is_right:
+                return
+
+    def _front(self, job: Job, hashed: int) -> Front | None:
+        with self._lock:
+            job.hashed = hashed
+            return None if self._stop.is_set() else job.transfer.front
+
+    # The syncer's thread
+
+    def _sync(self) -> None:
+        while not self._stop.wait(SYNC_S):
+            with self._lock:
+                works = [(job, work) for job in self._jobs if (work := job.sync_work()) is not None]
+            for job, work in works:
+                try:
+                    work.run()
+                except OSError as error:  # the disk is at fault, and what is on it is not to be relied on
+                    self._sync_failure = error
+                    return
+                with self._lock:
+                    job.synced(work)

@@ -1,0 +1,133 @@
+"""Files that are written whole, read to the end with a hash, or not left behind. Knows nothing of the store."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from localllm import osdep
+from localllm.errors import DiskFull, InvalidParameter
+from localllm.registry.digest import Digest
+from localllm.registry.remote import Cancelled, OnBytes
+
+CHUNK_BYTES = 4 * 1024 * 1024
+TEMPORARY = ".tmp-"
+"""How the name of a file begins that is not complete yet."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """The old content or the new one is there at any moment, whatever happens. Makes the folder.
+
+    What a symbolic link in its place leads to is left alone.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    try:
+        with open(create(temporary), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        osdep.replace_file(temporary, path)
+    except BaseException:
+        osdep.remove_file(temporary)
+        raise
+    osdep.sync_folder(path.parent)
+
+
+def flush(path: Path) -> None:
+    """What was written to it survives a loss of power."""
+    fd = osdep.open_plain(path, os.O_RDWR)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_ordinary(path: Path) -> int | None:
+    """A descriptor for reading; None for a link, folder, pipe or device."""
+    try:
+        fd = osdep.open_plain(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def hash_file(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Digest:
+    """The digest of an open file, up to where it ended at first. Raises `Cancelled`."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(fd, on_bytes, cancel):
+        digest.update(chunk)
+    return Digest(digest.hexdigest())
+
+
+def copy_file(fd: int, target: Path, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Digest:
+    """Writes a new file with the same content, and says what it wrote. Raises `Cancelled`."""
+    digest = hashlib.sha256()
+    with open(create(target), "wb") as file:
+        for chunk in _chunks(fd, on_bytes, cancel):
+            digest.update(chunk)
+            file.write(chunk)
+    return Digest(digest.hexdigest())
+
+
+def _chunks(fd: int, on_bytes: OnBytes | None, cancel: threading.Event | None) -> Iterator[memoryview]:
+    """Each is valid until the next. A file that grows meanwhile, faster than it is read perhaps, is not followed."""
+    left, buffer = os.fstat(fd).st_size, memoryview(bytearray(CHUNK_BYTES))
+    with open(fd, "rb", buffering=0, closefd=False) as file:
+        file.seek(0)
+        while num_bytes := file.readinto(buffer[: min(left, CHUNK_BYTES)]):
+            yield buffer[:num_bytes]
+            left -= num_bytes
+            if on_bytes is not None:
+                on_bytes(num_bytes)
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("stopped while a file was being read")
+
+
+def create(path: Path) -> int:
+    """A new file in the place of whatever was there; never what a link or another name of a file leads to."""
+    osdep.remove_file(path)
+    return osdep.open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+def free_bytes(folder: Path) -> int:
+    """Of the disk that a folder is on, or will be."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+@contextlib.contextmanager
+def disk_errors_are_clear(root: Path) -> Iterator[None]:
+    """A full disk is `DiskFull`, a store on two disks is `InvalidParameter`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise InvalidParameter(
+                f"the folders in {root} are on different disks, between which no file can be moved in one step; "
+                "move the store as a whole, with LOCALLLM_HOME",
+                param="home",
+            ) from error
+        if error.errno not in _NO_ROOM:
+            raise
+        free = free_bytes(root)
+        raise DiskFull(
+            f"there is no room left on the disk of {root} ({free:,} bytes are free); delete something, "
+            "for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
+            free_bytes=free,
+        ) from error

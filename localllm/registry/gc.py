@@ -1,0 +1,213 @@
+"""What may go from the store: a survey of the disk, a decision about it that is a plain function, and the deleting.
+
+All of it happens while `gc` has the gate to itself, and whoever makes something needed passes the gate for a moment:
+
+    publish, add      gate shared: note "fetched" and hold it, then the blob appears
+    put               gate shared: every blob is there, then the manifest appears, then the note goes
+    open              gate shared: hold what is opened, then look whether it is there
+    claim             gate shared: take the lock of the partial
+
+So nothing becomes needed between the survey and the deleting, and nobody waits for longer than some files take to be
+unlinked: pulls go on meanwhile, and `gc` never waits for a pull. A blob goes when no manifest and no hold names it, and
+it is not freshly fetched. Holds and claims of dead processes count for nothing, since the system has unlocked them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from localllm import osdep
+from localllm.registry.blobs import Blobs
+from localllm.registry.digest import Digest
+from localllm.registry.files import TEMPORARY
+from localllm.registry.layout import ID, Layout, blob_digest
+from localllm.registry.locks import Locks
+from localllm.registry.manifests import DamagedManifest, Manifests
+from localllm.registry.views import num_links, remove_view, shards_of, view_id
+
+KEEP_PARTIALS_S = 7 * 24 * 3600.0
+"""An unfinished pull can be gone on with for so long. Ollama deletes them when it starts (ollama#2463)."""
+
+Kind = Literal["blob", "view", "partial"]
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing in the store that no model needs."""
+
+    kind: Kind
+    id: str
+    """A digest, or the name of its files."""
+    size_bytes: int
+    """What the disk has for it alone."""
+    reason: str | None = None
+    """Why it was kept; None if it went."""
+
+
+class GcReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went, or would go, and what stayed although no model needs it."""
+
+    dry_run: bool
+    removed: tuple[Item, ...] = ()
+    kept: tuple[Item, ...] = ()
+    damaged: tuple[DamagedManifest, ...] = ()
+    """Manifests that cannot be read: as long as there are any, no blob and no view goes."""
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(item.size_bytes for item in self.removed)
+
+
+@dataclass
+class Survey:
+    """What is in the store."""
+
+    needed: set[str] = field(default_factory=set)
+    """Digests of blobs and ids of views that manifests need."""
+    held: dict[str, str] = field(default_factory=dict)
+    """The same for running processes, and what these do."""
+    damaged: tuple[DamagedManifest, ...] = ()
+    blobs: dict[Digest, os.stat_result] = field(default_factory=dict)
+    fetched_at: dict[Digest, float] = field(default_factory=dict)
+    partials: dict[str, list[Path]] = field(default_factory=dict)
+    partial_at: dict[str, float] = field(default_factory=dict)
+    partial_bytes: dict[str, int] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
+    """Ids of partials that somebody works on."""
+    views: dict[str, dict[tuple[int, int], int]] = field(default_factory=dict)
+    """Ids, and how many names each file has there."""
+
+
+def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
+    """Everything that no manifest needs, with the reason for what is to stay. Views come before the blobs in them."""
+    unknown = f"{survey.damaged[0].path} cannot be read, and might need it" if survey.damaged else None
+    items, links = [], Counter[tuple[int, int]]()
+    for id, names in survey.views.items():
+        if id not in survey.needed:
+            reason = unknown or survey.held.get(view_line(id))
+            items.append(Item(kind="view", id=id, size_bytes=0, reason=reason))
+            links.update({} if reason else names)
+    for digest, found in survey.blobs.items():
+        if str(digest) not in survey.needed:
+            is_ours = found.st_nlink - links[found.st_dev, found.st_ino] <= 1
+            is_fresh = now - survey.fetched_at.get(digest, float("-inf")) < keep_partials_s
+            fresh = "it was fetched for a model that is not complete yet" if is_fresh else None
+            reason = unknown or survey.held.get(str(digest)) or fresh
+            size_bytes = found.st_size if is_ours else 0
+            items.append(Item(kind="blob", id=str(digest), size_bytes=size_bytes, reason=reason))
+    for id in survey.partials:
+        is_young = now - survey.partial_at[id] < keep_partials_s and any(
+            not path.name.endswith(".tmp") for path in survey.partials[id]
+        )
+        young = "it was begun not long ago, and the pull can be gone on with" if is_young else None
+        reason = "it is being fetched" if id in survey.busy else young
+        items.append(Item(kind="partial", id=id, size_bytes=survey.partial_bytes[id], reason=reason))
+    return items
+
+
+def view_line(id: str) -> str:
+    """How a hold names a view."""
+    return f"view:{id}"
+
+
+class Collector:
+    """`gc` of one store."""
+
+    def __init__(self, layout: Layout, locks: Locks, blobs: Blobs, manifests: Manifests) -> None:
+        self._layout = layout
+        self._locks = locks
+        self._blobs = blobs
+        self._manifests = manifests
+
+    def collect(self, *, dry_run: bool, keep_partials_s: float) -> GcReport:
+        """What cannot be deleted (Windows: because it is open) is kept, with that as the reason."""
+        if not self._layout.root.is_dir():
+            return GcReport(dry_run=dry_run)
+        with self._locks.gate(exclusive=True):
+            survey = self._survey()
+            items = decide(survey, now=time.time(), keep_partials_s=keep_partials_s)
+            removed = [item for item in items if item.reason is None]
+            kept = [item for item in items if item.reason is not None]
+            if not dry_run:
+                failed = {item: error for item in removed if (error := self._remove(item, survey)) is not None}
+                kept += [msgspec.structs.replace(item, reason=reason) for item, reason in failed.items()]
+                removed = [item for item in removed if item not in failed]
+                self._tidy(survey)
+        return GcReport(dry_run=dry_run, removed=tuple(removed), kept=tuple(kept), damaged=survey.damaged)
+
+    def _survey(self) -> Survey:
+        manifests, damaged = self._manifests.scan()
+        survey = Survey(damaged=damaged, held=self._locks.survey())
+        for manifest in manifests:
+            survey.needed.update(str(file.digest) for file in manifest.files if file.path is None)
+            survey.needed.update(filter(None, [view_id(shards_of(manifest))]))
+        for path, found in _scan(self._layout.blobs):
+            if (digest := blob_digest(path.name)) is not None and not stat.S_ISDIR(found.st_mode):
+                survey.blobs[digest] = found
+        for path, found in _scan(self._layout.partials):
+            stem, _, ending = path.name.partition(".")
+            if (digest := blob_digest(stem)) is not None and ending == "fetched":
+                survey.fetched_at[digest] = found.st_mtime
+            elif ID.fullmatch(stem) and ending and not stat.S_ISDIR(found.st_mode):
+                survey.partials.setdefault(stem, []).append(path)
+                survey.partial_at[stem] = max(found.st_mtime, survey.partial_at.get(stem, 0.0))
+                survey.partial_bytes[stem] = _disk_bytes(found) + survey.partial_bytes.get(stem, 0)
+        survey.busy = {id for id in {*survey.partials, *self._locks.claim_ids()} if self._locks.busy(id)}
+        for path, _ in _scan(self._layout.views):
+            if ID.fullmatch(path.name):
+                survey.views[path.name] = {} if path.is_symlink() or not path.is_dir() else num_links(path)
+        return survey
+
+    def _remove(self, item: Item, survey: Survey) -> str | None:
+        try:
+            if item.kind == "view":
+                remove_view(self._layout.views / item.id)
+            elif item.kind == "blob":
+                self._blobs.remove(Digest.parse(item.id))
+            else:
+                for path in survey.partials[item.id]:
+                    osdep.remove_file(path)
+        except OSError as error:
+            return f"it cannot be deleted: {error.strerror}"
+        return None
+
+    def _tidy(self, survey: Survey) -> None:
+        """Small things that a crash left behind. Whoever makes one has the gate, so it is nobody's now."""
+        for folder in (self._layout.manifests, self._layout.blobs):
+            for path, _ in _scan(folder):
+                if path.name.startswith(TEMPORARY):
+                    osdep.remove_file(path)
+        for digest in survey.fetched_at:
+            if str(digest) in survey.needed or digest not in survey.blobs:
+                self._blobs.forget_fetched(digest)
+        for path, _ in _scan(self._layout.blobs):
+            noted = blob_digest(path.name.removesuffix(".shared"))
+            if path.name.endswith(".shared") and noted is not None and noted not in survey.blobs:
+                osdep.remove_file(path)
+
+
+def _scan(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    found = []
+    for name in names:
+        try:
+            found.append((folder / name, os.lstat(folder / name)))
+        except FileNotFoundError:
+            continue  # a download put one of its notes in the place of another
+    return found
+
+
+def _disk_bytes(found: os.stat_result) -> int:
+    """A download may leave holes for what has not come yet."""
+    blocks: int | None = getattr(found, "st_blocks", None)
+    return found.st_size if blocks is None else min(found.st_size, blocks * 512)

@@ -1,0 +1,142 @@
+"""One file of a download with everything that belongs to it: its state, its bytes on disk, what was told and recorded.
+
+`download` holds the lock around all of this. Knows nothing of threads or connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from localllm.registry.digest import Digest
+from localllm.registry.pacing import Backoff
+from localllm.registry.partial import PartialFile, Record, discard, good_ranges, read_record
+from localllm.registry.ranges import Ranges
+from localllm.registry.remote import OnBytes, RemoteFile
+from localllm.registry.transfer import Transfer
+
+RECORD_SHARE = 64
+"""A process that is killed fetches at most this part of a file again, and what was on its way."""
+MIN_RECORD_BYTES = 128 * 1024
+MAX_LAG_BYTES = 128 * 1024 * 1024
+"""That the hash may fall behind what is being received. The front leaps by as much when eight chunks are complete."""
+
+
+class SyncWork(NamedTuple):
+    """What is to be taken to the disk, without the lock."""
+
+    file: PartialFile
+    record: Record
+    generation: int
+
+    def run(self) -> None:
+        """May take seconds. Raises `OSError`."""
+        self.file.sync_and_record(self.record, self.generation)
+
+
+class Job:
+    """A file to have."""
+
+    def __init__(self, wanted: RemoteFile, path: Path, on_bytes: OnBytes, backoff: Backoff) -> None:
+        record = read_record(path)
+        good = Ranges() if record is None else good_ranges(path, record)
+        self.wanted = wanted
+        self.path = path
+        self.on_bytes = on_bytes
+        self.transfer = Transfer(wanted, record, good, backoff)
+        self.digest: Digest | None = None
+        """When it is there and right."""
+        self.is_bad = False
+        """It is not what its source said."""
+        self.room_bytes = 0
+        """Of a file of unknown size, for which there is room."""
+        self.hashed = 0
+        """[0, hashed) is in the hash."""
+        self._first_lag = 0
+        """What an earlier download left is hashed while the rest comes."""
+        self._partial: PartialFile | None = None
+        self._generation = self.transfer.generation
+        self._sized: tuple[int, int] | None = None
+        self._told = 0
+        self._recorded = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._partial is not None
+
+    @property
+    def is_ahead(self) -> bool:
+        """So much has come that the hash should catch up first. Read without the lock: a hint."""
+        return self.transfer.front.end - self.hashed > MAX_LAG_BYTES + self._first_lag
+
+    @property
+    def num_flights(self) -> int:
+        return len(self.transfer.flights)
+
+    @property
+    def file(self) -> PartialFile:
+        assert self._partial is not None, "open as long as anything flies"
+        return self._partial
+
+    def open(self) -> None:
+        """Before its first flight."""
+        self._partial = PartialFile(self.path)
+        self._recorded = self.transfer.present
+        self._first_lag = self.transfer.front.end
+        if not self._recorded:  # what a note may say of it is of no use
+            self._partial.forget(self._generation)
+        self.fit()
+
+    def close(self) -> None:
+        """No flight of it is left. What there is of it is recorded, or thrown away if it is bad."""
+        if self._partial is None:
+            return
+        record = self.transfer.record()
+        if record is not None and not self.is_bad:
+            self._partial.record(record, self._generation)
+        self._partial.close()
+        self._partial = None
+        if self.is_bad:
+            discard(self.path)
+            self.transfer.done = Ranges()
+
+    def tell(self) -> int:
+        """How many bytes more there are than was told."""
+        present = self.transfer.present
+        more, self._told = present - self._told, present
+        return more
+
+    def fit(self) -> None:
+        """After every decision, before anything is written: content that was begun anew is known to nobody any more,
+        and the file is as long as it will be."""
+        if self._generation != self.transfer.generation:
+            self._generation = self.transfer.generation
+            self._recorded = self._first_lag = self.hashed = 0
+            self.file.forget(self._generation)
+        size = self.transfer.size
+        if size is not None and self._sized != (self._generation, size):
+            self._sized = self._generation, size
+            self.file.set_size(size)
+
+    def record_if_due(self) -> Callable[[], None] | None:
+        """What to call, without the lock, if so much has come that it should be recorded."""
+        step = max(MIN_RECORD_BYTES, (self.transfer.size or 0) // RECORD_SHARE)
+        present = self.transfer.present
+        if present - self._recorded < step:
+            return None
+        self._recorded = present
+        record, generation, file = self.transfer.record(), self._generation, self.file
+        return None if record is None else lambda: file.record(record, generation)
+
+    def sync_work(self) -> SyncWork | None:
+        """None if there is nothing to take to the disk."""
+        record = self.transfer.record()
+        if self._partial is None or record is None or record.ranges == record.synced:
+            return None
+        return SyncWork(self._partial, record, self._generation)
+
+    def synced(self, work: SyncWork) -> None:
+        """That is done."""
+        if work.generation == self._generation:
+            self.transfer.synced = work.record.ranges

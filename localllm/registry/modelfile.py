@@ -1,0 +1,240 @@
+"""Modelfiles: what a model is made from, read and written. The syntax is that of Ollama's parser/parser.go.
+
+    # a comment, on a line of its own
+    FROM qwen3:0.6b                       a known name, or a GGUF file's path; a second FROM: the projector's file
+    PARAMETER temperature 0.7             see `parameters`
+    SYSTEM \"\"\"texts in three quotes, or in one "
+    run over lines\"\"\"                    up to a line that ends with the same quotes; there are no escapes
+    TEMPLATE, MESSAGE, LICENSE            a Jinja template; the roles system, user and assistant; any number of texts
+
+Instructions in any case and order. Line ends become \\n. Every error names the line. Opens no file and no model.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+from localllm.registry.parameters import Given, Parameters, collect, lines_of
+from localllm.types import Message, SamplingParams
+
+MAX_MODELFILE_BYTES = 4 * 1024 * 1024
+ROLES = ("system", "user", "assistant")
+INSTRUCTIONS = (
+    "FROM", "PARAMETER", "SYSTEM", "TEMPLATE", "MESSAGE", "LICENSE", "REQUIRES", "RENDERER", "PARSER", "ADAPTER",
+    "DRAFT",
+)  # fmt: skip
+
+_REFUSED = {
+    "adapter": "adapters (LoRA) cannot be applied yet; leave ADAPTER out, or merge it into the model's file",
+    "draft": "draft models are not served yet; leave DRAFT out",
+}
+_ONCE = {"system": "system", "template": "template", "requires": "requires", "renderer": "renderer", "parser": "parser"}
+_WITHOUT_EFFECT = {
+    "requires": "REQUIRES is a version of Ollama",
+    "renderer": "RENDERER is built into Ollama; the model's own chat template is used",
+    "parser": "PARSER is built into Ollama; the model's own chat template is used",
+}
+_WORD = re.compile(r"([^\s]+)(?:[ \t]+|$)")
+_GO_ACTION = re.compile(
+    r"\{\{-?\s*(?:[.$]|/\*|(?:if|range|else|end|with|define|template|block|break|continue)\b|"
+    r"(?:and|or|not|eq|ne|lt|le|gt|ge|len|index|slice|print|printf|println|json|currentDate)\s+[.$\"(])"
+)
+
+
+class Modelfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the instructions say."""
+
+    bases: tuple[str, ...]
+    """FROM: the model, then perhaps its projector."""
+    params: SamplingParams = SamplingParams()
+    stop: tuple[str, ...] = ()
+    ctx: int | None = None
+    system: str | None = None
+    template: str | None = None
+    """Jinja; its syntax has not been checked."""
+    messages: tuple[Message, ...] = ()
+    license_text: tuple[str, ...] = ()
+    requires: str | None = None
+    renderer: str | None = None
+    parser: str | None = None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is understood and has no effect here."""
+        return tuple(f"{text}: it has no effect here" for name, text in _WITHOUT_EFFECT.items() if getattr(self, name))
+
+
+def is_go_template(text: str) -> bool:
+    """Whether it is a template in Go's language, as Ollama's are. One with `{%` is Jinja."""
+    return "{%" not in text and _GO_ACTION.search(text) is not None
+
+
+def parse_modelfile(source: str | bytes) -> Modelfile:
+    """Raises `InvalidParameter` with the line at fault and the remedy."""
+    bases: list[str] = []
+    given: list[Given] = []
+    texts: dict[str, str] = {}
+    messages: list[Message] = []
+    licenses: list[str] = []
+    for one in _instructions(_text(source)):
+        if one.name in _REFUSED:
+            raise _wrong(one.line, _REFUSED[one.name], one.name)
+        if one.name == "from":
+            bases.append(_not_empty(one))
+        elif one.name == "parameter":
+            given.append(Given(one.word, one.value, f"Modelfile, line {one.line}"))
+        elif one.name == "message":
+            messages.append(_message(one))
+        elif one.name == "license":
+            licenses.append(_not_empty(one))
+        elif one.name in texts:
+            raise _wrong(one.line, f"{one.name.upper()} is there twice; keep one of them", one.name)
+        else:
+            texts[one.name] = _template(one) if one.name == "template" else one.value
+    if not bases:
+        raise InvalidParameter("the Modelfile has no FROM; its first line says FROM and a model", param="from")
+    found = collect(given)
+    return Modelfile(
+        bases=tuple(bases),
+        params=found.params,
+        stop=found.stop,
+        ctx=found.ctx,
+        messages=tuple(messages),
+        license_text=tuple(licenses),
+        **{field: texts[name] for name, field in _ONCE.items() if name in texts},
+    )
+
+
+def format_modelfile(modelfile: Modelfile) -> str:
+    """The text that `parse_modelfile` reads back to the same. Raises `InvalidParameter` for what has no such text."""
+    lines = [f"FROM {_quoted(base, 'FROM')}" for base in modelfile.bases]
+    parameters = Parameters(params=modelfile.params, stop=modelfile.stop, ctx=modelfile.ctx)
+    lines += [f"PARAMETER {name} {_quoted(value, name)}" for name, value in lines_of(parameters)]
+    for name, field in _ONCE.items():
+        value = getattr(modelfile, field)
+        if value is not None:
+            lines.append(f"{name.upper()} {_quoted(value, name.upper())}")
+    lines += [f"MESSAGE {message.role} {_quoted(message.content, 'MESSAGE')}" for message in modelfile.messages]
+    lines += [f"LICENSE {_quoted(text, 'LICENSE')}" for text in modelfile.license_text]
+    return "\n".join(lines) + "\n"
+
+
+class _Instruction(NamedTuple):
+    line: int
+    name: str
+    """In lower case."""
+    word: str
+    """A parameter's name, a message's role."""
+    value: str
+
+
+def _instructions(text: str) -> Iterator[_Instruction]:
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        number, rest = at + 1, lines[at].lstrip()
+        if not rest or rest.startswith("#"):
+            at += 1
+            continue
+        name, rest = _next_word(rest)
+        if name.upper() not in INSTRUCTIONS:
+            close = difflib.get_close_matches(name.upper(), INSTRUCTIONS, n=1)
+            meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(INSTRUCTIONS)}"
+            raise _wrong(number, f"{name[:60]!r} is no instruction; {meant} (a text of several lines is in quotes)")
+        word = ""
+        if name.lower() in ("parameter", "message"):
+            word, rest = _next_word(rest)
+        value, at = _value(lines, at, rest)
+        yield _Instruction(number, name.lower(), word, value)
+
+
+def _next_word(text: str) -> tuple[str, str]:
+    match = _WORD.match(text)
+    return (match[1], text[match.end() :]) if match else ("", "")
+
+
+def _value(lines: list[str], at: int, rest: str) -> tuple[str, int]:
+    """The value that begins with `rest` on line `at`, and the line after it."""
+    first = rest.strip()
+    quotes = next((quotes for quotes in ('"""', '"') if first.startswith(quotes)), None)
+    if quotes is None:
+        return first, at + 1
+    size = len(quotes)
+    if first.endswith(quotes) and len(first) >= 2 * size:
+        return first[size:-size], at + 1
+    pieces = [rest.lstrip()[size:]]
+    for end in range(at + 1, len(lines)):
+        line = lines[end].rstrip()
+        if line.endswith(quotes):
+            return "\n".join([*pieces, line[:-size]]), end + 1
+        pieces.append(lines[end])
+    raise _wrong(at + 1, f"the text that begins with {quotes} never ends; a line must end with {quotes}")
+
+
+def _quoted(text: str, what: str) -> str:
+    """The first way to write it that is read back to the same."""
+    text = _with_plain_line_ends(text)
+    for quotes in ("", '"', '"""'):
+        lines = f"{quotes}{text}{quotes}".split("\n")
+        try:
+            value, end = _value(lines, 0, lines[0])
+        except InvalidParameter:
+            continue
+        if value == text and end == len(lines) and (quotes or text):
+            return "\n".join(lines)
+    raise InvalidParameter(
+        f'a Modelfile cannot hold this text of {what}: a line of it ends with """; change that line', param=what.lower()
+    )
+
+
+def _text(source: str | bytes) -> str:
+    if len(source) > MAX_MODELFILE_BYTES:
+        raise InvalidParameter(f"the Modelfile has more than {MAX_MODELFILE_BYTES:,} bytes; shorten it")
+    if isinstance(source, bytes):
+        encoding = "utf-16" if source.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+        try:
+            source = source.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise InvalidParameter(f"the Modelfile is not text in UTF-8 (byte {error.start:,}); save it so") from error
+    return _with_plain_line_ends(source)
+
+
+def _with_plain_line_ends(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _template(one: _Instruction) -> str:
+    if is_go_template(one.value):
+        raise _wrong(
+            one.line,
+            "this TEMPLATE is in Go's template language, which only Ollama reads; leave it out, and the model's own "
+            "template is used, or write it in Jinja",
+            "template",
+        )
+    if one.value and "{{" not in one.value and "{%" not in one.value:
+        raise _wrong(
+            one.line, "this TEMPLATE has no place for messages; write it in Jinja, or leave it out", "template"
+        )
+    return one.value
+
+
+def _message(one: _Instruction) -> Message:
+    if one.word.lower() not in ROLES:
+        raise _wrong(one.line, f"MESSAGE wants a role, one of {', '.join(ROLES)}, not {one.word[:60]!r}", "message")
+    return Message(one.word.lower(), one.value)
+
+
+def _not_empty(one: _Instruction) -> str:
+    if not one.value.strip():
+        raise _wrong(one.line, f"{one.name.upper()} wants something after it", one.name)
+    return one.value
+
+
+def _wrong(line: int, reason: str, param: str = "modelfile") -> InvalidParameter:
+    return InvalidParameter(f"Modelfile, line {line}: {reason}", param=param)

@@ -1,0 +1,49 @@
+"""Names for models that come without one: from a file, for the store. Knows what a name may be, not what is taken."""
+
+from __future__ import annotations
+
+import re
+
+from localllm.errors import InvalidParameter
+from localllm.registry import catalog, names
+from localllm.registry.names import MAX_PART_CHARS, Demo, PathName
+from localllm.registry.quants import split_shard
+
+_NOT_SHORT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
+_DOTS = re.compile(r"\.\.+")
+_SUFFIX = "-local"
+"""Added where the plain name would mean something else."""
+
+
+def storable(text: str) -> str:
+    """The canonical form of a name under which a model may be kept. Raises `InvalidParameter`."""
+    name = names.parse(text)
+    if isinstance(name, Demo):
+        raise InvalidParameter("demo is the model that localllm carries; choose another name", param="name")
+    if isinstance(name, PathName):
+        raise InvalidParameter(
+            f"{text[:80]!r} is a path, and a model is kept under a name such as my-model or my-model:8b", param="name"
+        )
+    return str(name)
+
+
+def short_name(file_name: str) -> str:
+    """A short name made of a file's, that means neither the carried model nor one of the catalog."""
+    stem = split_shard(file_name.replace("\\", "/").rpartition("/")[2])[0]
+    name = _DOTS.sub(".", _NOT_SHORT.sub("-", stem.lower())).strip("._-")
+    name = name[: MAX_PART_CHARS - len(_SUFFIX)].strip("._-") or "model"
+    while name.endswith(".gguf"):  # or it would be a path
+        name = name[: -len(".gguf")].strip("._-") or "model"
+    try:
+        names.parse(f"hf.co/a/{name}")  # knows the names that Windows keeps for itself
+    except InvalidParameter:
+        return f"model-{name}"
+    return name + _SUFFIX if name == names.DEMO or catalog.load().find(name) is not None else name
+
+
+def canonical(text: str) -> str | None:
+    """What `names.parse` prints of it; None if it is no name, or one of a path."""
+    try:
+        return storable(text)
+    except InvalidParameter:
+        return None

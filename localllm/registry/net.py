@@ -1,0 +1,345 @@
+"""Requests to other machines: one place that knows redirects, credentials, retries and limits.
+
+Redirects are followed by hand. A credential goes to its own origin only and is dropped for good at the first other one;
+https never leads to http. Hosts that the user typed or configured may be private; what a manifest or redirect leads to
+may not, unless a typed host leads to itself. Addresses are checked where they are connected to (`sockets`); behind a
+proxy, which resolves names itself, only literal addresses and names like localhost can be refused.
+Knows nothing of models, files, or what is in an answer.
+"""
+
+from __future__ import annotations
+
+import random
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from types import TracebackType
+
+import httpcore
+import httpx
+
+from localllm.errors import PullFailed
+from localllm.registry.guard import check_name
+from localllm.registry.manifest import MAX_MANIFEST_BYTES
+from localllm.registry.pacing import DEFAULT_BACKOFF, Backoff, Retryable, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.remote import Cancelled, Credential
+from localllm.registry.routes import Transport
+from localllm.registry.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
+
+MAX_REDIRECTS = 10
+SMALL_ATTEMPTS = 3
+"""For what is small, since somebody waits for it."""
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetOptions:
+    """How this machine reaches others."""
+
+    proxy: str | None = None
+    """For every request; None: the environment's."""
+    ca_file: Path | None = None
+    """PEM, believed in addition to the usual authorities."""
+    max_bytes_per_s: int | None = None
+    """For all downloads together; None: as fast as it goes."""
+    allow_private_hosts: bool = False
+    """Lifts the guard: for networks whose name servers answer with private addresses."""
+    connect_timeout_s: float = 10.0
+    read_timeout_s: float = 30.0
+    """A connection on which nothing arrives for so long is given up."""
+    small_timeout_s: float = 60.0
+    """For a small answer as a whole, retries and pauses included."""
+    backoff: Backoff = DEFAULT_BACKOFF
+    user_agent: str | None = None
+    """None: `localllm/VERSION`."""
+
+
+@dataclass(frozen=True)
+class SmallResponse:
+    """An answer that was read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Whatever the case of the key."""
+    body: bytes
+    url: str
+    """Of the answer, after redirects."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Where a request goes next, and what it may take along."""
+
+    url: httpx.URL
+    trusted: bool
+    """The user typed or configured the host: it may be private."""
+    credential: Credential | None
+
+    def follow(self, location: str) -> Hop:
+        """The hop that a redirect leads to. Raises `PullFailed` for one that may not be followed."""
+        try:
+            url = self.url.join(location)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise PullFailed(f"{self.url.host} redirects to what is no URL") from error
+        if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+            raise PullFailed(f"{self.url.host} redirects to {str(url)[:200]!r}, where localllm does not follow")
+        if self.url.scheme == "https" and url.scheme == "http":
+            raise PullFailed(f"{self.url.host} redirects from https to http; that is not followed")
+        same = origin_of(str(url)) == origin_of(str(self.url))
+        return Hop(url, self.trusted and same, self.credential if same else None)
+
+
+class Reply:
+    """An answer whose body is still to be read."""
+
+    def __init__(self, response: httpx.Response, hop: Hop) -> None:
+        self._response = response
+        self.hop = hop
+        """Where the answer came from, after redirects."""
+        self.status: int = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    @property
+    def is_framed(self) -> bool:
+        """The answer says where it ends, so that one cut short is noticed."""
+        return "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
+
+    @property
+    def length(self) -> int | None:
+        """`Content-Length`, where there is one."""
+        value = self.headers.get("content-length", "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it arrives, not decoded. Raises `Retryable` if it ends too early or stops arriving."""
+        with _explained(self.hop.url):
+            yield from self._response.iter_raw()
+
+    def retryable(self) -> Retryable | None:
+        """The error to raise for a status that may be gone next time."""
+        if not is_retryable(self.status):
+            return None
+        return Retryable(
+            f"{self.hop.url.host} answers {self.status}",
+            retry_after_s=retry_after_s(self.headers.get("retry-after")),
+            busy=self.status in (429, 503),
+        )
+
+
+def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
+    """Sleeps in slices. Raises `Cancelled`."""
+    until = time.monotonic() + seconds
+    while True:
+        if is_cancelled():
+            raise Cancelled("cancelled; what has arrived stays")
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(SLICE_S, left))
+
+
+class Net:
+    """All requests go through one of these; any number of threads may share it. Closed by `close`."""
+
+    def __init__(
+        self,
+        options: NetOptions | None = None,
+        *,
+        resolver: Resolve = resolve,
+        pause: Callable[[float, Callable[[], bool]], None] = wait,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`resolver`, `pause` and `chance` are for tests. Raises `InvalidParameter` for options that cannot be."""
+        self.options = options or NetOptions()
+        self.pause = pause
+        self.chance = chance
+        limit = self.options.max_bytes_per_s
+        self._bucket = None if limit is None else TokenBucket(limit)
+        agent = self.options.user_agent or _user_agent()
+        self._transport = Transport(proxy=self.options.proxy, ca_file=self.options.ca_file, resolver=resolver)
+        self._client = httpx.Client(
+            transport=self._transport,
+            headers={"user-agent": agent},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # nobody is recognised
+            timeout=httpx.Timeout(self.options.read_timeout_s, connect=self.options.connect_timeout_s, pool=None),
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Net:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._client.close()
+
+    def get_small(
+        self,
+        url: str,
+        *,
+        credential: Credential | None = None,
+        typed: bool = False,
+        max_bytes: int = MAX_MANIFEST_BYTES,
+        headers: Mapping[str, str] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> SmallResponse:
+        """GET, read whole; `max_bytes` counts what it is after decompression. Any status is an answer.
+
+        Tries again, up to `SMALL_ATTEMPTS` times, what may go well then. Raises `PullFailed`, `ForbiddenAddress`,
+        `Cancelled`.
+        """
+        is_cancelled = (lambda: False) if cancel is None else cancel.is_set
+        patient = Patience(is_cancelled, time.monotonic() + self.options.small_timeout_s)
+        asked = {"accept-encoding": "gzip", **(headers or {})}
+        for attempt in range(1, SMALL_ATTEMPTS + 1):
+            response: SmallResponse | None = None
+            try:
+                with self.stream(url, credential=credential, typed=typed, headers=asked, patient=patient) as reply:
+                    failure = reply.retryable()
+                    response = _read_small(reply, max_bytes)
+            except Retryable as error:
+                failure = error
+            if failure is None and response is not None:
+                return response
+            assert failure is not None
+            seconds = self.options.backoff.pause_s(attempt, retry_after_s=failure.retry_after_s, chance=self.chance())
+            too_late = patient.deadline is not None and time.monotonic() + seconds > patient.deadline
+            if attempt == SMALL_ATTEMPTS or too_late:
+                if response is not None:
+                    return response
+                raise failure
+            self.pause(seconds, is_cancelled)
+        raise AssertionError("the last attempt returns or raises")
+
+    @contextmanager
+    def stream(
+        self,
+        url: str,
+        *,
+        credential: Credential | None = None,
+        typed: bool = False,
+        headers: Mapping[str, str] | None = None,
+        patient: Patience | None = None,
+    ) -> Iterator[Reply]:
+        """GET; redirects are followed, and the last answer is read by the caller inside. Any status is an answer.
+
+        Raises `Retryable` when there is no answer, `PullFailed` when there won't be, `ForbiddenAddress`, `Cancelled`.
+        """
+        if headers is not None and _SECRET_HEADERS & {name.lower() for name in headers}:
+            raise ValueError("secrets go into a credential, which knows where it may be sent")
+        with patience(patient or Patience()):
+            hop = self._first_hop(url, credential, typed)
+            for _ in range(MAX_REDIRECTS + 1):
+                response = self._send(hop, headers or {})
+                try:
+                    location = response.headers.get("location")
+                    if response.status_code in _REDIRECTS and location:
+                        hop = hop.follow(location)
+                        continue
+                    yield Reply(response, hop)
+                    return
+                finally:
+                    response.close()
+            raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
+
+    def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
+        """Waits as the bandwidth limit demands after so many bytes; returns the seconds. Raises `Cancelled`."""
+        seconds = 0.0 if self._bucket is None else self._bucket.take(size_bytes)
+        if seconds > 0:
+            self.pause(seconds, is_cancelled)
+        return seconds
+
+    def _first_hop(self, url: str, credential: Credential | None, typed: bool) -> Hop:
+        try:
+            parsed = httpx.URL(url)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise PullFailed(f"{url[:200]!r} is no URL: {error}") from error
+        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
+            raise PullFailed(f"{url[:200]!r} is no URL of the web, or has a user in it")
+        if credential is not None and credential.origin != origin_of(url):
+            credential = None
+        return Hop(parsed, typed, credential)
+
+    def _send(self, hop: Hop, headers: Mapping[str, str]) -> httpx.Response:
+        trusted = hop.trusted or self.options.allow_private_hosts
+        if not trusted:
+            check_name(hop.url.host)
+        own = {} if hop.credential is None else {"authorization": hop.credential.authorization}
+        request = self._client.build_request(
+            "GET", hop.url, headers={**headers, **own}, extensions={"trusted": trusted}
+        )
+        with _explained(hop.url):
+            return self._client.send(request, stream=True, follow_redirects=False)
+
+
+def origin_of(url: str) -> str:
+    """`scheme://host[:port]`, in lower case and ASCII, without the scheme's own port. Raises `PullFailed`."""
+    try:
+        parsed = httpx.URL(url)
+        host = parsed.raw_host.decode("ascii").lower()
+    except (httpx.InvalidURL, ValueError) as error:
+        raise PullFailed(f"{url[:200]!r} is no URL: {error}") from error
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parsed.scheme}://{shown}" if parsed.port is None else f"{parsed.scheme}://{shown}:{parsed.port}"
+
+
+def _read_small(reply: Reply, max_bytes: int) -> SmallResponse:
+    encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise PullFailed(f"{reply.hop.url.host} answers in the encoding {encoding[:40]!r}, which nobody asked for")
+    too_large = PullFailed(f"the answer of {reply.hop.url.host} has more than {max_bytes:,} bytes")
+    if (reply.length or 0) > max_bytes:
+        raise too_large
+    inflate = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == "gzip" else None
+    body = bytearray()
+    for piece in reply.pieces():
+        if inflate is None:
+            body += piece
+        else:
+            try:  # one byte more than allowed is enough to know
+                body += inflate.decompress(piece, max_bytes + 1 - len(body))
+            except zlib.error as error:
+                raise PullFailed(f"{reply.hop.url.host} answers with broken gzip: {error}") from error
+        if len(body) > max_bytes:
+            raise too_large
+    if inflate is not None and body and (not inflate.eof or inflate.unused_data):
+        raise Retryable(f"the answer of {reply.hop.url.host} is cut short, or has something behind its end")
+    return SmallResponse(reply.status, reply.headers, bytes(body), str(reply.hop.url))
+
+
+@contextmanager
+def _explained(url: httpx.URL) -> Iterator[None]:
+    """Turns httpcore's exceptions into ours."""
+    host = url.host
+    try:
+        yield
+    except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError, httpx.InvalidURL) as error:
+        raise PullFailed(f"{host} cannot be asked: {error}") from error
+    except httpcore.ProxyError as error:
+        raise Retryable(f"the proxy does not lead to {host}: {error}") from error
+    except NotTrusted as error:
+        raise PullFailed(
+            f"the certificate of {host} is not to be trusted: {error}; "
+            "if your network has its own authority, name its certificate as CA file"
+        ) from error
+    except httpcore.ConnectError as error:
+        raise Retryable(f"no connection to {host}: {error}") from error
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError) as error:
+        raise Retryable(f"the connection to {host} failed: {error}") from error
+
+
+def _user_agent() -> str:
+    from localllm import __version__
+
+    return f"localllm/{__version__}"

@@ -1,0 +1,274 @@
+"""Models of registries that speak OCI as Ollama's does: a manifest's layers to files, texts and parameters.
+
+    GET https://HOST/v2/NAMESPACE/MODEL/manifests/TAG    config and layers, each by media type, size and sha256
+    GET https://HOST/v2/NAMESPACE/MODEL/blobs/sha256:HEX their content
+
+Small layers are read here and checked against their digests; the model's file is planned, not read. So what is in it
+(its architecture, its chat template) is known only after the download: `ollama_only.refused_header` judges it then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from localllm.errors import AccessDenied, ModelNotFound, PullFailed, UnsupportedParameter
+from localllm.registry.digest import Digest
+from localllm.registry.manifest import MAX_FILES
+from localllm.registry.names import DEFAULT_HOST, RegistryName
+from localllm.registry.net import SmallResponse, origin_of
+from localllm.registry.oci_auth import Login, credentials
+from localllm.registry.oci_layers import Texts, read_texts
+from localllm.registry.ollama_only import OFTEN_ITS_OWN, refused_family
+from localllm.registry.remote import Credential, PullPlan, RemoteFile
+from localllm.registry.source import Fetch, SizeBytes, checked_file_name, clean, decode, header
+
+ACCEPT = "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"
+KIND = "application/vnd.ollama.image."
+"""Begins the media types of Ollama's layers."""
+MAX_TEXT_BYTES = 1024 * 1024
+"""Of one small layer."""
+MAX_TEXT_LAYERS = 32
+
+_INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
+_TEXTS = ("system", "params", "messages", "license")
+_GO = ("template", "prompt")
+_REFUSED = {
+    "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
+    "draft": "it comes with a draft model, which only Ollama's patched loader reads; pull a tag without one",
+    "tensor": "its weights are single tensors (safetensors), not a GGUF file, and only Ollama reads those",
+}
+_QUANT = re.compile(r"[A-Z0-9_]{1,20}", re.ASCII)
+_NO_QUANTS = ("", "unknown")
+
+
+class _Layer(msgspec.Struct):
+    mediaType: str
+    digest: Digest
+    size: SizeBytes
+
+
+class _Manifest(msgspec.Struct):
+    layers: list[_Layer]
+    config: _Layer
+    schemaVersion: int = 2
+    mediaType: str = ""
+
+
+class _Kind(msgspec.Struct):
+    """What an index says of itself; a manifest says it as well, or nothing."""
+
+    mediaType: str = ""
+
+
+class _Config(msgspec.Struct):
+    model_format: str = ""
+    model_family: str = ""
+    file_type: str = ""
+    renderer: str = ""
+    parser: str = ""
+    requires: str = ""
+    remote_host: str = ""
+    remote_model: str = ""
+
+
+def plan(
+    name: RegistryName,
+    fetch: Fetch,
+    *,
+    logins: Mapping[str, Login] | None = None,
+    insecure_hosts: Collection[str] = (),
+) -> PullPlan:
+    """What to download for `name`, now.
+
+    `logins`: host, with its port if it has one -> what to log in with. `insecure_hosts`: those that are spoken to
+    without TLS, besides this machine itself. Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and
+    `UnsupportedParameter` for what is no GGUF model that llama.cpp can read.
+    """
+    registry = _Registry(name, fetch, (logins or {}).get(name.host), insecure_hosts)
+    manifest, digest = registry.manifest()
+    kinds = [layer.mediaType.removeprefix(KIND).partition(";")[0].strip() for layer in manifest.layers]
+    _check_kinds(name, manifest, kinds)
+    config = decode(registry.text(manifest.config, "config"), _Config, f"{name.host} (the config of {name})")
+    _check_config(name, config)
+    by_kind = list(zip(kinds, manifest.layers, strict=True))
+    texts = _texts(registry, by_kind)
+    quant = config.file_type.upper()
+    return PullPlan(
+        name=str(name),
+        source=f"{name}@{digest}",
+        files=_files(registry, by_kind),
+        quant=quant if _QUANT.fullmatch(quant) and quant.lower() not in _NO_QUANTS else None,
+        license=texts.license,
+        license_text=texts.license_text,
+        system=texts.system,
+        messages=texts.messages,
+        params=texts.parameters.params,
+        stop=texts.parameters.stop,
+        ctx=texts.parameters.ctx,
+        notices=(*_notices(config, by_kind), *texts.notices),
+    )
+
+
+class _Registry:
+    """One model of one registry: asks, logs in where it must, checks what comes."""
+
+    def __init__(self, name: RegistryName, fetch: Fetch, login: Login | None, insecure_hosts: Collection[str]) -> None:
+        bare = name.host.partition(":")[0]
+        plain = _is_loopback(bare) or bool({name.host, bare} & {host.lower() for host in insecure_hosts})
+        self.name = name
+        self.typed = name.host != DEFAULT_HOST
+        self.credential: Credential | None = None
+        self._origin = origin_of(f"{'http' if plain else 'https'}://{name.host}")
+        self._base = f"{self._origin}/v2/{name.namespace}/{name.model}"
+        self._fetch = fetch
+        self._login = login
+
+    def blob_url(self, digest: Digest) -> str:
+        return f"{self._base}/blobs/{digest}"
+
+    def manifest(self) -> tuple[_Manifest, Digest]:
+        """The manifest and its own digest."""
+        response = self._get(f"{self._base}/manifests/{self.name.tag}", headers={"Accept": ACCEPT})
+        self._check(response, str(self.name))
+        origin = f"{self.name.host} (the manifest of {self.name})"
+        if decode(response.body, _Kind, origin).mediaType in _INDEXES:
+            raise UnsupportedParameter(f"{self.name} is an image for several platforms, not a model", param="model")
+        digest = Digest(hashlib.sha256(response.body).hexdigest())
+        said = header(response, "docker-content-digest")
+        if said.startswith("sha256:") and said != str(digest):
+            raise PullFailed(f"the manifest of {self.name} did not arrive as {self.name.host} sent it; try again")
+        manifest = decode(response.body, _Manifest, origin)
+        if manifest.schemaVersion != 2 or len(manifest.layers) > MAX_FILES:
+            raise PullFailed(
+                f"{origin} is of version {manifest.schemaVersion} with {len(manifest.layers):,} layers; "
+                f"known is version 2 with at most {MAX_FILES:,}"
+            )
+        return manifest, digest
+
+    def text(self, layer: _Layer, kind: str) -> bytes:
+        """The content of a small layer, which is what its digest says."""
+        what = f"the {kind} of {self.name}"
+        if layer.size > MAX_TEXT_BYTES:
+            raise PullFailed(f"{what} has {layer.size:,} bytes; the most is {MAX_TEXT_BYTES:,}")
+        response = self._get(self.blob_url(layer.digest), max_bytes=MAX_TEXT_BYTES)
+        self._check(response, what)
+        if hashlib.sha256(response.body).hexdigest() != layer.digest.hex:
+            raise PullFailed(f"{what} is not what its digest {layer.digest.short} says; nothing of it was used")
+        return response.body
+
+    def _get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, max_bytes: int = 4 * MAX_TEXT_BYTES
+    ) -> SmallResponse:
+        def get(credential: Credential | None) -> SmallResponse:
+            return self._fetch.get_small(
+                url, credential=credential, typed=self.typed, max_bytes=max_bytes, headers=headers
+            )
+
+        response = get(self.credential)
+        if response.status == 401 and origin_of(response.url) == self._origin:
+            challenge = response.headers.get("www-authenticate") or ""
+            for credential in credentials(challenge, self._origin, self._fetch, self._login, typed=self.typed):
+                response = get(credential)
+                if response.status not in (401, 403):
+                    self.credential = credential
+                    break
+        return response
+
+    def _check(self, response: SmallResponse, what: str) -> None:
+        host, status = self.name.host, response.status
+        if status == 200:
+            return
+        if status in (401, 403):
+            have = "the login configured for it is not enough" if self._login else "configure a login for it"
+            raise AccessDenied(f"{host} does not give {what} to everybody; {have}", status=status)
+        if status == 404:
+            raise ModelNotFound(f"{host} has no {what}; check the name and the tag", param="model")
+        if status == 429:
+            wait = header(response, "retry-after")
+            raise PullFailed(f"{host} has had too many requests; try again {f'in {wait} s' if wait else 'later'}")
+        raise PullFailed(f"{host} answers {status} for {what}", status=status)
+
+
+def _check_kinds(name: RegistryName, manifest: _Manifest, kinds: list[str]) -> None:
+    """That it is one GGUF file and things we know. Raises `UnsupportedParameter`."""
+    for kind, reason in _REFUSED.items():
+        if kind in kinds:
+            raise UnsupportedParameter(f"{name} cannot be used: {reason}", param="model")
+    if kinds.count("model") != 1:
+        there = ", ".join(sorted({clean(layer.mediaType)[:60] for layer in manifest.layers})[:8]) or "nothing"
+        many = f"{kinds.count('model')} model files" if "model" in kinds else "no model file"
+        raise UnsupportedParameter(f"{name} has {many}, where one is expected; it consists of {there}", param="model")
+
+
+def _check_config(name: RegistryName, config: _Config) -> None:
+    if config.remote_host or config.remote_model:
+        where = clean(config.remote_host) or "another machine"
+        raise UnsupportedParameter(f"{name} runs on {where} only; there is nothing to download", param="model")
+    if config.model_format.lower() not in ("gguf", ""):
+        raise UnsupportedParameter(
+            f"{name} is of the format {clean(config.model_format)}, not GGUF, and only Ollama reads it", param="model"
+        )
+    refused = refused_family(config.model_family)
+    if refused is not None:
+        raise UnsupportedParameter(f"{name} cannot be used: {refused}", param="model")
+
+
+def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> tuple[RemoteFile, ...]:
+    name = registry.name
+    stem = f"{name.model}-{name.tag}"
+    projectors = [layer for kind, layer in by_kind if kind == "projector"][:1]
+
+    def remote(layer: _Layer, file_name: str) -> RemoteFile:
+        return RemoteFile(
+            role="projector" if layer in projectors else "model",
+            file_name=checked_file_name(file_name, name.host),
+            url=registry.blob_url(layer.digest),
+            typed=registry.typed,
+            size_bytes=layer.size,
+            digest=layer.digest,
+            credential=registry.credential,
+        )
+
+    model = next(layer for kind, layer in by_kind if kind == "model")
+    return (remote(model, f"{stem}.gguf"), *(remote(layer, f"mmproj-{stem}.gguf") for layer in projectors))
+
+
+def _texts(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> Texts:
+    wanted = [(kind, layer) for kind, layer in by_kind if kind in _TEXTS]
+    if len(wanted) > MAX_TEXT_LAYERS:
+        raise PullFailed(f"{registry.name} has {len(wanted):,} texts; the most is {MAX_TEXT_LAYERS}")
+    return read_texts([(kind, registry.text(layer, kind)) for kind, layer in wanted], str(registry.name))
+
+
+def _notices(config: _Config, by_kind: list[tuple[str, _Layer]]) -> list[str]:
+    kinds = [kind for kind, _ in by_kind]
+    notices = []
+    if config.renderer or config.parser:
+        named = clean(config.renderer or config.parser)
+        notices.append(f"Ollama formats its chats with code of its own ({named}); here the file's own template does it")
+    elif any(kind in _GO for kind in kinds):
+        notices.append("its Go template is not used; the chat template in the GGUF file is")
+    family = config.model_family.lower()
+    if config.requires or (family in OFTEN_ITS_OWN and "projector" not in kinds):
+        version = f" {clean(config.requires)}" if config.requires else ""
+        notices.append(f"it was made for Ollama{version} and may need Ollama's patched loader; the file will tell")
+    if kinds.count("projector") > 1:
+        notices.append(f"it has {kinds.count('projector')} projectors; the first is used")
+    unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS, *_GO})
+    if unknown:
+        notices.append(f"layers of unknown kinds are left out: {', '.join(unknown[:8])}")
+    return notices
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

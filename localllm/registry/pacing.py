@@ -1,0 +1,94 @@
+"""When to try again, and how fast to go: pure functions and a token bucket that is handed its clock.
+
+Knows nothing of sockets, threads or files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from localllm.errors import PullFailed
+
+MAX_ATTEMPTS = 6
+"""Failures in a row, without anything new on disk between them, after which a file is given up."""
+RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+"""The 52x are Cloudflare's, for an origin that does not answer."""
+BURST_S = 0.25
+"""Of a bandwidth limit, that may be taken at once."""
+
+
+class Retryable(PullFailed):
+    """It may go well next time."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None, busy: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        """What the server asked for."""
+        self.busy = busy
+        """The server has too much to do, with us perhaps."""
+
+
+def is_retryable(status: int) -> bool:
+    """Whether the same request may be answered better later. 401, 403 and 404 may not."""
+    return status in RETRYABLE_STATUSES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    """How long to wait before trying again."""
+
+    first_s: float = 1.0
+    max_s: float = 32.0
+    max_retry_after_s: float = 60.0
+    """A server that wants us to stay away for longer is asked again after this."""
+
+    def pause_s(self, failures: int, *, retry_after_s: float | None = None, chance: float) -> float:
+        """After so many failures in a row (1 is the first); `chance` in [0, 1) spreads clients.
+
+        Between half and all of 1, 2, 4 ... 32 s, but as long as the server asked for, within reason.
+        """
+        longest = min(self.max_s, self.first_s * 2.0 ** min(failures - 1, 30))
+        own = longest * (0.5 + chance / 2)
+        return own if retry_after_s is None else max(own, min(retry_after_s, self.max_retry_after_s))
+
+
+def retry_after_s(value: str | None, now: datetime | None = None) -> float | None:
+    """The header `Retry-After`: seconds, or a date. None if there is none that makes sense."""
+    if value is None or len(value) > 64:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+
+
+DEFAULT_BACKOFF = Backoff()
+
+
+class TokenBucket:
+    """A bandwidth limit that any number of threads share. Takes first and pays afterwards, so no piece is too big."""
+
+    def __init__(self, bytes_per_s: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_per_s
+        self._now = now
+        self._lock = threading.Lock()
+        self._free_at = now()
+        """When all that was taken is paid for."""
+
+    def take(self, size_bytes: int) -> float:
+        """Seconds to wait before taking more."""
+        with self._lock:
+            now = self._now()
+            self._free_at = max(self._free_at, now - BURST_S) + size_bytes / self._rate
+            return max(0.0, self._free_at - now)

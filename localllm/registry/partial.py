@@ -1,0 +1,158 @@
+"""A file that is being downloaded, and the note beside it that says which bytes of it are good.
+
+    ID.part         sparse, as long as the whole file
+    ID.part.json    `Record`, replaced as a whole; ID.part.json.tmp while it is written
+
+A byte is recorded only after it was written. What was recorded in this life of the machine is good after any crash of
+ours; after a loss of power only what was synced before it was recorded is (`Record.synced`).
+Knows nothing of where the bytes come from, and locks nothing between processes: the store does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from localllm import osdep
+from localllm.registry.digest import Digest
+from localllm.registry.files import disk_errors_are_clear
+from localllm.registry.ranges import Range, Ranges
+
+VERSION = 1
+MAX_RECORD_BYTES = 1024 * 1024
+"""A record of ours has a few hundred bytes."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a partial file."""
+
+    version: int = VERSION
+    size_bytes: int
+    """Of the whole."""
+    digest: str | None = None
+    """Of the whole, as the source gave it; with another one nothing of this is good."""
+    validator: str | None = None
+    """ETag or Last-Modified, for If-Range."""
+    ranges: tuple[Range, ...] = ()
+    synced: tuple[Range, ...] = ()
+    boot_id: str | None = None
+
+    def good(self, boot_id: str | None) -> Ranges:
+        """What can be believed now."""
+        return Ranges(self.ranges if boot_id is not None and boot_id == self.boot_id else self.synced)
+
+
+def sidecar_of(partial: Path) -> Path:
+    """The note's path."""
+    return partial.with_name(f"{partial.name}.json")
+
+
+def read_record(partial: Path) -> Record | None:
+    """None where there is none, or none that can be used."""
+    try:
+        with open(sidecar_of(partial), "rb") as file:
+            raw = file.read(MAX_RECORD_BYTES + 1)
+        record = msgspec.json.decode(raw, type=Record)
+        for start, end in (*record.ranges, *record.synced):
+            if not 0 <= start < end <= record.size_bytes:
+                return None
+    except (FileNotFoundError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return None
+    return record if record.version == VERSION else None
+
+
+def good_ranges(partial: Path, record: Record) -> Ranges:
+    """What of the file is there and can be believed."""
+    try:
+        size = os.lstat(partial).st_size
+    except FileNotFoundError:
+        return Ranges()
+    return record.good(osdep.boot_id()).within(size)
+
+
+def present_bytes(partial: Path, *, digest: Digest | None, size_bytes: int | None) -> int:
+    """How much of this file an earlier download has left, for progress bars; 0 if it would be of no use."""
+    record = read_record(partial)
+    if record is None or record.digest != (None if digest is None else str(digest)):
+        return 0
+    if size_bytes is not None and size_bytes != record.size_bytes:
+        return 0
+    return good_ranges(partial, record).num_bytes
+
+
+def discard(partial: Path) -> None:
+    """Deletes a partial file and its note."""
+    osdep.remove_file(sidecar_of(partial))
+    osdep.remove_file(_temporary(partial))
+    osdep.remove_file(partial)
+
+
+class PartialFile:
+    """An open partial file. Any thread may write and record."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens it; makes it if it is not there, never through a link."""
+        self.path = path
+        self._fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT)
+        self._lock = threading.Lock()
+        self._generation = 1
+        self._boot_id = osdep.boot_id()
+
+    def close(self) -> None:
+        """No more writing and recording."""
+        with self._lock:
+            os.close(self._fd)
+            self._fd = -1
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Raises `DiskFull`."""
+        with disk_errors_are_clear(self.path.parent):
+            osdep.write_at(self._fd, data, offset)
+
+    def set_size(self, size_bytes: int) -> None:
+        """Cuts, or adds zeros that take no room."""
+        with disk_errors_are_clear(self.path.parent):
+            os.ftruncate(self._fd, size_bytes)
+
+    def forget(self, generation: int) -> None:
+        """Nothing of it is good any more, from this generation of its content on. Later records of older ones are not
+        written, so that none can claim what is about to be overwritten."""
+        with self._lock:
+            self._generation = generation
+            osdep.remove_file(sidecar_of(self.path))
+
+    def record(self, record: Record, generation: int) -> None:
+        """Replaces the note, at once for other processes and some time later for the disk."""
+        self._replace(record, generation, durable=False)
+
+    def sync_and_record(self, record: Record, generation: int) -> None:
+        """Takes the record's ranges to the disk first. May take seconds; `close` may be called meanwhile."""
+        with self._lock:
+            if self._fd < 0:
+                return
+            fd = os.dup(self._fd)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        self._replace(msgspec.structs.replace(record, synced=record.ranges), generation, durable=True)
+
+    def _replace(self, record: Record, generation: int, *, durable: bool) -> None:
+        raw = msgspec.json.encode(msgspec.structs.replace(record, boot_id=self._boot_id))
+        temporary = _temporary(self.path)
+        with self._lock, disk_errors_are_clear(self.path.parent):
+            if generation != self._generation or self._fd < 0:
+                return
+            with open(temporary, "wb") as file:
+                file.write(raw)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            osdep.replace_file(temporary, sidecar_of(self.path))
+
+
+def _temporary(partial: Path) -> Path:
+    return partial.with_name(f"{partial.name}.json.tmp")

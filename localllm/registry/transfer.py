@@ -1,0 +1,352 @@
+"""One file on its way: which connection gets which bytes next, and what an answer or a failure means. Pure decisions.
+
+    |==========>.........|=====>....|............|      a flight is one request: [start, pos) is written,
+     start     pos     end                              [pos, end) is on its way
+
+A range that was given out and failed is simply missing again. Somebody else holds the lock, the clock and the sockets.
+Servers are believed as little as possible: a 206 has to be for the very range that was asked for, of the size and
+validator that the other answers had. If what we have cannot be of the same file, it is begun anew, in a new generation,
+once all flights of the old one have landed.
+"""
+
+from __future__ import annotations
+
+from localllm.errors import PullFailed
+from localllm.registry.answers import Nothing, Part, Refused, Whole, read_answer
+from localllm.registry.digest import Digest
+from localllm.registry.flight import Flight
+from localllm.registry.hasher import Front
+from localllm.registry.net import Hop, Reply
+from localllm.registry.pacing import DEFAULT_BACKOFF, MAX_ATTEMPTS, Backoff, Retryable
+from localllm.registry.partial import Record
+from localllm.registry.ranges import MIN_CHUNK_BYTES, Range, Ranges, next_chunk
+from localllm.registry.remote import RemoteFile
+from localllm.registry.source import MAX_FILE_BYTES
+
+PROGRESS_BYTES = 64 * 1024
+"""So much more than ever before, and failures are counted from zero again."""
+MAX_RESTARTS = 3
+"""A file that has to be begun anew more often is given up."""
+MAX_IGNORED_RANGES = 2
+"""Whole files instead of ranges, from a server that had understood ranges, before ranges are given up."""
+MIN_STEAL_BYTES = 512 * 1024
+SLOW_S = 2.0
+"""A flight that has taken this long, and needs it once more, is helped by a connection that has nothing else to do."""
+DEAD_S = 5.0
+"""One on which nothing moved for so long is replaced by such a connection."""
+
+
+class Changed(Exception):
+    """What the server has now cannot be added to what we have."""
+
+
+class Transfer:
+    """The state of one download."""
+
+    def __init__(
+        self,
+        file: RemoteFile,
+        record: Record | None = None,
+        good: Ranges | None = None,
+        backoff: Backoff = DEFAULT_BACKOFF,
+    ) -> None:
+        """`record` and `good` are what an earlier download left."""
+        self.file = file
+        self.size = file.size_bytes
+        self.validator: str | None = None
+        self.generation = 1
+        self.done = Ranges()
+        self.flights: list[Flight] = []
+        self.synced: tuple[Range, ...] = ()
+        self.suspect = False
+        """Parts of it may be of different files; the digest tells."""
+        self._backoff = backoff
+        self._hop: Hop | None = None
+        self._has_ranges = False
+        """An answer of this run has told the size, and that there are ranges."""
+        self._no_ranges = False
+        self._num_ignored = 0
+        self._num_restarts = 0
+        self._num_failures = 0
+        self._round = 0
+        self._best = 0
+        self._not_before = 0.0
+        self._limit: int | None = None
+        """Connections that the server seems to bear."""
+        if record is not None and good is not None:
+            self._resume(record, good)
+
+    def _resume(self, record: Record, good: Ranges) -> None:
+        if record.digest != self._digest or self.file.size_bytes not in (None, record.size_bytes):
+            return
+        if record.digest is None:  # then there has to be a request that tells whether it is still the same file
+            good = good.within(max(0, record.size_bytes - MIN_CHUNK_BYTES) if record.validator else 0)
+        if good.num_bytes > 0:
+            self.done, self.size, self.validator = good, record.size_bytes, record.validator
+            self.suspect, self._best = True, good.num_bytes
+
+    @property
+    def _digest(self) -> str | None:
+        return None if self.file.digest is None else str(self.file.digest)
+
+    @property
+    def written(self) -> Ranges:
+        """What is in the file and good."""
+        written = Ranges(self.done)
+        for flight in self.flights:
+            if flight.generation == self.generation:
+                written.add(flight.start, flight.pos)
+        return written
+
+    @property
+    def present(self) -> int:
+        """Bytes that are written."""
+        return self.done.num_bytes + sum(
+            flight.pos - flight.start for flight in self.flights if flight.generation == self.generation
+        )
+
+    @property
+    def missing(self) -> int | None:
+        """Bytes still to come; None: nobody knows."""
+        return None if self.size is None else self.size - self.present
+
+    @property
+    def is_complete(self) -> bool:
+        return self.size is not None and self.done.front >= self.size and not self.flights
+
+    @property
+    def front(self) -> Front:
+        """How far the hash may go."""
+        end = self.done.front
+        for flight in self.flights:
+            if flight.start == end and flight.generation == self.generation:
+                end = flight.pos
+                break
+        return Front(self.generation, end, self.is_complete)
+
+    def record(self) -> Record | None:
+        """What to write beside the file; None as long as there is nothing to say."""
+        if self.size is None or (self._no_ranges and self.flights):  # what comes in one piece cannot be gone on with
+            return None
+        ranges = tuple(self.written)
+        return Record(
+            size_bytes=self.size, digest=self._digest, validator=self.validator, ranges=ranges, synced=self.synced
+        )
+
+    def wait_s(self, now: float) -> float:
+        """Until `next_flight` may have something because time has passed."""
+        return max(0.0, self._not_before - now)
+
+    def next_flight(self, now: float, connections: int) -> Flight | None:
+        """What a free connection should ask for now, if anything."""
+        if self.is_complete or now < self._not_before:
+            return None
+        if self._limit is not None and len(self.flights) >= self._limit:
+            return None
+        if any(flight.generation != self.generation for flight in self.flights):
+            return None  # one of them could still write
+        if not self._has_ranges or self._no_ranges:
+            return None if self.flights else self._launch(*self._probe(connections), now)
+        assert self.size is not None
+        held = Ranges(self.done)
+        for flight in self.flights:
+            held.add(flight.start, self.size if flight.end is None else flight.end)
+        chunk = next_chunk(held, self.size, connections) or self._steal(now)
+        return None if chunk is None else self._launch(*chunk, now)
+
+    def _probe(self, connections: int) -> tuple[int, int | None]:
+        if self._no_ranges:
+            return 0, None
+        if self.size is None:
+            return 0, MIN_CHUNK_BYTES
+        return next_chunk(self.done, self.size, connections) or (0, None)
+
+    def _launch(self, start: int, end: int | None, now: float) -> Flight:
+        conditional = end is not None and self.file.digest is None and self.validator is not None
+        flight = Flight(start, end, now, self.generation, self._round, conditional)
+        self.flights.append(flight)
+        return flight
+
+    def _steal(self, now: float) -> Range | None:
+        """The second half of what the slowest flight still has to do."""
+        slowest, longest_s = None, SLOW_S
+        for flight in self.flights:
+            if flight.is_paused or flight.end is None:
+                continue
+            if now - flight.moved_at > DEAD_S:
+                flight.dropped = True  # when it has noticed, its rest is missing again
+                return None
+            left, moved, seconds = flight.end - flight.pos, flight.pos - flight.start, now - flight.started_at
+            left_s = left * seconds / moved if moved else seconds
+            if seconds >= SLOW_S and left >= 2 * MIN_STEAL_BYTES and left_s > longest_s:
+                slowest, longest_s = flight, left_s
+        if slowest is None or slowest.end is None:
+            return None
+        middle, end = slowest.pos + (slowest.end - slowest.pos) // 2, slowest.end
+        slowest.end = middle
+        return middle, end
+
+    def target(self, flight: Flight) -> Hop | None:
+        """Where to ask instead of the file's own URL."""
+        flight.remembered = self._hop is not None
+        return self._hop
+
+    def headers(self, flight: Flight) -> dict[str, str]:
+        """What the flight's request says besides the usual."""
+        headers = {"accept-encoding": "identity"}
+        if flight.asked_end is not None:
+            headers["range"] = f"bytes={flight.start}-{flight.asked_end - 1}"
+        if flight.conditional and self.validator is not None:
+            headers["if-range"] = self.validator
+        return headers
+
+    def answered(self, flight: Flight, reply: Reply) -> None:
+        """Looks at an answer's head. Raises `Retryable`, `Changed`, or `PullFailed` for what will not get better."""
+        if flight.generation != self.generation:
+            raise Retryable("of no use any more")
+        try:
+            answer = read_answer(reply, self.file.file_name, flight.start, flight.asked_end)
+        except Refused as refused:
+            if not flight.remembered:
+                raise refused.error from None
+            self._hop = None  # a signed URL lives for minutes; the original one leads to a new one
+            raise Retryable(refused.error.message) from None
+        if isinstance(answer, Part):
+            self._part_answered(flight, answer)
+        elif isinstance(answer, Whole):
+            self._whole_answered(flight, answer)
+        else:
+            self._nothing_answered(flight, answer)
+        self._hop = reply.hop if str(reply.hop.url) != self.file.url else None
+
+    def _part_answered(self, flight: Flight, part: Part) -> None:
+        total = self.size if part.total is None else part.total
+        if total is None:
+            raise PullFailed(f"the server does not say how large {self.file.file_name} is")
+        self._settle(total, part.validator)
+        flight.answer_end = part.end
+        flight.end = part.end if flight.end is None else min(flight.end, part.end)
+        self._has_ranges = True
+
+    def _whole_answered(self, flight: Flight, whole: Whole) -> None:
+        """There are no ranges here, or there is another file now."""
+        name = self.file.file_name
+        is_alone = self.present == 0 and len(self.flights) == 1
+        if flight.conditional and not is_alone:
+            raise Changed
+        if self._has_ranges and not is_alone:
+            self._num_ignored += 1
+            if self._num_ignored <= MAX_IGNORED_RANGES:
+                raise Retryable(f"the server sends all of {name} instead of a part")
+        self._no_ranges = True
+        if not is_alone:
+            raise Changed
+        if not whole.is_framed and self.file.size_bytes is None:
+            raise PullFailed(f"the server does not say how large {name} is")
+        if whole.length is not None:
+            self._settle(whole.length, whole.validator)
+        flight.start = flight.pos = 0
+        flight.end = flight.answer_end = self.size if whole.length is None else whole.length
+
+    def _nothing_answered(self, flight: Flight, nothing: Nothing) -> None:
+        if nothing.total == 0 and self.size is None:
+            self.size = flight.end = flight.answer_end = 0
+            return
+        if self.suspect and self.file.size_bytes is None:
+            raise Changed
+        shown = "fewer" if nothing.total is None else f"{nothing.total:,}"
+        raise PullFailed(f"the server has {shown} bytes of {self.file.file_name}, not {self.size}")
+
+    def _settle(self, total: int, validator: str | None) -> None:
+        """Every answer has to be of the same file."""
+        name, expected = self.file.file_name, self.file.size_bytes
+        if total > MAX_FILE_BYTES:
+            raise PullFailed(f"the server says that {name} has {total:,} bytes; no model's file has")
+        if expected is not None and total != expected:
+            raise PullFailed(f"the server has {total:,} bytes of {name}, and {expected:,} were expected")
+        if self.size not in (None, total):
+            raise Changed
+        if self.size is not None and self.present > 0 and validator != self.validator:
+            if self.file.digest is None:
+                raise Changed
+            self.suspect = True
+        self.size, self.validator = total, validator
+
+    def landed(self, flight: Flight, connections: int) -> None:
+        """The answer has ended. Raises `Retryable` if something lacks."""
+        if flight.end is None:
+            flight.end = flight.pos
+            if flight.generation == self.generation:
+                self._settle_size(flight.pos)
+        if not flight.is_done:
+            raise Retryable(f"{self.file.file_name} ends too early")
+        self.left(flight)
+        if self._limit is not None:
+            self._limit = min(self._limit + 1, connections)
+
+    def _settle_size(self, size: int) -> None:
+        if self.file.size_bytes not in (None, size):
+            raise PullFailed(f"{self.file.file_name} ends after {size:,} bytes, not {self.file.size_bytes:,}")
+        self.size = size
+
+    def left(self, flight: Flight) -> None:
+        """The flight is over; what it brought stays."""
+        self.flights.remove(flight)
+        if flight.generation == self.generation:
+            self.done.add(flight.start, flight.pos)
+
+    def failed(self, flight: Flight, error: Retryable, now: float, chance: float) -> None:
+        """What the flight did not bring is missing again. Raises `PullFailed` if it was the last attempt."""
+        is_stale = flight.generation != self.generation
+        self.left(flight)
+        present = self.present
+        if self._no_ranges and not is_stale:
+            self._begin_anew()
+        if is_stale or flight.round != self._round:  # of one outage, every connection has a failure
+            return
+        if present >= self._best + PROGRESS_BYTES:
+            self._num_failures, self._best = 0, present
+        if error.busy and self.flights:
+            self._limit = len(self.flights)
+        self._round += 1
+        self._num_failures += 1
+        if self._num_failures >= MAX_ATTEMPTS:
+            raise PullFailed(f"{error.message} (after {MAX_ATTEMPTS} attempts; what has arrived stays)") from error
+        self._not_before = now + self._backoff.pause_s(
+            self._num_failures, retry_after_s=error.retry_after_s, chance=chance
+        )
+
+    def changed(self, flight: Flight) -> None:
+        """It has to be begun anew. Raises `PullFailed` if it was too often."""
+        is_stale = flight.generation != self.generation
+        self.left(flight)
+        if not is_stale:
+            self._restart(f"{self.file.file_name} is changed again and again while it is being downloaded")
+
+    def verified(self, digest: Digest) -> bool:
+        """Whether that is the file. False: it is begun anew. Raises `PullFailed` if it is not what the source said."""
+        expected = self.file.digest
+        if expected is None or digest == expected:
+            return True
+        message = (
+            f"{self.file.file_name} was received with the sha256 {digest.short}..., and its source says "
+            f"{expected.short}...; it was thrown away. Try again, or tell the source"
+        )
+        if not self.suspect:
+            raise PullFailed(message, expected=str(expected), received=str(digest))
+        self._restart(message)
+        return False
+
+    def _restart(self, message: str) -> None:
+        self._num_restarts += 1
+        if self._num_restarts > MAX_RESTARTS:
+            raise PullFailed(message)
+        self._begin_anew()
+        self.size, self.validator, self.suspect = self.file.size_bytes, None, False
+        self._hop, self._has_ranges, self._best = None, False, 0
+
+    def _begin_anew(self) -> None:
+        self.generation += 1
+        self.done, self.synced = Ranges(), ()
+        for flight in self.flights:
+            flight.dropped = True

@@ -1,0 +1,95 @@
+"""Models from plain URLs: how many files, how large, what they are called. Nothing more is known before the download.
+
+A plain URL promises no digest: what arrives is hashed and believed. The address of a file on Hugging Face, as a browser
+shows it, is told apart by `hub_file`, since there the digest can be had.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from localllm.errors import AccessDenied, ForbiddenAddress, InvalidParameter, ModelNotFound, PullFailed
+from localllm.registry import names
+from localllm.registry.names import HubFile, UrlName
+from localllm.registry.pacing import Retryable
+from localllm.registry.quants import quant_of, shard_name, split_shard
+from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
+from localllm.registry.source import Fetch, checked_file_name, clean, header, host_of
+
+MAX_SHARDS = 256
+PROBE_BYTES = 64 * 1024
+"""A server that sends more when asked for one byte does not know ranges."""
+
+_TOTAL = re.compile(r"bytes \d+-\d+/(\d{1,18})")
+_HUB = re.compile(r"/(?P<repo>[^/]+/[^/]+)/(?:resolve|blob|raw)/(?P<revision>[^/]+)/(?P<path>.+)")
+
+
+def plan(name: UrlName, fetch: Fetch) -> PullPlan:
+    """What to download for `name`; a URL of one shard stands for all of them. Raises `ModelNotFound`, `AccessDenied` or
+    `PullFailed`."""
+    urls = _urls(name.url)
+    files = tuple(
+        RemoteFile(
+            file_name=checked_file_name(_file_name(url), host_of(url)),
+            url=url,
+            typed=True,
+            size_bytes=_probe(fetch, url),
+            digest=None,
+        )
+        for url in urls
+    )
+    return PullPlan(name=str(name), source=name.url, files=files, quant=quant_of(files[0].file_name))
+
+
+def hub_file(name: UrlName) -> HubFile | None:
+    """The file that the URL means, if it is one of Hugging Face."""
+    parts = urlsplit(name.url)
+    match = _HUB.fullmatch(unquote(parts.path)) if parts.hostname in ("huggingface.co", "hf.co") else None
+    if match is None:
+        return None
+    revision = "" if match["revision"] == "main" else f"@{match['revision']}"
+    try:
+        found = names.parse(f"hf:{match['repo']}/{match['path']}{revision}")
+    except InvalidParameter:
+        return None  # a file that has no such name; its URL is still one
+    return found if isinstance(found, HubFile) else None
+
+
+def _urls(url: str) -> list[str]:
+    parts = urlsplit(url)
+    stem, number, count = split_shard(parts.path)
+    if count == 1:
+        return [url]
+    if not 1 <= number <= count <= MAX_SHARDS:
+        raise InvalidParameter(f"{url} is file {number:,} of {count:,}; at most {MAX_SHARDS} are taken", param="model")
+    return [urlunsplit(parts._replace(path=shard_name(stem, one, count))) for one in range(1, count + 1)]
+
+
+def _file_name(url: str) -> str:
+    return unquote(urlsplit(url).path.rpartition("/")[2])
+
+
+def _probe(fetch: Fetch, url: str) -> int | None:
+    """The size in bytes; None where the server does not say it without sending everything."""
+    try:
+        response = fetch.get_small(
+            url, typed=True, max_bytes=PROBE_BYTES, headers={"Range": "bytes=0-0", "Accept-Encoding": "identity"}
+        )
+    except (Cancelled, ForbiddenAddress, Retryable):
+        raise
+    except PullFailed:
+        return None  # it sends more than was asked for; anything worse is met by the download again
+    host = clean(host_of(response.url))
+    if response.status in (404, 410):
+        raise ModelNotFound(f"{host} has no {url}", param="model")
+    if response.status in (401, 403):
+        raise AccessDenied(f"{host} does not give {url} to everybody; download it yourself, and give its path")
+    if response.status not in (200, 206):
+        raise PullFailed(f"{host} answers {response.status} for {url}", status=response.status)
+    if header(response, "content-type").startswith("text/html"):
+        raise PullFailed(f"{url} is a web page, not a file; look for a link to the file itself on it")
+    if response.status == 200:
+        return len(response.body)
+    total = _TOTAL.fullmatch(header(response, "content-range"))
+    return int(total[1]) if total else None

@@ -1,0 +1,192 @@
+"""The endpoints of `/localllm/*`. Models are named, never given by a path. Long work reports events as it goes.
+
+Hanging up cancels a pull, which goes on from there the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm.errors import LocalLLMError
+from localllm.server import log, sse
+from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.durations import keep_alive_seconds
+from localllm.server.errors import defect, error_body
+from localllm.server.manage import messages as body
+from localllm.server.parse import parse
+from localllm.server.state import ServerState
+from localllm.states import PullState, RunningModel
+
+T = TypeVar("T", bound=msgspec.Struct)
+logger = logging.getLogger("localllm")
+
+
+def routes() -> list[Route]:
+    """What this package answers."""
+    return [
+        Route("/localllm/ps", list_processes),
+        Route("/localllm/models", list_models),
+        Route("/localllm/load", load, methods=["POST"]),
+        Route("/localllm/unload", unload, methods=["POST"]),
+        Route("/localllm/pull", pull, methods=["POST"]),
+        Route("/localllm/remove", remove, methods=["POST"]),
+    ]
+
+
+async def list_processes(request: Request) -> Response:
+    """`GET /localllm/ps`."""
+    state: ServerState = request.app.state.server
+    return json_response(body.Processes([_process(model) for model in state.runtime.running()]))
+
+
+async def list_models(request: Request) -> Response:
+    """`GET /localllm/models`."""
+    state: ServerState = request.app.state.server
+    return json_response(body.Models(list(await asyncio.to_thread(state.runtime.available))))
+
+
+async def load(request: Request) -> Response:
+    """`POST /localllm/load`."""
+    state, asked, headers = await _read(request, body.LoadRequest)
+    keep_alive_s = keep_alive_seconds(asked.keep_alive)
+    options = state.settings.load_options()
+    options = msgspec.structs.replace(
+        options,
+        ctx=options.ctx if asked.ctx is None else asked.ctx,
+        slots=options.slots if asked.slots is None else asked.slots,
+    )
+    news = _News[body.LoadEvent]()
+
+    async def work() -> body.LoadEvent:
+        loaded = await state.runtime.load(
+            asked.model,
+            options,
+            on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
+            keep_alive_s=state.settings.model_keep_alive_s if keep_alive_s is None else keep_alive_s,
+            stays=False,
+            allow_paths=False,
+        )
+        return body.LoadEvent(status="ready", model=loaded.id, fraction=1.0)
+
+    return await _respond(request, work(), news, headers, stream=asked.stream is not False)
+
+
+async def unload(request: Request) -> Response:
+    """`POST /localllm/unload`: at once; answers that still run end with an error."""
+    state, asked, headers = await _read(request, body.ModelRequest)
+    await state.runtime.unload(asked.model)
+    return json_response(body.Unloaded(model=asked.model), headers)
+
+
+async def pull(request: Request) -> Response:
+    """`POST /localllm/pull`."""
+    state, asked, headers = await _read(request, body.PullRequest)
+    news = _News[body.PullEvent]()
+
+    def tell(progress: PullState) -> None:
+        news.put(body.PullEvent(status="pulling", progress=progress))
+
+    async def work() -> body.PullEvent:
+        return body.PullEvent(status="success", model=await state.runtime.pull(asked.model, tell))
+
+    return await _respond(request, work(), news, headers, stream=asked.stream is not False)
+
+
+async def remove(request: Request) -> Response:
+    """`POST /localllm/remove`."""
+    state, asked, headers = await _read(request, body.ModelRequest)
+    await state.runtime.remove(asked.model)
+    return json_response(body.Removed(model=asked.model), headers)
+
+
+class _News(asyncio.Queue[T]):
+    """What happened and was not sent yet: of progress only the latest, since a slow reader wants no history."""
+
+    def put(self, event: T) -> None:  # type: ignore[override]
+        while not self.empty():
+            self.get_nowait()
+        self.put_nowait(event)
+
+
+async def _respond(
+    request: Request, work: Coroutine[Any, Any, T], news: _News[T], headers: Mapping[str, str], *, stream: bool
+) -> Response:
+    state: ServerState = request.app.state.server
+    if not stream:
+        return json_response(await sse.unless_gone(request.receive, work), headers)
+    task = asyncio.ensure_future(work)
+
+    async def close() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    # What is wrong from the start is an error response; what goes wrong later arrives as an event.
+    first = asyncio.ensure_future(news.get())
+    try:
+        await sse.unless_gone(request.receive, _first_of(task, first))
+        if task.done():
+            task.result()
+    except BaseException:
+        first.cancel()
+        await close()
+        raise
+    return sse.EventStream(_events(task, first, news), close, headers, keep_alive_s=state.settings.keep_alive_s)
+
+
+async def _first_of(*tasks: asyncio.Future[Any]) -> None:
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News[T]) -> AsyncGenerator[bytes, None]:
+    getting = first
+    try:
+        while True:
+            await _first_of(task, getting)
+            if getting.done():
+                yield sse.data(msgspec.json.encode(getting.result()))
+                getting = asyncio.ensure_future(news.get())
+            elif task.done():
+                yield sse.data(msgspec.json.encode(task.result()))
+                yield sse.DONE
+                return
+    except LocalLLMError as error:
+        log.event(logging.WARNING, "stream_failed", code=error.code, message=error.message)
+        yield sse.data(error_body(error))
+    except Exception as error:
+        logger.exception("defect in a stream")
+        yield sse.data(error_body(defect(error)))
+    finally:
+        getting.cancel()
+
+
+async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
+    state: ServerState = request.app.state.server
+    given, asked = parse(await read_json(request, state.settings.max_body_bytes), kind)
+    ignored = sorted(given.keys() - set(kind.__struct_fields__))
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state.admit()
+    return state, asked, headers
+
+
+def _process(model: RunningModel) -> body.Process:
+    loaded = model.loaded
+    return body.Process(
+        model=model.id,
+        status=model.phase,
+        memory_bytes=model.memory_bytes,
+        requests=model.num_requests,
+        idle_s=model.idle_s,
+        expires_in_s=model.expires_in_s,
+        pid=model.pid,
+        ctx=loaded.ctx if loaded else None,
+        slots=loaded.slots if loaded else None,
+        layers_per_device=loaded.layers_per_device if loaded else None,
+    )

@@ -1,0 +1,97 @@
+"""Request and response bodies of `/localllm/*`. Where files lie on the server is in none of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from localllm.states import AvailableModel, ModelPhase, PullState
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What names a model and no more."""
+
+    model: str
+
+
+class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/load`."""
+
+    model: str
+    ctx: int | None = None
+    """Tokens each slot holds; null: the server's setting, else the model's."""
+    slots: int | None = None
+    keep_alive: float | str | None = None
+    """How long it stays without requests: seconds, or `5m`; negative: for ever; null: the server's setting."""
+    stream: bool | None = None
+    """Events of how far it is, unless false."""
+
+
+class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/pull`."""
+
+    model: str
+    stream: bool | None = None
+    """Events of how far it is, unless false."""
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that has a process or waits for room."""
+
+    model: str
+    status: ModelPhase
+    memory_bytes: int
+    """Main memory set aside for it: an estimate."""
+    requests: int
+    """That run or wait."""
+    idle_s: float
+    expires_in_s: float | None
+    """Until it is unloaded if nobody asks; null: it stays."""
+    pid: int | None
+    ctx: int | None
+    slots: int | None
+    layers_per_device: dict[str, int] | None
+
+
+class Processes(msgspec.Struct, frozen=True):
+    """`GET /localllm/ps`."""
+
+    models: list[Process]
+
+
+class Models(msgspec.Struct, frozen=True):
+    """`GET /localllm/models`."""
+
+    models: list[AvailableModel]
+
+
+class LoadEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a load is; the last says `ready`."""
+
+    status: Literal["loading", "ready"]
+    model: str
+    fraction: float
+    """From 0 to 1."""
+
+
+class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a pull is; the last says `success` and what is here now."""
+
+    status: Literal["pulling", "success"]
+    progress: PullState | msgspec.UnsetType = msgspec.UNSET
+    model: AvailableModel | msgspec.UnsetType = msgspec.UNSET
+
+
+class Unloaded(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/unload`."""
+
+    model: str
+    status: Literal["unloaded"] = "unloaded"
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/remove`."""
+
+    model: str
+    status: Literal["removed"] = "removed"

@@ -1,0 +1,275 @@
+"""One model that should be loaded: its process, bringing that back when it died, when it is idle for too long.
+
+Brought back at once, but not again and again without a pause. Knows nothing of other models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from localllm.config import Settings
+from localllm.errors import LoadFailed, LocalLLMError
+from localllm.states import ModelPhase, RunningModel
+from localllm.supervisor.observer import Observer
+from localllm.supervisor.plan import DEFAULT_SLOTS, context_of, plan
+from localllm.supervisor.room import Held, need_bytes
+from localllm.supervisor.session import Session
+from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
+from localllm.worker.command import worker_command
+from localllm.worker.messages import Hello, Load
+
+OnProgress = Callable[[float], None]
+
+logger = logging.getLogger("localllm")
+
+PAUSES_S = (0.0, 1.0, 5.0, 30.0)
+"""Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
+DEATHS_WITHIN_S = 120.0
+FOREVER_S = -1.0
+"""As a keep-alive time: it stays until somebody unloads it."""
+
+
+class Owner(Protocol):
+    """Who has this model among others."""
+
+    observer: Observer
+
+    def changed(self) -> None:
+        """A request ended, or the model loaded or did not."""
+
+    def expired(self, id: str) -> None:
+        """Nobody has asked for its keep-alive time."""
+
+
+class ManagedModel:
+    """Used on the event loop that made it."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        settings: Settings,
+        id: str,
+        path: Path,
+        info: ModelInfo,
+        options: LoadOptions,
+        *,
+        defaults: ModelDefaults,
+        keep_alive_s: float,
+        stays: bool,
+        release: Callable[[], None],
+    ) -> None:
+        """`stays`: never put out for another model. `release` is called once its file is not needed any more.
+
+        Raises `InvalidParameter` for a context that the model cannot have.
+        """
+        self.id = id
+        self.need_bytes = need_bytes(info, context_of(info, options), options.slots or DEFAULT_SLOTS)
+        self.has_room = False
+        """Whether its memory is set aside."""
+        self.loaded: LoadedModel | None = None
+        """What the worker said when it was last ready."""
+        self.waiting_for_load = 0
+        self._owner = owner
+        self._settings = settings
+        self._path = path
+        self._info = info
+        self._options = options
+        self._defaults = defaults
+        self._keep_alive_s = keep_alive_s
+        self._stays = stays
+        self._release = release
+        self._session: Session | None = None
+        self._listeners: list[OnProgress] = []
+        self._deaths: list[float] = []
+        self._revival: asyncio.Task[None] | None = None
+        self._last_used_s = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    @property
+    def options(self) -> LoadOptions:
+        return self._options
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def answers(self) -> bool:
+        """Whether its process lives and has loaded it."""
+        session = self._session
+        return session is not None and session.alive and session.ready.done()
+
+    @property
+    def num_requests(self) -> int:
+        return 0 if self._session is None else self._session.num_requests
+
+    @property
+    def is_busy(self) -> bool:
+        """It has requests, or people who wait for it to load, or is just leaving."""
+        return self._closing or self.num_requests > 0 or self.waiting_for_load > 0
+
+    def held(self) -> Held:
+        """For `room.decide`."""
+        stays = self._stays and not self._closing
+        return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s)
+
+    def state(self) -> RunningModel:
+        """For people."""
+        now = time.monotonic()
+        idle_s = 0.0 if self.is_busy else now - self._last_used_s
+        phase: ModelPhase = "ready" if self.answers else "restarting" if self.loaded is not None else "loading"
+        stays = self._keep_alive_s < 0 or self.is_busy or not self.answers
+        return RunningModel(
+            id=self.id,
+            phase="unloading" if self._closing else phase,
+            memory_bytes=self.need_bytes,
+            num_requests=self.num_requests,
+            idle_s=round(idle_s, 3),
+            expires_in_s=None if stays else round(max(0.0, self._keep_alive_s - idle_s), 3),
+            pid=self._session.pid if self._session is not None and self._session.alive else None,
+            loaded=self.loaded,
+        )
+
+    def used(self, keep_alive_s: float | None = None) -> None:
+        """Somebody asks for it now; a keep-alive time of the request's own holds from now on."""
+        self._last_used_s = time.monotonic()
+        if keep_alive_s is not None:
+            self._keep_alive_s = keep_alive_s
+        self._watch_idleness()
+
+    def listen(self, on_progress: OnProgress | None) -> None:
+        """Tell it how far the load is."""
+        if on_progress is not None:
+            self._listeners.append(on_progress)
+
+    @contextlib.contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Somebody waits for it to load, so it is busy."""
+        self.waiting_for_load += 1
+        try:
+            yield
+        finally:
+            self.waiting_for_load -= 1
+            self._owner.changed()
+
+    async def session(self) -> Session:
+        """A session that can answer; several callers wait for the same start, each inside `waited_for`."""
+        session = self._session
+        if session is None or not session.alive:
+            if self.loaded is not None:
+                self._owner.observer.restarted(self.id)
+            session = self._session = self._start()
+        timeout_s = self._settings.load_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(session.ready)
+        except TimeoutError:
+            await self._discard(session)
+            raise LoadFailed(
+                f"{self.id} did not load within {timeout_s:g} s; raise LOCALLLM_LOAD_TIMEOUT_S", param="model"
+            ) from None
+        except LocalLLMError:
+            await self._discard(session)
+            raise
+        self._listeners.clear()
+        if self.loaded is None:
+            self.used()
+        self.loaded = session.ready.result()
+        return session
+
+    async def aclose(self) -> None:
+        """End its process and wait until it is gone."""
+        self._closing = True
+        session, self._session = self._session, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._revival is not None:
+            self._revival.cancel()
+            await asyncio.gather(self._revival, return_exceptions=True)
+        try:
+            if session is not None:
+                await session.aclose()
+        finally:
+            self.loaded = None
+            self._release()
+
+    async def _discard(self, session: Session) -> None:
+        """End a session that failed to load, unless another caller did and has started the next one already."""
+        if self._session is session:
+            self._session = None
+        await session.aclose()
+
+    def _watch_idleness(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._keep_alive_s >= 0 and not self._closing:
+            left_s = max(0.0, self._last_used_s + self._keep_alive_s - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(left_s, self._look_idle)
+
+    def _look_idle(self) -> None:
+        self._timer = None
+        if self.is_busy:
+            return  # the end of the last request starts the time anew
+        if time.monotonic() - self._last_used_s >= self._keep_alive_s:
+            self._owner.expired(self.id)
+        else:  # a timer may be early by the clock's resolution
+            self._watch_idleness()
+
+    def _died(self) -> None:
+        now = time.monotonic()
+        self._deaths = [moment for moment in self._deaths if now - moment < DEATHS_WITHIN_S] + [now]
+        pause_s = PAUSES_S[min(len(self._deaths), len(PAUSES_S)) - 1]
+        logger.error("worker_died", extra={"fields": {"model": self.id, "restart_in_s": pause_s}})
+        self._revival = asyncio.get_running_loop().create_task(self._revive(pause_s))
+
+    async def _revive(self, pause_s: float) -> None:
+        """Start it again before the next request has to wait for that. One that comes earlier starts it itself."""
+        await asyncio.sleep(pause_s)
+        try:
+            with self.waited_for():
+                await self.session()
+        except LocalLLMError as error:
+            fields = {"model": self.id, "code": error.code, "message": error.message}
+            logger.error("restart_failed", extra={"fields": fields})
+
+    def _end(self, end: Finish | str) -> None:
+        if isinstance(end, str):
+            self._owner.observer.failed(self.id, end)
+        else:
+            self._owner.observer.finished(self.id, end)
+        self.used()
+        self._owner.changed()
+
+    def _start(self) -> Session:
+        settings = self._settings
+        command = worker_command(
+            data_dir=settings.data_dir,
+            plugin_dir=settings.plugin_dir,
+            verbose=settings.verbose,
+            debug=settings.log_level == "debug",
+        )
+        return Session(
+            command,
+            self._make_load,
+            max_waiting=settings.max_waiting,
+            on_end=self._end,
+            on_death=self._died,
+            on_progress=self._tell_progress,
+            verbose=settings.verbose,
+        )
+
+    def _tell_progress(self, fraction: float) -> None:
+        for listener in self._listeners:
+            listener(fraction)
+
+    def _make_load(self, hello: Hello) -> Load:
+        placement = plan(self._info, self._options, hello.devices)
+        return Load(self.id, str(self._path), self._info, self._options, placement, self._defaults)

@@ -1,0 +1,110 @@
+"""Whether a model may be loaded now, or who has to go first: pure functions of what is loaded and what is free.
+
+Main memory only; what devices hold is the worker's to say. Knows nothing of processes and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from localllm.errors import LoadFailed
+from localllm.supervisor.plan import kv_bytes_per_cell
+from localllm.types import ModelInfo
+
+USABLE_SHARE = 0.9
+"""Of all main memory: the rest is the system's."""
+FIXED_BYTES = 96 * 2**20
+"""A worker's own: Python, llama.cpp, compute buffers of a small model."""
+LOGITS_ROWS = 512
+"""As many rows of logits llama.cpp may make room for."""
+
+
+class Held(NamedTuple):
+    """A model that has memory now."""
+
+    id: str
+    need_bytes: int
+    is_busy: bool
+    stays: bool
+    """Never put out for another."""
+    last_used_s: float
+
+
+class Load(NamedTuple):
+    """It fits."""
+
+
+class Evict(NamedTuple):
+    """Unload this idle model, then ask again."""
+
+    id: str
+
+
+class WaitFor(NamedTuple):
+    """These have to end their requests first; they take no new ones meanwhile."""
+
+    ids: tuple[str, ...]
+
+
+Decision = Load | Evict | WaitFor
+
+
+class Room(NamedTuple):
+    """What there is."""
+
+    max_models: int
+    """0: any number."""
+    max_bytes: int
+    """For all models together."""
+    free_bytes: int
+    """That could be allocated now."""
+
+
+def need_bytes(info: ModelInfo, ctx: int, slots: int) -> int:
+    """Main memory of a model with all its layers on the CPU: an estimate, rather too high."""
+    kv = ctx * slots * kv_bytes_per_cell(info) * info.num_layers
+    return info.size_bytes + kv + 4 * LOGITS_ROWS * info.vocabulary_size + FIXED_BYTES
+
+
+def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
+    """What to do so that a model of `need` bytes can be loaded. Raises `LoadFailed` where it never can.
+
+    Idle models go first, the least recently used one before the others; then busy ones, when their requests are over.
+    A model that is alone is loaded whatever is reckoned: estimates are no reason to refuse.
+    """
+    if _fits(need, held, room):
+        return Load()
+    movable = sorted((one for one in held if not one.stays), key=lambda one: (one.is_busy, one.last_used_s))
+    if not movable:
+        if not held:
+            return Load()
+        raise LoadFailed(_never(id, need, held, room), param="model")
+    if not movable[0].is_busy:
+        return Evict(movable[0].id)
+    leaving: list[Held] = []
+    for one in movable:
+        leaving.append(one)
+        rest = [other for other in held if other not in leaving]
+        freed = room._replace(free_bytes=room.free_bytes + sum(other.need_bytes for other in leaving))
+        if not rest or _fits(need, rest, freed):
+            return WaitFor(tuple(other.id for other in leaving))
+    raise LoadFailed(_never(id, need, held, room), param="model")
+
+
+def _fits(need: int, held: Sequence[Held], room: Room) -> bool:
+    if room.max_models and len(held) >= room.max_models:
+        return False
+    return need <= room.free_bytes and need + sum(one.need_bytes for one in held) <= room.max_bytes
+
+
+def _never(id: str, need: int, held: Sequence[Held], room: Room) -> str:
+    names = ", ".join(f"{one.id} ({one.need_bytes / 2**30:.1f} GiB)" for one in held)
+    if room.max_models and len(held) >= room.max_models:
+        return (
+            f"{id} cannot be loaded: {names} stays and max_loaded_models is {room.max_models}; unload it or raise that"
+        )
+    return (
+        f"{id} needs about {need / 2**30:.1f} GiB of memory; {max(0, room.free_bytes) / 2**30:.1f} GiB are free beside "
+        f"{names}, which stays; unload it first (`localllm stop`)"
+    )

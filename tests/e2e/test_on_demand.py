@@ -1,0 +1,137 @@
+"""A server that loads what it is asked for: real models of a real store, in processes of their own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import openai
+import pytest
+
+from localllm.client.api import Client
+from localllm.client.sidecar import Sidecar
+from localllm.errors import ModelNotFound
+from localllm.registry.listing import store_of
+from localllm.registry.manifest import Manifest
+from localllm.registry.names import parse
+from localllm.registry.store import Store, now_text
+from localllm.types import Message, SamplingParams
+from tests.e2e.conftest import Cli
+
+GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+ASK = [Message("user", "Hi")]
+
+
+@pytest.fixture(scope="module")
+def data_dir(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the remembered self-test, so that no worker repeats it."""
+    folder = tmp_path_factory.mktemp("store")
+    remembered = home / "selftest.json"
+    if remembered.exists():
+        shutil.copy(remembered, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(data_dir: Path, tiny_chat_model: Path) -> Store:
+    """`first:1b` and `second:1b` are the same weights; the second begins every chat in its own way."""
+    store = store_of(data_dir)
+    file = store.add_file(tiny_chat_model, how="copy")
+    plain = Manifest(name="first:1b", created_at=now_text(), files=(file,))
+    store.put(plain)
+    params = SamplingParams(temperature=0, max_tokens=5, ignore_eos=True)
+    store.put(msgspec.structs.replace(plain, name="second:1b", system="Be brief.", params=params, ctx=256))
+    return store
+
+
+@pytest.fixture(scope="module")
+def server(store: Store, data_dir: Path) -> Iterator[Sidecar]:
+    options = [f"--home={data_dir}", "--threads=1", "--slots=2", "--log-level=info", "--max-loaded-models=1"]
+    with Sidecar.start(options) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture
+def client(server: Sidecar) -> Iterator[Client]:
+    with Client(server.url, server.token) as client:
+        yield client
+
+
+def text_of(client: Client, model: str, messages: list[Message], params: SamplingParams = GREEDY) -> str:
+    return "".join(delta.text for delta in client.chat(model, messages, params))
+
+
+def test_a_model_is_loaded_when_it_is_asked_for_and_makes_room_for_the_next(client: Client) -> None:
+    assert {model.id for model in client.models()} == {"demo", "first:1b", "second:1b"}
+    assert text_of(client, "first:1b", ASK)
+    assert [process.model for process in client.processes()] == ["first:1b"]
+    text_of(client, "second:1b", ASK)
+    assert [process.model for process in client.processes()] == ["second:1b"]
+    assert [model.id for model in client.models() if model.loaded] == ["second:1b"]
+
+
+def test_what_a_manifest_sets_holds_where_the_request_says_nothing(server: Sidecar, client: Client) -> None:
+    spelled_out = text_of(client, "first:1b", [Message("system", "Be brief."), *ASK])
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key=server.token, max_retries=0) as official:
+        answer = official.chat.completions.create(model="second:1b", messages=[{"role": "user", "content": "Hi"}])
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 5
+    text = answer.choices[0].message.content
+    assert text
+    assert spelled_out.startswith(text)
+    (loaded,) = [model for model in client.models() if model.loaded]
+    assert loaded.ctx == 256
+
+
+def test_a_keep_alive_of_zero_unloads_after_the_answer(server: Sidecar, client: Client) -> None:
+    headers = {"authorization": f"Bearer {server.token}"}
+    body = {"model": "first:1b", "prompt": "x", "max_tokens": 2, "keep_alive": 0}
+    assert httpx.post(f"{server.url}/v1/completions", json=body, headers=headers, timeout=60).status_code == 200
+    for _ in range(10_000):
+        if not client.processes():
+            break
+    assert client.processes() == []
+
+
+def test_loading_ahead_and_stopping(client: Client) -> None:
+    fractions: list[float] = []
+    assert client.load("first:1b", fractions.append) == "first:1b"
+    assert fractions[-1] == 1.0
+    client.unload("first:1b")
+    assert client.processes() == []
+
+
+def test_what_is_not_here_says_how_to_get_it(client: Client) -> None:
+    for name, hint in (("qwen3:0.6b", "localllm pull qwen3:0.6b"), ("frist:1b", "no model is called")):
+        with pytest.raises(ModelNotFound, match=hint):
+            text_of(client, name, ASK)
+
+
+def test_no_path_is_a_name_over_http(client: Client, tiny_chat_model: Path) -> None:
+    there, missing = str(tiny_chat_model), "/nothing/there.gguf"
+    messages = []
+    for path in (there, missing):
+        with pytest.raises(ModelNotFound) as error:
+            text_of(client, path, ASK)
+        messages.append(error.value.message.replace(path, "PATH"))
+    assert messages[0] == messages[1], "it would tell which files there are"
+
+
+def test_gc_leaves_what_is_loaded_even_if_it_was_removed(
+    client: Client, store: Store, cli: Cli, data_dir: Path
+) -> None:
+    store.copy(parse("first:1b"), parse("third:1b"))
+    client.load("third:1b")
+    removed = [store.remove(parse(name)) for name in ("first:1b", "second:1b", "third:1b")]
+    try:
+        done = cli("gc", f"--home={data_dir}", "--json")
+        assert done.returncode == 0, done.stderr
+        assert text_of(client, "third:1b", ASK), "its file is still there"
+        client.unload("third:1b")
+        assert store.blob_path(removed[0].files[0].digest).exists()
+    finally:
+        for manifest in removed[:2]:
+            store.put(manifest)

@@ -1,0 +1,275 @@
+"""`localllm quantize`: real quantizing in a real child, every refusal, and nothing left behind whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gguf import LlamaFileType
+
+from localllm.cli.quantize import quantize_model
+from localllm.config import Settings
+from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
+from localllm.gguf import read_model_info
+from localllm.gguf.tables import FILE_TYPES
+from localllm.llama import quantize
+from localllm.llama.library import Library
+from localllm.quantizing import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
+from tests.foreign_stores import write_adapter, write_projector
+from tests.models.maker import shards_of, write_llama
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of 256, so that every type divides them."""
+    return write_llama(tmp_path_factory.mktemp("source") / "wide-F32.gguf", n_embd=256, n_ff=256, n_layer=1)
+
+
+@pytest.fixture
+def settings(home: Path) -> Settings:
+    return Settings(home=home)
+
+
+def job_for(source: Path, target: Path, kind: str, home: Path = Path("/tmp")) -> Job:
+    return Job(
+        source=str(source), target=str(target), temporary=str(target.with_name(".x.part")), type=kind,
+        allow_requantize=True, force=False, threads=1, data_dir=str(home),
+    )  # fmt: skip
+
+
+def test_a_model_is_written_in_another_type(
+    source: Path, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "wide-Q4_K_M.gguf"
+    assert quantize_model(settings, source, target, "q4_k_m", threads=1) == 0
+    info = read_model_info(target)
+    assert info.file_type == "Q4_K_M"
+    assert {"Q4_K", "Q6_K", "F32"} == set(info.quantization)
+    assert target.stat().st_size < source.stat().st_size / 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "is written in Q4_K_M" in captured.err
+    assert os.listdir(tmp_path) == [target.name]
+
+
+def test_json_says_what_was_done(
+    source: Path, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.gguf"
+    quantize_model(settings, source, target, "Q8_0", threads=1, as_json=True)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["type"], result["target_bytes"]) == ("Q8_0", target.stat().st_size)
+    assert result["source_bytes"] == source.stat().st_size
+
+
+def test_a_split_source_becomes_one_file(settings: Settings, tmp_path: Path) -> None:
+    write_llama(tmp_path / "split.gguf", n_layer=1, max_tensors_per_file=5)
+    shards = shards_of(tmp_path / "split.gguf")
+    target = tmp_path / "whole.gguf"
+    quantize_model(settings, shards[0], target, "Q8_0", threads=1)
+    assert read_model_info(target).split_count == 1
+    assert read_model_info(target).num_parameters == read_model_info(shards[0]).num_parameters
+    with pytest.raises(InvalidModelFile, match="give the first one"):
+        quantize.check(job_for(shards[1], tmp_path / "x.gguf", "Q8_0"))
+
+
+def test_rows_that_a_type_does_not_divide_are_told(
+    settings: Settings, tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quantize_model(settings, tiny_model, tmp_path / "a.gguf", "Q4_K_M", threads=1)
+    assert "tensors have rows that Q4_K_M does not divide; they get a larger type" in capsys.readouterr().err
+    with pytest.raises(InvalidParameter, match=r"has rows that Q1_0 does not divide.*choose"):
+        quantize_model(settings, tiny_model, tmp_path / "b.gguf", "Q1_0", threads=1)
+    assert sorted(os.listdir(tmp_path)) == ["a.gguf"]
+
+
+def test_what_is_quantized_already_is_refused_unless_asked_for(
+    settings: Settings, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once, twice = tmp_path / "once.gguf", tmp_path / "twice.gguf"
+    quantize_model(settings, source, once, "Q8_0", threads=1)
+    with pytest.raises(InvalidParameter, match=r"once.gguf is quantized already \(Q8_0\).*--allow-requantize"):
+        quantize_model(settings, once, twice, "Q4_0", threads=1)
+    quantize_model(settings, once, twice, "Q4_0", threads=1, allow_requantize=True)
+    assert read_model_info(twice).file_type == "Q4_0"
+    assert "worse than one made of F16" in capsys.readouterr().err
+
+
+def test_no_file_is_replaced_unless_asked_for_and_never_the_source(
+    settings: Settings, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "there.gguf"
+    target.write_text("precious")
+    with pytest.raises(InvalidParameter, match="exists; --force replaces it"):
+        quantize_model(settings, source, target, "Q8_0", threads=1)
+    assert target.read_text() == "precious"
+    quantize_model(settings, source, target, "Q8_0", threads=1, force=True)
+    assert read_model_info(target).file_type == "Q8_0"
+    own = tmp_path / "own.gguf"
+    shutil.copy(source, own)
+    (tmp_path / "link.gguf").symlink_to(own)
+    for name in (own, tmp_path / "link.gguf", tmp_path / "." / "own.gguf"):
+        with pytest.raises(InvalidParameter, match="is the source itself"):
+            quantize.check(job_for(own, name, "Q8_0"))
+    assert own.read_bytes() == source.read_bytes()
+
+
+def test_a_target_that_is_no_place_for_a_file_is_refused(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="is a folder"):
+        quantize.check(job_for(source, tmp_path, "Q8_0"))
+    with pytest.raises(InvalidParameter, match="is no folder"):
+        quantize.check(job_for(source, tmp_path / "no" / "x.gguf", "Q8_0"))
+
+
+@pytest.mark.parametrize("kind", ["missing", "fifo", "text", "cut", "adapter", "projector", "tensor behind the end"])
+def test_a_source_that_is_no_sound_model_is_refused(
+    settings: Settings, source: Path, tmp_path: Path, kind: str
+) -> None:
+    """CVE-2026-7482: a tensor that reached beyond the file put memory into the result."""
+    path = tmp_path / "bad.gguf"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "text":
+        path.write_text("no model at all")
+    elif kind == "cut":
+        path.write_bytes(source.read_bytes()[:-1000])
+    elif kind == "adapter":
+        write_adapter(path)
+    elif kind == "projector":
+        write_projector(path)
+    elif kind == "tensor behind the end":
+        content = bytearray(source.read_bytes())
+        at = content.index(b"blk.0.ffn_up.weight") + len(b"blk.0.ffn_up.weight") + 4 + 8
+        content[at : at + 8] = (1 << 40).to_bytes(8, "little")
+        path.write_bytes(content)
+    with pytest.raises(ModelNotFound if kind == "missing" else InvalidModelFile):
+        quantize.check(job_for(path, tmp_path / "out.gguf", "Q8_0"))
+    if kind == "tensor behind the end":
+        with pytest.raises(LoadFailed, match=r"ends at byte 1,12.*but the file has"):
+            quantize_model(settings, path, tmp_path / "out.gguf", "Q8_0")
+    assert os.listdir(tmp_path) in ([], ["bad.gguf"])
+
+
+def test_unknown_types_list_the_known_ones_and_low_ones_say_what_they_lack() -> None:
+    with pytest.raises(InvalidParameter, match=r"no type 'Q4_KM' \(did you mean Q4_K_M") as caught:
+        type_of("Q4_KM")
+    assert all(name in caught.value.message for name in NUMBERS)
+    with pytest.raises(InvalidParameter, match="IQ2_XS needs an importance matrix"):
+        type_of("iq2_xs")
+    assert (type_of("q4_k"), type_of("mxfp4")) == ("Q4_K_M", "MXFP4_MOE")
+
+
+def test_the_table_of_types_is_the_librarys() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NUMBERS)
+    for name, number in NUMBERS.items():
+        assert FILE_TYPES[number] == name
+        if number < LlamaFileType.MOSTLY_MXFP4_MOE:  # the newest are not in the package yet
+            assert LlamaFileType(number).name.endswith(name)
+
+
+def test_every_type_is_taken_or_refused_as_the_table_says(
+    loaded_library: Library, source: Path, tmp_path: Path
+) -> None:
+    checked = quantize.check(job_for(source, tmp_path / "x.gguf", "Q8_0"))
+    for name in NUMBERS:
+        job = job_for(source, tmp_path / "x.gguf", name)
+        if name in NEED_IMPORTANCE:
+            with pytest.raises(InvalidParameter, match="importance matrix"):
+                quantize._rehearse(job, checked, loaded_library)
+        else:
+            assert quantize._rehearse(job, checked, loaded_library) == ()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+    loaded_library: Library, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    job = job_for(source, tmp_path / "x.gguf", "Q8_0")
+    with pytest.raises(DiskFull, match="1,000 are free") as caught:
+        quantize.run(job, quantize.check(job), loaded_library, lambda _: None)
+    needed = caught.value.details["needed_bytes"]
+    assert isinstance(needed, int)
+    assert needed > 1000
+    assert os.listdir(tmp_path) == []
+
+
+def test_progress_grows_to_the_whole(loaded_library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "POLL_S", 0.001)
+    model = write_llama(tmp_path / "m.gguf", n_embd=256, n_ff=512, n_layer=3)
+    job = job_for(model, tmp_path / "out.gguf", "Q4_K_M")
+    steps: list[Step] = []
+    quantize.run(job, quantize.check(job), loaded_library, steps.append)
+    done = [step.done_bytes for step in steps]
+    assert len(done) > 1
+    assert done == sorted(done)
+    assert done[-1] == steps[-1].total_bytes
+
+
+def test_a_target_that_comes_into_being_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "target").write_text("precious")
+    with pytest.raises(InvalidParameter, match="meanwhile"):
+        quantize._publish(tmp_path / "new", tmp_path / "target", force=False)
+    assert (tmp_path / "target").read_text() == "precious"
+
+
+CHILDREN = {
+    "dies": "import os, sys; sys.stdin.readline(); os.abort()",
+    "leaves": "import sys; sys.stdin.readline(); sys.exit(7)",
+    "writes and dies": (
+        "import json, os, sys; job = json.loads(sys.stdin.readline());"
+        "open(job['temporary'], 'w').write('half'); print('{\"type\": \"st', flush=True); os.abort()"
+    ),
+}
+
+
+@pytest.mark.parametrize("child", sorted(CHILDREN))
+def test_a_child_that_dies_is_an_error_and_leaves_nothing(
+    settings: Settings, source: Path, tmp_path: Path, child: str
+) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0));" + CHILDREN[child]
+    with pytest.raises(LoadFailed, match="ended early"):
+        quantize_model(settings, source, tmp_path / "x.gguf", "Q8_0", command=[sys.executable, "-c", code])
+    assert os.listdir(tmp_path) == []
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def slow_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Takes some seconds in IQ4_XS on one thread."""
+    return write_llama(tmp_path_factory.mktemp("slow") / "slow.gguf", n_embd=1024, n_ff=1024, n_layer=2, n_head=8)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ctrl_c_or_a_death_leaves_nothing_behind(
+    slow_source: Path, home: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    code = (
+        "import sys; from pathlib import Path; from localllm.config import Settings;"
+        "from localllm.cli.quantize import quantize_model;"
+        "quantize_model(Settings(home=Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]), 'IQ4_XS', threads=1)"
+    )
+    target = tmp_path / "out.gguf"
+    command = [sys.executable, "-P", "-c", code, str(home), str(slow_source), str(target)]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE)
+    with parent:
+        wait_for(lambda: any(path.stat().st_size > 0 for path in tmp_path.glob(".*.part")))
+        parent.send_signal(number)
+        parent.communicate(timeout=30)
+    wait_for(lambda: os.listdir(tmp_path) == [])  # after SIGKILL it is the child that notices

@@ -1,0 +1,346 @@
+"""Requests to a server that means harm: redirects, credentials, private addresses, bombs, and giving up in time."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localllm.errors import ForbiddenAddress, InvalidParameter, PullFailed
+from localllm.registry.net import MAX_REDIRECTS, Net, NetOptions, origin_of
+from localllm.registry.pacing import Retryable
+from localllm.registry.remote import Cancelled, Credential
+from tests.registry.nasty_server import Asked, Nasty, Reply, chunked
+
+CERT = Path(__file__).parents[1] / "server/data/localhost.cert.pem"
+KEY = CERT.with_name("localhost.key.pem")
+
+
+class Waits(list[float]):
+    """The pauses that were wanted; none is taken."""
+
+    def __call__(self, seconds: float, _: Callable[[], bool]) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+def net(waits: Waits) -> Iterator[Net]:
+    with Net(pause=waits) as net:
+        yield net
+
+
+@pytest.fixture
+def server() -> Iterator[Nasty]:
+    with Nasty() as server:
+        yield server
+
+
+def redirecting(location: str, status: int = 302) -> Callable[[Asked], Reply | None]:
+    return lambda asked: Reply(status, {"Location": location}) if asked.path == "/file.gguf" else None
+
+
+def secret_for(server: Nasty) -> Credential:
+    return Credential(server.origin, "Bearer hunter2")
+
+
+def test_a_small_answer_comes_whole_with_its_status_and_headers(server: Nasty, net: Net) -> None:
+    server.script = lambda _: Reply(401, {"WWW-Authenticate": 'Bearer realm="x"'}, b"who are you?")
+    answer = net.get_small(server.url, typed=True, headers={"Accept": "application/json"})
+    assert (answer.status, answer.body, answer.url) == (401, b"who are you?", server.url)
+    assert answer.headers["www-authenticate"] == 'Bearer realm="x"'
+    assert server.asked[0].headers["accept"] == "application/json"
+    assert server.asked[0].headers["user-agent"].startswith("localllm/")
+
+
+def test_nothing_is_remembered_of_a_visit(server: Nasty, net: Net) -> None:
+    server.script = lambda _: Reply(200, {"Set-Cookie": "you=4711; Path=/"})
+    for _ in range(2):
+        net.get_small(server.url, typed=True)
+    assert "cookie" not in server.asked[1].headers
+
+
+def test_a_relative_redirect_keeps_the_credential(server: Nasty, net: Net) -> None:
+    server.script = redirecting("/other", 307)
+    server.content = b"here"
+    answer = net.get_small(server.url, typed=True, credential=secret_for(server))
+    assert (answer.body, answer.url) == (b"here", f"{server.origin}/other")
+    assert [asked.headers.get("authorization") for asked in server.asked] == ["Bearer hunter2"] * 2
+
+
+def test_a_credential_is_lost_at_the_first_foreign_origin_and_does_not_come_back() -> None:
+    with Nasty() as home, Nasty() as foreign, Net(NetOptions(allow_private_hosts=True)) as net:
+        home.script = redirecting(f"{foreign.origin}/there")
+        foreign.script = lambda _: Reply(302, {"Location": f"{home.origin}/again"})
+        net.get_small(home.url, typed=True, credential=secret_for(home))
+        assert [asked.headers.get("authorization") for asked in home.asked] == ["Bearer hunter2", None]
+        assert "authorization" not in foreign.asked[0].headers
+
+
+def test_a_credential_never_goes_to_another_origin_than_its_own(server: Nasty, net: Net) -> None:
+    for origin in ("https://huggingface.co", server.origin.replace("http", "https"), f"http://127.0.0.1:{1}"):
+        net.get_small(server.url, typed=True, credential=Credential(origin, "Bearer hunter2"))
+    assert all("authorization" not in asked.headers for asked in server.asked)
+    with pytest.raises(ValueError, match="credential"):
+        net.get_small(server.url, typed=True, headers={"AUTHORIZATION": "Bearer hunter2"})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://127.0.0.1:{port}/secret",
+        "http://localhost:{port}/secret",
+        "http://[::1]:{port}/secret",
+        "http://[::ffff:127.0.0.1]:{port}/secret",
+        "http://0.0.0.0:{port}/secret",
+        "http://2130706433:{port}/secret",
+        "http://127.1:{port}/secret",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://10.0.0.1/",
+        "http://inside.example:{port}/secret",
+        "//inside.example:{port}/secret",
+    ],
+)
+def test_a_redirect_never_leads_to_a_private_address(server: Nasty, target: str) -> None:
+    def resolver(host: str, port: int) -> list[str]:
+        return {"inside.example": ["127.0.0.1"], "127.0.0.1": ["127.0.0.1"]}[host]
+
+    with Nasty(b"internal") as inside, Net(resolver=resolver) as net:
+        server.script = redirecting(target.format(port=inside.port))
+        with pytest.raises(ForbiddenAddress, match="allow private hosts"):
+            net.get_small(server.url, typed=True)
+        assert inside.asked == []
+
+
+def test_a_url_that_nobody_typed_never_leads_to_a_private_address(server: Nasty, net: Net) -> None:
+    with pytest.raises(ForbiddenAddress):
+        net.get_small(server.url)
+    assert server.asked == []
+
+
+def test_a_connection_that_a_trusted_request_left_open_is_not_used_by_an_untrusted_one(server: Nasty) -> None:
+    with Net(resolver=lambda *_: ["127.0.0.1"]) as net:
+        url = f"http://models.example:{server.port}/file.gguf"
+        assert net.get_small(url, typed=True).status == 200
+        with pytest.raises(ForbiddenAddress):
+            net.get_small(url)
+
+
+def test_a_typed_private_host_may_redirect_to_itself_but_not_to_its_neighbour(server: Nasty, net: Net) -> None:
+    server.script = redirecting(f"{server.origin}/other")
+    assert net.get_small(server.url, typed=True).status == 200
+    with Nasty() as neighbour:
+        server.script = redirecting(neighbour.url)
+        with pytest.raises(ForbiddenAddress):
+            net.get_small(server.url, typed=True)
+
+
+@pytest.mark.parametrize(
+    "location", ["file:///etc/passwd", "ftp://8.8.8.8/x", "javascript:1", "http://user:pass@8.8.8.8/", "http://", "http://["]
+)  # fmt: skip
+def test_a_redirect_to_something_else_than_the_web_is_not_followed(server: Nasty, net: Net, location: str) -> None:
+    server.script = redirecting(location)
+    with pytest.raises(PullFailed):
+        net.get_small(server.url, typed=True)
+    assert len(server.asked) <= MAX_REDIRECTS + 1
+
+
+def test_redirects_in_a_circle_end(server: Nasty, net: Net) -> None:
+    server.script = lambda asked: Reply(302, {"Location": f"{asked.path}x"})
+    with pytest.raises(PullFailed, match="more than 10 times"):
+        net.get_small(server.url, typed=True)
+    assert len(server.asked) == MAX_REDIRECTS + 1
+
+
+def test_a_server_that_is_busy_is_asked_again_when_it_says(server: Nasty, net: Net, waits: Waits) -> None:
+    server.content = b"at last"
+    server.script = lambda asked: Reply(503, {"Retry-After": "7"}) if asked.number < 2 else None
+    assert net.get_small(server.url, typed=True).body == b"at last"
+    assert waits == [7.0, 7.0]
+
+
+def test_a_server_that_stays_busy_is_an_answer_and_one_that_hangs_up_is_an_error(server: Nasty, net: Net) -> None:
+    server.script = lambda _: Reply(503, {}, b"no")
+    assert net.get_small(server.url, typed=True).status == 503
+    server.script = lambda _: Reply(200, {}, b"half", length=9, drop=True)
+    with pytest.raises(Retryable, match=r"127\.0\.0\.1"):
+        net.get_small(server.url, typed=True)
+    assert len(server.asked) == 6
+
+
+def test_an_answer_of_10_gb_in_a_few_megabytes_is_stopped_at_once(server: Nasty, net: Net) -> None:
+    squeeze = zlib.compressobj(9, wbits=31)
+    million = bytes(1_000_000)
+    start = b"".join(squeeze.compress(million) for _ in range(100))  # 10 GB would be a hundred of these
+
+    def bomb() -> Iterator[bytes]:
+        while True:
+            yield start
+
+    server.script = lambda _: Reply(200, {"Content-Encoding": "gzip"}, bomb(), length=10_000_000)
+    started = time.monotonic()
+    with pytest.raises(PullFailed, match="more than 4,194,304 bytes"):
+        net.get_small(server.url, typed=True)
+    assert time.monotonic() - started < 5
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_an_answer_that_is_too_large_is_stopped_however_it_is_sent(server: Nasty, net: Net, is_chunked: bool) -> None:
+    body = bytes(2000)
+    whole = b"".join(chunked([body]))
+    headers = {"Transfer-Encoding": "chunked"} if is_chunked else {}
+    server.script = lambda _: Reply(200, headers, whole if is_chunked else body, None if is_chunked else -1)
+    assert len(net.get_small(server.url, typed=True, max_bytes=2000).body) == 2000
+    with pytest.raises(PullFailed, match="more than 1,999 bytes"):
+        net.get_small(server.url, typed=True, max_bytes=1999)
+
+
+def test_gzip_is_understood_and_anything_else_or_broken_is_an_error(server: Nasty, net: Net) -> None:
+    packed = gzip.compress(b"a manifest" * 100)
+    server.script = lambda _: Reply(200, {"Content-Encoding": "gzip"}, packed)
+    assert net.get_small(server.url, typed=True).body == b"a manifest" * 100
+    for body, encoding in ((packed[:-9], "gzip"), (packed + b"more", "gzip"), (b"\0" * 50, "gzip"), (packed, "br")):
+        server.script = lambda _, body=body, encoding=encoding: Reply(200, {"Content-Encoding": encoding}, body)  # type: ignore[misc]
+        with pytest.raises(PullFailed):
+            net.get_small(server.url, typed=True)
+
+
+def test_a_slow_trickle_ends_at_the_time_limit(server: Nasty) -> None:
+    def trickle() -> Iterator[bytes]:
+        while True:
+            yield b"."
+            time.sleep(0.02)
+
+    server.script = lambda _: Reply(200, {}, trickle(), length=1_000_000)
+    with Net(NetOptions(small_timeout_s=0.4)) as net, pytest.raises(PullFailed, match="too long"):
+        net.get_small(server.url, typed=True)
+
+
+def test_a_server_that_accepts_and_says_nothing_is_given_up(server: Nasty, waits: Waits) -> None:
+    server.script = lambda _: Reply(200, {}, b"", length=5, stall=True)
+    with Net(NetOptions(read_timeout_s=0.1), pause=waits) as net, pytest.raises(Retryable, match="nothing arrives"):
+        net.get_small(server.url, typed=True)
+    assert len(waits) == 2
+
+
+def test_cancelling_ends_a_read_and_a_pause_within_300_ms(server: Nasty) -> None:
+    cancel = threading.Event()
+    with Net() as net:
+        for reply in (Reply(200, {}, b"", length=5, stall=True), Reply(503, {"Retry-After": "30"})):
+            cancel.clear()
+            cancelled_at: list[float] = []
+
+            def stop(marks: list[float] = cancelled_at) -> None:
+                marks.append(time.monotonic())
+                cancel.set()
+
+            server.script = lambda _, reply=reply: reply  # type: ignore[misc]
+            timer = threading.Timer(0.2, stop)
+            timer.start()
+            with pytest.raises(Cancelled):
+                net.get_small(server.url, typed=True, cancel=cancel)
+            assert time.monotonic() - cancelled_at[0] < 0.3
+            timer.join()
+
+
+def test_garbage_instead_of_http_is_an_error_that_names_the_host(net: Net) -> None:
+    with Nasty() as server:
+        server.script = lambda _: Reply(200, {"Content-Length": "-1"}, b"", None)
+        with pytest.raises(PullFailed, match=r"127\.0\.0\.1"):
+            net.get_small(server.url, typed=True)
+    with pytest.raises(Retryable, match=r"127\.0\.0\.1"):  # and nobody listens there now
+        net.get_small(server.url, typed=True)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/", "http://", "http://user@8.8.8.8/", "nonsense", "http://[/", "http://x:99999/"]
+)
+def test_what_is_no_url_of_the_web_is_refused(net: Net, url: str) -> None:
+    with pytest.raises(PullFailed):
+        net.get_small(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://HuggingFace.co:443/x?y", "https://huggingface.co"),
+        ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+        ("http://[::1]:80/", "http://[::1]"),
+        ("https://bücher.example/x", "https://xn--bcher-kva.example"),
+    ],
+)
+def test_an_origin_has_one_spelling(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+def tls_server() -> Nasty:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERT, KEY)
+    return Nasty(bytes(1_000_000), context=context)
+
+
+def test_https_works_with_ones_own_authority_and_says_what_to_do_without() -> None:
+    with tls_server() as server:
+        with Net(NetOptions(ca_file=CERT)) as net:
+            assert len(net.get_small(server.url, typed=True).body) == 1_000_000
+        with Net() as net, pytest.raises(PullFailed, match="name its certificate as CA file"):
+            net.get_small(server.url, typed=True)
+
+
+def test_https_is_not_left_by_a_redirect() -> None:
+    with tls_server() as server, Nasty() as plain, Net(NetOptions(ca_file=CERT, allow_private_hosts=True)) as net:
+        server.script = redirecting(plain.url)
+        with pytest.raises(PullFailed, match="https to http"):
+            net.get_small(server.url, typed=True)
+        assert plain.asked == []
+
+
+def test_a_ca_file_that_is_none_names_the_setting(tmp_path: Path) -> None:
+    with Net(NetOptions(ca_file=tmp_path / "none.pem")) as net, pytest.raises(InvalidParameter) as caught:
+        net.get_small("https://127.0.0.1:1/", typed=True)
+    assert caught.value.param == "ca_file"
+
+
+def test_a_proxy_gets_the_request_and_does_the_resolving(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolver(host: str, port: int) -> list[str]:
+        assert host == "127.0.0.1", "only the proxy itself is looked up here"
+        return [host]
+
+    with Nasty(b"through the proxy") as proxy:
+        address = proxy.origin.replace("http://", "http://user:secret@")
+        monkeypatch.setenv("HTTP_PROXY", address)
+        monkeypatch.setenv("http_proxy", address)
+        monkeypatch.setenv("no_proxy", "direct.example")
+        with Net(resolver=resolver) as net:
+            assert net.get_small("http://models.example/x.gguf").body == b"through the proxy"
+            for private in ("http://127.0.0.1/", "http://169.254.169.254/", "http://localhost/"):
+                with pytest.raises(ForbiddenAddress):
+                    net.get_small(private)
+        with Net(resolver=lambda *_: ["10.0.0.1"]) as net, pytest.raises(ForbiddenAddress):
+            net.get_small("http://direct.example/")
+    assert [asked.path for asked in proxy.asked] == ["http://models.example/x.gguf"]
+    assert proxy.asked[0].headers["proxy-authorization"].startswith("Basic ")
+
+
+def test_the_options_proxy_goes_before_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with Nasty(b"yes") as proxy, Net(NetOptions(proxy=proxy.origin)) as net:
+        assert net.get_small("http://models.example/").body == b"yes"
+
+
+@pytest.mark.parametrize("proxy", ["gopher://x:1", "http://", "nonsense"])
+def test_a_proxy_that_is_none_is_refused_at_once(proxy: str) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        Net(NetOptions(proxy=proxy))
+    assert caught.value.param == "proxy"

@@ -1,0 +1,258 @@
+"""Plans of models in OCI registries, over real HTTP from a look-alike: layers, texts, parameters, logins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from localllm.errors import AccessDenied, LocalLLMError, ModelNotFound, PullFailed, UnsupportedParameter
+from localllm.registry import oci
+from localllm.registry.names import RegistryName, parse
+from localllm.registry.net import Net, SmallResponse
+from localllm.registry.oci_auth import Login
+from localllm.registry.ollama_only import refused_header
+from localllm.registry.remote import PullPlan
+from localllm.types import Message, SamplingParams
+from tests.registry.loopback import Answer, no_pause
+from tests.registry.oci_server import PASSWORD, USER, OciServer
+
+MODEL = b"GGUF of a model"
+PARAMS = {"temperature": 0.6, "top_k": 20, "num_ctx": 16384, "stop": ["<|im_end|>"], "num_gpu": 99, "num_predict": -1}
+LICENSE = "\n   Apache License\n   Version 2.0, January 2004\n"
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Net]:
+    with Net(pause=no_pause) as net:
+        yield net
+
+
+@pytest.fixture
+def server() -> Iterator[OciServer]:
+    with OciServer() as server:
+        yield server
+
+
+def planned(server: OciServer, net: Net, model: str = "library/m", tag: str = "latest", **options: Any) -> PullPlan:
+    name = parse(f"ollama:{server.host}/{model}:{tag}")
+    assert isinstance(name, RegistryName)
+    return oci.plan(name, net, **options)
+
+
+def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -> None:
+    layers = [
+        ("model", MODEL),
+        ("projector", b"GGUF of pictures"),
+        ("system", b"You are brief."),
+        ("params", json.dumps(PARAMS).encode()),
+        ("messages", json.dumps([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]).encode()),
+        ("license", LICENSE.encode()),
+        ("license", b"And another one"),
+        ("template", b"{{ .Prompt }}"),
+    ]
+    server.add("library/m", layers, tag="8b")
+    plan = planned(server, net, tag="8b")
+    assert [(file.role, file.file_name) for file in plan.files] == [
+        ("model", "m-8b.gguf"),
+        ("projector", "mmproj-m-8b.gguf"),
+    ]
+    assert plan.name == f"ollama:{server.host}/library/m:8b"
+    digest = hashlib.sha256(server.manifests["/v2/library/m/manifests/8b"]).hexdigest()
+    assert plan.source == f"{plan.name}@sha256:{digest}"
+    assert (plan.quant, plan.system, plan.ctx, plan.stop) == ("Q4_K_M", "You are brief.", 16384, ("<|im_end|>",))
+    assert plan.params == SamplingParams(temperature=0.6, top_k=20)
+    assert plan.messages == (Message("user", "Hi"), Message("assistant", "Ho"))
+    assert plan.license == "Apache-2.0"
+    assert plan.license_text == (LICENSE, "And another one")
+    assert len(plan.notices) == 2
+    assert "Go template is not used" in plan.notices[0]
+    assert "num_gpu" in plan.notices[1]
+    assert "--gpu-layers" in plan.notices[1]
+
+
+def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: OciServer, net: Net) -> None:
+    server.add("library/m", [("model", MODEL), ("projector", b"GGUF of pictures")])
+    for file in planned(server, net).files:
+        body = net.get_small(file.url, typed=file.typed, credential=file.credential).body
+        assert (len(body), hashlib.sha256(body).hexdigest()) == (file.size_bytes, file.digest and file.digest.hex)
+
+
+def test_a_registry_is_asked_in_the_form_that_it_knows(server: OciServer, net: Net) -> None:
+    server.add("team/m", [("model", MODEL)])
+    planned(server, net, "team/m")
+    assert server.asked[0].path == "/v2/team/m/manifests/latest"
+    assert server.asked[0].headers["accept"].startswith("application/vnd.docker.distribution.manifest.v2+json")
+    assert [asked.path.partition("/blobs/")[0] for asked in server.asked[1:]] == ["/v2/team/m"]  # the config alone
+
+
+@pytest.mark.parametrize(
+    ("name", "insecure", "url", "typed"),
+    [
+        ("ollama:m", (), "https://registry.ollama.ai/v2/library/m/manifests/latest", False),
+        ("ollama:reg.example/n/m:t", (), "https://reg.example/v2/n/m/manifests/t", True),
+        ("ollama:reg.example:5000/n/m", ("reg.example:5000",), "http://reg.example:5000/v2/n/m/manifests/latest", True),
+        ("ollama:reg.example:5000/n/m", ("Reg.Example",), "http://reg.example:5000/v2/n/m/manifests/latest", True),
+        ("ollama:reg.example:5000/n/m", ("other.example",), "https://reg.example:5000/v2/n/m/manifests/latest", True),
+        ("ollama:reg.example:443/n/m", (), "https://reg.example/v2/n/m/manifests/latest", True),
+        ("ollama:localhost:5000/n/m", (), "http://localhost:5000/v2/n/m/manifests/latest", True),
+        ("ollama:127.0.0.1:5000/n/m", (), "http://127.0.0.1:5000/v2/n/m/manifests/latest", True),
+        ("ollama:127.example.org/n/m", (), "https://127.example.org/v2/n/m/manifests/latest", True),
+    ],
+)
+def test_tls_is_left_out_for_this_machine_and_for_hosts_that_are_listed_only(
+    name: str, insecure: tuple[str, ...], url: str, typed: bool
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    class Recorder(Net):
+        def get_small(self, url: str, *, typed: bool = False, **options: Any) -> SmallResponse:
+            asked.append((url, typed))
+            return SmallResponse(404, options["headers"], b"", url)
+
+    parsed = parse(name)
+    assert isinstance(parsed, RegistryName)
+    with Recorder() as net, pytest.raises(ModelNotFound):
+        oci.plan(parsed, net, insecure_hosts=insecure)
+    assert asked == [(url, typed)]
+
+
+@pytest.mark.parametrize(
+    ("layers", "config", "says"),
+    [
+        ([("model", MODEL), ("adapter", b"a")], {}, "adapters are not supported yet"),
+        ([("model", MODEL), ("draft", b"a")], {}, "draft model, which only Ollama's patched loader reads"),
+        ([("tensor", b"a"), ("json", b"{}")], {}, "single tensors"),
+        (
+            [("license", b"a")],
+            {},
+            "no model file, where one is expected; it consists of application/vnd.ollama.image.l",
+        ),
+        ([], {}, "it consists of nothing"),
+        ([("model", MODEL), ("model", b"GGUF")], {}, "2 model files"),
+        ([("application/vnd.docker.image.rootfs.diff.tar.gzip", b"a")], {}, "consists of application/vnd.docker.image"),
+        ([("model", MODEL)], {"model_format": "safetensors"}, "of the format safetensors, not GGUF"),
+        (
+            [("model", MODEL)],
+            {"remote_host": "https://ollama.com", "remote_model": "m"},
+            "runs on https://ollama.com only",
+        ),
+        ([("model", MODEL)], {"model_family": "gptoss"}, "llama.cpp's is gpt-oss.*localllm search gptoss"),
+        (
+            [("model", MODEL)],
+            {"model_family": "mllama"},
+            "architecture mllama, which only Ollama's patched loader reads",
+        ),
+    ],
+)
+def test_what_llama_cpp_cannot_read_is_refused_before_anything_big_is_downloaded(
+    layers: list[tuple[str, bytes]], config: dict[str, Any], says: str, server: OciServer, net: Net
+) -> None:
+    server.add("library/m", layers, config)
+    with pytest.raises(UnsupportedParameter, match=says):
+        planned(server, net)
+
+
+@pytest.mark.parametrize(
+    ("layers", "config", "says"),
+    [
+        ([], {"renderer": "qwen3-coder", "parser": "qwen3-coder"}, r"code of its own \(qwen3-coder\)"),
+        ([], {"requires": "0.14.0"}, "made for Ollama 0.14.0 and may need"),
+        ([], {"model_family": "gemma3"}, "may need Ollama's patched loader"),
+        ([("projector", b"a"), ("projector", b"b")], {}, "2 projectors; the first is used"),
+        ([("embed", b"a")], {}, "unknown kinds are left out: embed"),
+        ([("messages", b'[{"role":"user","images":["x"]}]')], {}, "1 of its first messages"),
+        (
+            [("params", b'{"temperature": 1e6, "penalize_newline": true}')],
+            {},
+            "temperature cannot be used.*from 0.0 to",
+        ),
+    ],
+)
+def test_what_a_user_should_know_is_a_notice(
+    layers: list[tuple[str, bytes]], config: dict[str, Any], says: str, server: OciServer, net: Net
+) -> None:
+    server.add("library/m", [("model", MODEL), *layers], config)
+    plan = planned(server, net)
+    assert plan.params == SamplingParams()
+    assert plan.messages == ()
+    assert re.search(says, "\n".join(plan.notices))
+
+
+@pytest.mark.parametrize("login", ["anonymous", "private", "basic"])
+def test_a_registry_that_wants_a_login_gets_one_and_so_do_its_blobs(login: str, net: Net) -> None:
+    logins: dict[str, Login] | None = None if login == "anonymous" else {}
+    with OciServer(login=login) as server:
+        if logins is not None:
+            logins[server.host] = Login(PASSWORD, USER)
+        server.add("team/m", [("model", MODEL)])
+        plan = planned(server, net, "team/m", logins=logins)
+        file = plan.files[0]
+        assert file.credential is not None
+        assert file.credential.origin == server.url
+        assert net.get_small(file.url, typed=True, credential=file.credential).body == MODEL
+        if login == "anonymous":
+            token = next(asked for asked in server.asked if asked.path == "/token")
+            assert token.query == {"service": [server.host], "scope": ["repository:team/m:pull"]}
+            assert "authorization" not in token.headers
+
+
+def test_a_token_of_the_user_is_tried_after_an_anonymous_one(net: Net) -> None:
+    with OciServer(login="private") as server:
+        server.add("team/m", [("model", MODEL)])
+        assert planned(server, net, "team/m", logins={server.host: Login("for-somebody")}).files
+        assert [asked.headers.get("authorization") for asked in server.asked[:4]] == [
+            None, None, "Bearer for-all", "Bearer for-somebody"
+        ]  # fmt: skip
+
+
+def test_a_login_that_is_missing_or_wrong_is_told_and_stays_secret(net: Net) -> None:
+    with OciServer(login="private") as server:
+        server.add("team/m", [("model", MODEL)])
+        with pytest.raises(AccessDenied, match="configure a login for it"):
+            planned(server, net, "team/m")
+        with pytest.raises(AccessDenied, match="login configured for it is not enough") as caught:
+            planned(server, net, "team/m", logins={server.host: Login("wrong-secret", USER)})
+        assert "wrong-secret" not in caught.value.message
+        assert "wrong-secret" not in repr(Login("wrong-secret"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (Answer(404), ModelNotFound, "check the name and the tag"),
+        (Answer(429, b"", (("Retry-After", "9"),)), PullFailed, "try again in 9 s"),
+        (Answer(500), PullFailed, "answers 500"),
+        (Answer(403), AccessDenied, "configure a login"),
+        (Answer(200, b'{"schemaVersion":1,"layers":[],"config":{}}'), PullFailed, "cannot use"),
+        (Answer(200, b'{"mediaType":"application/vnd.oci.image.index.v1+json"}'), UnsupportedParameter, "not a model"),
+        (Answer(200, b"{}", (("Docker-Content-Digest", f"sha256:{'0' * 64}"),)), PullFailed, "did not arrive as"),
+    ],
+)  # fmt: skip
+def test_what_a_registry_answers_instead_is_told(
+    answer: Answer, error: type[LocalLLMError], says: str, server: OciServer, net: Net
+) -> None:
+    server.scripted["/v2/library/m/manifests/latest"] = answer
+    with pytest.raises(error, match=says):
+        planned(server, net)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tensors", "says"),
+    [
+        ("llama", ["token_embd.weight", "blk.0.attn_q.weight"], None),
+        ("gemma3", ["token_embd.weight", "v.blk.0.attn_q.weight"], r"holds a projector \(tensor v\.blk"),
+        ("mistral3", ["mm.linear_1.weight"], "localllm search mistral3"),
+        ("gptoss", ["token_embd.weight"], "llama.cpp's is gpt-oss"),
+        ("clip", ["v.blk.0.attn_q.weight"], None),
+    ],
+)
+def test_a_downloaded_file_in_ollamas_own_layout_is_known_by_its_header(
+    architecture: str, tensors: list[str], says: str | None
+) -> None:
+    reason = refused_header(architecture, tensors)
+    assert (reason is None) if says is None else (reason is not None and says.replace("\\", "") in reason)

@@ -1,0 +1,232 @@
+"""From a name to a model in the store, with look-alikes of Hugging Face and of Ollama's registry as sources."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from localllm.config import Settings
+from localllm.errors import (
+    ForbiddenAddress,
+    InvalidModelFile,
+    InvalidParameter,
+    LoadFailed,
+    LocalLLMError,
+    ModelNotFound,
+    PullFailed,
+)  # fmt: skip
+from localllm.gguf import read_model_info
+from localllm.registry import catalog
+from localllm.registry.listing import available, store_of
+from localllm.registry.names import parse
+from localllm.registry.pull import Puller
+from localllm.registry.remote import Cancelled, PullPlan
+from localllm.registry.resolve import resolve
+from localllm.states import AvailableModel, PullState
+from localllm.types import SamplingParams
+from tests.foreign_stores import write_fused
+from tests.models.maker import shards_of, write_llama
+from tests.registry.hub_server import HubServer, Repo
+from tests.registry.loopback import Answer, Asked, ranged
+from tests.registry.oci_server import OciServer
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return write_llama(tmp_path_factory.mktemp("gguf") / "tiny.gguf").read_bytes()
+
+
+@pytest.fixture
+def hub(gguf: bytes) -> Iterator[HubServer]:
+    repo = Repo({"Tiny-Q8_0.gguf": gguf, "README.md": b"x"}, card={"license": "apache-2.0"})
+    with HubServer({"ann/tiny-GGUF": repo}) as server:
+        yield server
+
+
+@pytest.fixture
+def settings(tmp_path: Path, hub: HubServer) -> Settings:
+    return Settings(home=tmp_path, hub_endpoint=hub.url)
+
+
+def pull(
+    settings: Settings, name: str, *, trusted: bool = True, on_state: Callable[[PullState], None] | None = None
+) -> AvailableModel:
+    with Puller(settings, is_trusted=trusted) as puller:
+        return puller.pull(name, on_state=on_state or (lambda _: None), cancel=threading.Event())
+
+
+def files_of(settings: Settings) -> set[str]:
+    """Everything in the store but locks."""
+    root = settings.data_dir / "models"
+    paths = (path for path in root.rglob("*") if path.is_file() and "locks" not in path.parts)
+    return {str(path.relative_to(root)) for path in paths}
+
+
+def test_a_pulled_model_is_found_by_its_name_and_is_what_its_source_has(settings: Settings, gguf: bytes) -> None:
+    states: list[PullState] = []
+    model = pull(settings, "hf.co/ann/tiny-GGUF", on_state=states.append)
+    assert (model.id, model.quant, model.license) == ("hf.co/ann/tiny-GGUF", "Q8_0", "apache-2.0")
+    assert model.source == "hf.co/ann/tiny-GGUF@0123456789abcdef0123456789abcdef01234567"
+    found = resolve("hf.co/ann/tiny-GGUF", settings.data_dir)
+    assert found.path.read_bytes() == gguf
+    found.release()
+    assert states[0].phase == "looking"
+    assert (states[-1].phase, states[-1].done_bytes, states[-1].total_bytes) == ("done", len(gguf), len(gguf))
+    assert [one.id for one in available(settings.data_dir)] == ["demo", "hf.co/ann/tiny-GGUF"]
+    assert not [name for name in files_of(settings) if name.startswith("partials/")]
+
+
+def test_what_is_there_is_not_fetched_again_under_any_name(settings: Settings, hub: HubServer) -> None:
+    pull(settings, "hf.co/ann/tiny-GGUF")
+    before = len([asked for asked in hub.asked if "/resolve/" in asked.path])
+    pull(settings, "hf.co/ann/tiny-GGUF:q8_0")
+    pull(settings, "hf:ann/tiny-GGUF/Tiny-Q8_0.gguf")
+    assert len([asked for asked in hub.asked if "/resolve/" in asked.path]) == before
+    assert len([name for name in files_of(settings) if name.startswith("blobs/")]) == 1
+
+
+def test_a_name_of_the_catalog_brings_its_own_quantization_and_keeps_its_short_name(
+    settings: Settings, hub: HubServer, gguf: bytes
+) -> None:
+    entry = catalog.load().find("smollm2", "135m")
+    assert entry is not None
+    hub.repos[entry.repo] = Repo({f"x-{entry.quant}.gguf": gguf, "x-F16.gguf": gguf + b"0"})
+    assert pull(settings, "smollm2:135m").id == "smollm2:135m"
+    assert resolve("smollm2:135m", settings.data_dir).path.read_bytes() == gguf
+
+
+def test_a_split_model_with_a_projector_is_one_model(settings: Settings, hub: HubServer, tmp_path: Path) -> None:
+    write_llama(tmp_path / "model.gguf", max_tensors_per_file=8)
+    shards = {path.name: path.read_bytes() for path in shards_of(tmp_path / "model.gguf")}
+    hub.repos["ann/split-GGUF"] = Repo({**shards, "mmproj-F16.gguf": b"GGUF-not-looked-into"})
+    model = pull(settings, "hf.co/ann/split-GGUF")
+    found = resolve(model.id, settings.data_dir)
+    assert read_model_info(found.path).split_count == len(shards)
+    found.release()
+    manifest = store_of(settings.data_dir).find(parse(model.id))
+    assert manifest is not None
+    assert [file.role for file in manifest.files] == ["model"] * len(shards) + ["projector"]
+
+
+def test_a_model_of_a_registry_brings_what_it_sets(settings: Settings, gguf: bytes) -> None:
+    with OciServer() as registry:
+        layers = [("model", gguf), ("system", b"Be brief."), ("params", b'{"temperature": 0.5, "stop": ["END"]}')]
+        registry.add("library/tiny", layers)
+        model = pull(settings, f"ollama:{registry.host}/library/tiny")
+    found = resolve(model.id, settings.data_dir)
+    found.release()
+    assert found.defaults.system == "Be brief."
+    assert found.defaults.params == SamplingParams(temperature=0.5, stop=("END",))
+
+
+def test_a_plain_url_is_hashed_and_believed(settings: Settings, hub: HubServer, gguf: bytes) -> None:
+    hub.scripted["/files/any.gguf"] = lambda asked: ranged(gguf, asked)
+    model = pull(settings, f"{hub.url}/files/any.gguf")
+    manifest = store_of(settings.data_dir).find(parse(model.id))
+    assert manifest is not None
+    assert manifest.files[0].digest.hex == hashlib.sha256(gguf).hexdigest()
+
+
+def test_two_pulls_of_one_model_share_one_download(settings: Settings, hub: HubServer, gguf: bytes) -> None:
+    path = "/ann/tiny-GGUF/resolve/0123456789abcdef0123456789abcdef01234567/Tiny-Q8_0.gguf"
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(asked: Asked) -> Answer:
+        begun.set()
+        go_on.wait(10)
+        del hub.scripted[path]
+        return hub.answer(asked)
+
+    hub.scripted[path] = slowly
+    waited = threading.Event()
+    results: list[object] = []
+
+    def second() -> None:
+        results.append(pull(settings, "hf.co/ann/tiny-GGUF:Q8_0", on_state=lambda _: waited.set()))
+
+    first = threading.Thread(target=lambda: results.append(pull(settings, "hf.co/ann/tiny-GGUF")))
+    first.start()
+    assert begun.wait(10)
+    other = threading.Thread(target=second)
+    other.start()
+    assert waited.wait(10)
+    go_on.set()
+    first.join(20)
+    other.join(20)
+    assert len(results) == 2
+    served = sum(asked.path == path for asked in hub.asked)
+    assert served <= 2, "the first answer may be asked for in parts; a second download would ask for all again"
+    assert {one.id for one in available(settings.data_dir)} >= {"hf.co/ann/tiny-GGUF", "hf.co/ann/tiny-GGUF:Q8_0"}
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        (b"<html>not a model</html>", InvalidModelFile, "is not a model that can be used"),
+        (b"GGUF", InvalidModelFile, "is not a model that can be used"),
+    ],
+)
+def test_what_is_no_model_never_gets_a_name(
+    settings: Settings, hub: HubServer, content: bytes, error: type[LocalLLMError], says: str
+) -> None:
+    hub.repos["ann/rogue-GGUF"] = Repo({"x-Q8_0.gguf": content})
+    with pytest.raises(error, match=says):
+        pull(settings, "hf.co/ann/rogue-GGUF")
+    assert store_of(settings.data_dir).list() == ()
+
+
+def test_a_file_that_is_not_what_was_promised_leaves_nothing_behind(settings: Settings, hub: HubServer) -> None:
+    path = "/ann/tiny-GGUF/resolve/0123456789abcdef0123456789abcdef01234567/Tiny-Q8_0.gguf"
+    size = hub.repos["ann/tiny-GGUF"].size("Tiny-Q8_0.gguf")
+    hub.scripted[path] = lambda asked: ranged(b"x" * size, asked)
+    with pytest.raises(PullFailed, match="sha256"):
+        pull(settings, "hf.co/ann/tiny-GGUF")
+    assert not [name for name in files_of(settings) if name.startswith(("blobs/", "manifests/"))]
+
+
+def test_a_cancelled_pull_goes_on_later(settings: Settings, hub: HubServer) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    with Puller(settings) as puller, pytest.raises(Cancelled):
+        puller.pull("hf.co/ann/tiny-GGUF", cancel=cancel)
+    assert pull(settings, "hf.co/ann/tiny-GGUF").id == "hf.co/ann/tiny-GGUF"
+
+
+def test_a_file_that_only_ollama_reads_says_so(settings: Settings, hub: HubServer, tmp_path: Path) -> None:
+    odd = write_fused(tmp_path / "odd.gguf")
+    hub.repos["ann/odd-GGUF"] = Repo({"x-Q8_0.gguf": odd.read_bytes()})
+    with pytest.raises((LoadFailed, InvalidModelFile), match="only Ollama"):
+        pull(settings, "hf.co/ann/odd-GGUF")
+
+
+@pytest.mark.parametrize("name", ["demo", "./x.gguf", "no-such-model", "user/repo"])
+def test_what_cannot_be_pulled_is_explained(settings: Settings, name: str) -> None:
+    with pytest.raises((InvalidParameter, ModelNotFound)):
+        pull(settings, name)
+
+
+def test_cve_2026_5530_names_from_the_network_reach_no_private_address(settings: Settings, hub: HubServer) -> None:
+    with OciServer() as inside:
+        inside.add("library/tiny", [("model", b"x")])
+        for name in (
+            f"{inside.url}/any.gguf",
+            f"ollama:{inside.host}/library/tiny",
+            "http://169.254.169.254/a.gguf",
+        ):
+            with pytest.raises(ForbiddenAddress):
+                pull(settings, name, trusted=False)
+        assert inside.asked == []
+    assert pull(settings, "hf.co/ann/tiny-GGUF", trusted=False).id, "it was configured"
+
+
+def test_a_plan_says_what_would_come(settings: Settings, gguf: bytes) -> None:
+    plans: list[PullPlan] = []
+    with Puller(settings) as puller:
+        puller.pull("hf.co/ann/tiny-GGUF", on_plan=plans.append, cancel=threading.Event())
+    assert (plans[0].size_bytes, plans[0].license, plans[0].quant) == (len(gguf), "apache-2.0", "Q8_0")
+    assert msgspec.to_builtins([file.file_name for file in plans[0].files]) == ["Tiny-Q8_0.gguf"]
