@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localllm.errors import ModelNotFound
+from localllm.registry.disk.store import Store
 from localllm.registry.names import CatalogName, parse
-from localllm.registry.store import Store
 from tests.stores import contents_of, digest_of, fetch, files_below, manifest_of, put
 
 ROUNDS = 20

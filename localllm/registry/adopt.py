@@ -13,16 +13,16 @@ from pathlib import Path
 
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
 from localllm.registry import names
+from localllm.registry.disk.intake import How
+from localllm.registry.disk.locks import Hold
+from localllm.registry.disk.store import Store, now_text
 from localllm.registry.foreign import folders, hf_cache, ollama
 from localllm.registry.foreign.group import describe
 from localllm.registry.foreign.model import ForeignFile, ForeignModel, Root, Skipped
 from localllm.registry.foreign.roots import default_roots
-from localllm.registry.intake import How
-from localllm.registry.locks import Hold
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.naming import storable
 from localllm.registry.remote import OnBytes
-from localllm.registry.store import Store, now_text
 
 _SCANS = {
     "ollama": ollama.scan,

@@ -16,16 +16,16 @@ import msgspec
 from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.gguf import read_header, read_model_info, shard_paths
 from localllm.registry import names
+from localllm.registry.disk.locks import Hold
+from localllm.registry.disk.store import Store, now_text
 from localllm.registry.foreign.header import examine, facts_of
 from localllm.registry.foreign.model import file_name_of
-from localllm.registry.locks import Hold
 from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.modelfile import Modelfile, format_modelfile
 from localllm.registry.names import PathName
 from localllm.registry.naming import storable
-from localllm.registry.quants import quant_of
 from localllm.registry.remote import OnBytes
-from localllm.registry.store import Store, now_text
+from localllm.registry.sources.quants import quant_of
 from localllm.types import SamplingParams
 
 Resolve = Callable[[str], Manifest | Path]

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
-from localllm.registry.oci_auth import Login
+from localllm.registry.sources.oci_auth import Login
 
 MAX_TOKEN_CHARS = 1024
 

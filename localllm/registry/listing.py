@@ -7,10 +7,10 @@ import logging
 from pathlib import Path
 
 from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, parse
 from localllm.registry.resolve import carried, find, not_here
-from localllm.registry.store import Store
 from localllm.states import AvailableModel
 
 logger = logging.getLogger("localllm")

@@ -7,7 +7,7 @@ import re
 from localllm.errors import InvalidParameter
 from localllm.registry import catalog, names
 from localllm.registry.names import MAX_PART_CHARS, Demo, PathName
-from localllm.registry.quants import split_shard
+from localllm.registry.sources.quants import split_shard
 
 _NOT_SHORT = re.compile(r"[^a-z0-9._-]+", re.ASCII)
 _DOTS = re.compile(r"\.\.+")

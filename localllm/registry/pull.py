@@ -16,12 +16,15 @@ from typing import Any
 from localllm import osdep
 from localllm.config import Settings
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed
-from localllm.registry import catalog, hub, oci, web
+from localllm.registry import catalog
 from localllm.registry.credentials import hub_token, registry_logins
 from localllm.registry.digest import Digest
-from localllm.registry.download import Wanted, download_all
+from localllm.registry.disk.locks import Hold
+from localllm.registry.disk.store import now_text
+from localllm.registry.fetch.download import Wanted, download_all
+from localllm.registry.fetch.net import Net, NetOptions, SmallResponse, origin_of
+from localllm.registry.fetch.partial import discard
 from localllm.registry.listing import described, store_of
-from localllm.registry.locks import Hold
 from localllm.registry.manifest import Manifest, StoredFile
 from localllm.registry.names import (
     CatalogName,
@@ -34,13 +37,11 @@ from localllm.registry.names import (
     UrlName,
     parse,
 )  # fmt: skip
-from localllm.registry.net import Net, NetOptions, SmallResponse, origin_of
-from localllm.registry.ollama_only import refused_header
-from localllm.registry.partial import discard
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
-from localllm.registry.source import CancellableFetch, Fetch
-from localllm.registry.store import now_text
+from localllm.registry.sources import hub, oci, web
+from localllm.registry.sources.ollama_only import refused_header
+from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.states import AvailableModel, PullState
 
 OnState = Callable[[PullState], None]

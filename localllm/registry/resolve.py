@@ -16,8 +16,8 @@ from localllm.registry.names import CatalogName, Demo, ModelName, PathName, pars
 from localllm.types import ModelDefaults
 
 if TYPE_CHECKING:
+    from localllm.registry.disk.store import Store
     from localllm.registry.manifest import Manifest
-    from localllm.registry.store import Store
 
 
 class ModelFile(NamedTuple):
@@ -45,7 +45,7 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
     if isinstance(wanted, Demo):
         return ModelFile(str(wanted), carried("demo.gguf"))
     if not isinstance(wanted, PathName):
-        from localllm.registry.store import Store
+        from localllm.registry.disk.store import Store
 
         store = Store(data_dir / "models")
         manifest = find(wanted, store)

@@ -14,10 +14,10 @@ import pytest
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 from localllm.errors import ModelNotFound
+from localllm.registry.disk.store import Store, now_text
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import parse
-from localllm.registry.store import Store, now_text
 from localllm.types import Message, SamplingParams
 from tests.e2e.conftest import Cli
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.errors import InvalidParameter, ModelNotFound
-from localllm.registry.choose import ListedFile, candidates, choose, choose_file, needed_bytes, projector
-from localllm.registry.quants import bits, quant_of, shard_name, split_shard
+from localllm.registry.sources.choose import ListedFile, candidates, choose, choose_file, needed_bytes, projector
+from localllm.registry.sources.quants import bits, quant_of, shard_name, split_shard
 
 GB = 10**9
 REPO = "someone/some-model-GGUF"

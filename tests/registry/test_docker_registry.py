@@ -16,10 +16,10 @@ import pytest
 
 from localllm.errors import ModelNotFound
 from localllm.gguf import read_model_info
-from localllm.registry import oci
-from localllm.registry.download import download
+from localllm.registry.fetch.download import download
+from localllm.registry.fetch.net import Net
 from localllm.registry.names import RegistryName
-from localllm.registry.net import Net
+from localllm.registry.sources import oci
 from tests.models.maker import write_llama
 from tests.registry.oci_server import CONFIG_TYPE, KIND, MANIFEST_TYPE
 

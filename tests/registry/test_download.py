@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import AccessDenied, DiskFull, ForbiddenAddress, PullFailed
-from localllm.registry import download as downloads
-from localllm.registry import flight as flights
 from localllm.registry.digest import Digest
-from localllm.registry.download import Wanted, download, download_all
-from localllm.registry.net import Net, NetOptions
-from localllm.registry.pacing import Backoff
-from localllm.registry.partial import discard, present_bytes, read_record, sidecar_of
+from localllm.registry.fetch import download as downloads
+from localllm.registry.fetch import flight as flights
+from localllm.registry.fetch.download import Wanted, download, download_all
+from localllm.registry.fetch.net import Net, NetOptions
+from localllm.registry.fetch.pacing import Backoff
+from localllm.registry.fetch.partial import discard, present_bytes, read_record, sidecar_of
 from localllm.registry.remote import Cancelled, Credential, RemoteFile
 from tests.registry.nasty_server import Asked, Nasty, Reply, Script, chunked, content
 

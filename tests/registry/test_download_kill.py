@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm.registry.partial import present_bytes
+from localllm.registry.fetch.partial import present_bytes
 from tests.registry.nasty_server import Nasty, content
 
 SIZE = 24 * 1024 * 1024 + 77
@@ -18,8 +18,8 @@ CHILD = """
 import sys, threading
 from pathlib import Path
 from localllm.registry.digest import Digest
-from localllm.registry.download import download
-from localllm.registry.net import Net
+from localllm.registry.fetch.download import download
+from localllm.registry.fetch.net import Net
 from localllm.registry.remote import RemoteFile
 url, path, digest, size = sys.argv[1:]
 file = RemoteFile(file_name="f.gguf", url=url, typed=True, size_bytes=int(size) or None,

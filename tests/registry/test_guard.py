@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import ForbiddenAddress
-from localllm.registry import sockets
-from localllm.registry.guard import check_address, check_name, is_public
+from localllm.registry.fetch import sockets
+from localllm.registry.fetch.guard import check_address, check_name, is_public
+from localllm.registry.fetch.sockets import Backend
 from localllm.registry.remote import Cancelled
-from localllm.registry.sockets import Backend
 
 PRIVATE = [
     "127.0.0.1",

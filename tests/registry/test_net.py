@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import ForbiddenAddress, InvalidParameter, PullFailed
-from localllm.registry.net import MAX_REDIRECTS, Net, NetOptions, origin_of
-from localllm.registry.pacing import Retryable
+from localllm.registry.fetch.net import MAX_REDIRECTS, Net, NetOptions, origin_of
+from localllm.registry.fetch.pacing import Retryable
 from localllm.registry.remote import Cancelled, Credential
 from tests.registry.nasty_server import Asked, Nasty, Reply, chunked
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from localllm.errors import AccessDenied, LocalLLMError, ModelNotFound, PullFailed, UnsupportedParameter
-from localllm.registry import oci
+from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.names import RegistryName, parse
-from localllm.registry.net import Net, SmallResponse
-from localllm.registry.oci_auth import Login
-from localllm.registry.ollama_only import refused_header
 from localllm.registry.remote import PullPlan
+from localllm.registry.sources import oci
+from localllm.registry.sources.oci_auth import Login
+from localllm.registry.sources.ollama_only import refused_header
 from localllm.types import Message, SamplingParams
 from tests.registry.loopback import Answer, no_pause
 from tests.registry.oci_server import PASSWORD, USER, OciServer

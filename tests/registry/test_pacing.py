@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.registry.pacing import Backoff, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.fetch.pacing import Backoff, TokenBucket, is_retryable, retry_after_s
 
 chances = st.floats(0, 1, exclude_max=True)
 

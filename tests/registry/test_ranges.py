@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.registry.ranges import (
+from localllm.registry.fetch.ranges import (
     MAX_CHUNK_BYTES,
     MIN_CHUNK_BYTES,
     ContentRange,

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import AccessDenied, ForbiddenAddress, LocalLLMError, PullFailed
-from localllm.registry import oci
+from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
 from localllm.registry.names import RegistryName
-from localllm.registry.net import Net, SmallResponse
-from localllm.registry.oci_auth import Login
 from localllm.registry.remote import Credential
+from localllm.registry.sources import oci
+from localllm.registry.sources.oci_auth import Login
 from tests.registry.loopback import Answer, Asked, no_pause
 from tests.registry.mutations import mutated
 from tests.registry.oci_server import KIND, PASSWORD, USER, OciServer

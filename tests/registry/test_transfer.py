@@ -14,13 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from localllm.errors import AccessDenied, PullFailed
 from localllm.registry.digest import Digest
-from localllm.registry.flight import STALL_BYTES, STALL_S, Flight
-from localllm.registry.net import Hop, Reply
-from localllm.registry.pacing import MAX_ATTEMPTS, Backoff, Retryable
-from localllm.registry.partial import Record
-from localllm.registry.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
+from localllm.registry.fetch.flight import STALL_BYTES, STALL_S, Flight
+from localllm.registry.fetch.net import Hop, Reply
+from localllm.registry.fetch.pacing import MAX_ATTEMPTS, Backoff, Retryable
+from localllm.registry.fetch.partial import Record
+from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
+from localllm.registry.fetch.transfer import DEAD_S, MAX_IGNORED_RANGES, MAX_RESTARTS, SLOW_S, Changed, Transfer
 from localllm.registry.remote import RemoteFile
-from localllm.registry.transfer import DEAD_S, MAX_IGNORED_RANGES, MAX_RESTARTS, SLOW_S, Changed, Transfer
 
 MIB = 1024 * 1024
 SIZE = 100 * MIB

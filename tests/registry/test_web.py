@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from localllm.errors import AccessDenied, InvalidParameter, LocalLLMError, ModelNotFound, PullFailed
-from localllm.registry import web
+from localllm.registry.fetch.net import Net
 from localllm.registry.names import UrlName
-from localllm.registry.net import Net
 from localllm.registry.remote import Cancelled
-from localllm.registry.source import CancellableFetch
+from localllm.registry.sources import web
+from localllm.registry.sources.source import CancellableFetch
 from tests.registry.loopback import Answer, Asked, LoopbackServer, no_pause, ranged
 
 BIG = bytes(200_000)

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.disk.store import now_text
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.resolve import resolve
-from localllm.registry.store import now_text
 from localllm.types import Message, SamplingParams
 
 NOWHERE = Path("no-such-folder")

@@ -25,12 +25,12 @@ from localllm.errors import (
     LocalLLMError,
     ModelNotFound,
 )
-from localllm.registry.intake import How
-from localllm.registry.layout import Layout
+from localllm.registry.disk.intake import How
+from localllm.registry.disk.layout import Layout
+from localllm.registry.disk.store import Store
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, StoredFile
 from localllm.registry.names import CatalogName, Demo, PathName, parse
 from localllm.registry.remote import Cancelled
-from localllm.registry.store import Store
 from tests.stores import contents_of, digest_of, fetch, files_below, manifest_of, put, shard_names
 
 ABC = b"abc" * 1000
@@ -664,5 +664,5 @@ def test_only_the_layout_makes_a_path_of_a_digest() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and node.attr == "file_name" and "digest" in ast.unparse(node.value):
                 found.add(path.relative_to(package).as_posix())
-    assert found <= {"registry/layout.py", "registry/foreign/ollama.py"}  # the latter reads in Ollama's own store
-    assert "registry/layout.py" in found
+    assert found <= {"registry/disk/layout.py", "registry/foreign/ollama.py"}  # the latter reads in Ollama's own store
+    assert "registry/disk/layout.py" in found

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from localllm.errors import Unavailable
-from localllm.registry import locks
-from localllm.registry.layout import Layout, id_of
+from localllm.registry.disk import locks
+from localllm.registry.disk.layout import Layout, id_of
+from localllm.registry.disk.store import Store
 from localllm.registry.names import CatalogName
 from localllm.registry.remote import Cancelled
-from localllm.registry.store import Store
 from tests.stores import digest_of, fetch, files_below, put
 
 CONTENT = b"the model" * 100
@@ -26,7 +26,7 @@ SETUP = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from localllm.registry.store import Store
+from localllm.registry.disk.store import Store
 from tests.stores import digest_of, fetch, put
 store = Store(Path(sys.argv[1]))
 def say(*what): print(*what, flush=True)

@@ -20,7 +20,7 @@ from localllm.registry.foreign.group import Found, Place, found_at, models
 from localllm.registry.foreign.model import ForeignModel, Skipped
 from localllm.registry.foreign.walk import files_in, gguf_files, read_small, size_of
 from localllm.registry.names import HubFile
-from localllm.registry.quants import split_shard
+from localllm.registry.sources.quants import split_shard
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 _RESOLVE = re.compile(r"https?://[^/]+/([^/]+/[^/]+)/resolve/([^/]+)/(.+\.gguf)", re.IGNORECASE)

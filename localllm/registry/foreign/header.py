@@ -12,7 +12,7 @@ from localllm.errors import LocalLLMError
 from localllm.gguf import Header, read_header
 from localllm.gguf.tables import FILE_TYPES
 from localllm.registry.manifest import Role
-from localllm.registry.ollama_only import refused_header
+from localllm.registry.sources.ollama_only import refused_header
 
 MAX_TEXT_CHARS = 200
 """Of an architecture's or a licence's name."""

@@ -23,8 +23,8 @@ from localllm.registry.foreign.walk import files_in, read_small, size_of, subfol
 from localllm.registry.manifest import MAX_FILES, MAX_MANIFEST_BYTES, Role
 from localllm.registry.modelfile import is_go_template
 from localllm.registry.naming import canonical, short_name
-from localllm.registry.oci_layers import read_texts
-from localllm.registry.source import clean
+from localllm.registry.sources.oci_layers import read_texts
+from localllm.registry.sources.source import clean
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 MAX_MODELS = 10_000

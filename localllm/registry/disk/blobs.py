@@ -18,9 +18,9 @@ import msgspec
 from localllm import osdep
 from localllm.errors import InternalError
 from localllm.registry.digest import Digest
-from localllm.registry.files import disk_errors_are_clear, flush, write_whole
-from localllm.registry.layout import Layout, id_of
-from localllm.registry.locks import Hold, Locks
+from localllm.registry.disk.files import disk_errors_are_clear, flush, write_whole
+from localllm.registry.disk.layout import Layout, id_of
+from localllm.registry.disk.locks import Hold, Locks
 
 READ_ONLY = 0o444
 MISSING = "is not in the store"

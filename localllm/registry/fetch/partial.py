@@ -18,8 +18,8 @@ import msgspec
 
 from localllm import osdep
 from localllm.registry.digest import Digest
-from localllm.registry.files import disk_errors_are_clear
-from localllm.registry.ranges import Range, Ranges
+from localllm.registry.disk.files import disk_errors_are_clear
+from localllm.registry.fetch.ranges import Range, Ranges
 
 VERSION = 1
 MAX_RECORD_BYTES = 1024 * 1024

@@ -19,8 +19,8 @@ import httpcore
 import httpx
 
 from localllm.errors import InvalidParameter
-from localllm.registry.direct import DirectConnection
-from localllm.registry.sockets import Backend, Resolve
+from localllm.registry.fetch.direct import DirectConnection
+from localllm.registry.fetch.sockets import Backend, Resolve
 
 MAX_CONNECTIONS = 64
 IDLE_S = 30.0

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import httpcore
 
 from localllm.errors import PullFailed
-from localllm.registry.guard import check_address
+from localllm.registry.fetch.guard import check_address
 from localllm.registry.remote import Cancelled
 
 SLICE_S = 0.1

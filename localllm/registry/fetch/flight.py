@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from localllm.registry.pacing import Retryable
+from localllm.registry.fetch.pacing import Retryable
 
 STALL_S = 30.0
 STALL_BYTES = 4096

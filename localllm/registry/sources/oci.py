@@ -18,14 +18,14 @@ import msgspec
 
 from localllm.errors import AccessDenied, ModelNotFound, PullFailed, UnsupportedParameter
 from localllm.registry.digest import Digest
+from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.manifest import MAX_FILES
 from localllm.registry.names import DEFAULT_HOST, RegistryName
-from localllm.registry.net import SmallResponse, origin_of
-from localllm.registry.oci_auth import Login, credentials
-from localllm.registry.oci_layers import Texts, read_texts
-from localllm.registry.ollama_only import OFTEN_ITS_OWN, refused_family
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
-from localllm.registry.source import Fetch, SizeBytes, checked_file_name, clean, decode, header
+from localllm.registry.sources.oci_auth import Login, credentials
+from localllm.registry.sources.oci_layers import Texts, read_texts
+from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
+from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header
 
 ACCEPT = "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"
 KIND = "application/vnd.ollama.image."

@@ -20,18 +20,18 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import DiskFull, LoadFailed, ModelNotFound
-from localllm.registry.blobs import MISSING, Blobs, make_writable_partial
 from localllm.registry.digest import Digest
-from localllm.registry.files import free_bytes, hash_file, open_ordinary
-from localllm.registry.gc import KEEP_PARTIALS_S, Collector, GcReport, view_line
-from localllm.registry.intake import GONE, How, Intake, Request, fault_of_reference
-from localllm.registry.layout import Layout, id_of
-from localllm.registry.locks import Hold, Locks
+from localllm.registry.disk.blobs import MISSING, Blobs, make_writable_partial
+from localllm.registry.disk.files import free_bytes, hash_file, open_ordinary
+from localllm.registry.disk.gc import KEEP_PARTIALS_S, Collector, GcReport, view_line
+from localllm.registry.disk.intake import GONE, How, Intake, Request, fault_of_reference
+from localllm.registry.disk.layout import Layout, id_of
+from localllm.registry.disk.locks import Hold, Locks
+from localllm.registry.disk.manifests import DamagedManifest, Manifests
+from localllm.registry.disk.views import Shard, open_view, shards_of, view_id
 from localllm.registry.manifest import Manifest, Role, StoredFile
-from localllm.registry.manifests import DamagedManifest, Manifests
 from localllm.registry.names import ModelName
 from localllm.registry.remote import OnBytes
-from localllm.registry.views import Shard, open_view, shards_of, view_id
 
 _READ_ONLY_DISK = (errno.EROFS, errno.EACCES, errno.EPERM)
 

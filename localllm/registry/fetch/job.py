@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.registry.digest import Digest
-from localllm.registry.pacing import Backoff
-from localllm.registry.partial import PartialFile, Record, discard, good_ranges, read_record
-from localllm.registry.ranges import Ranges
+from localllm.registry.fetch.pacing import Backoff
+from localllm.registry.fetch.partial import PartialFile, Record, discard, good_ranges, read_record
+from localllm.registry.fetch.ranges import Ranges
+from localllm.registry.fetch.transfer import Transfer
 from localllm.registry.remote import OnBytes, RemoteFile
-from localllm.registry.transfer import Transfer
 
 RECORD_SHARE = 64
 """A process that is killed fetches at most this part of a file again, and what was on its way."""

@@ -25,12 +25,12 @@ import httpcore
 import httpx
 
 from localllm.errors import PullFailed
-from localllm.registry.guard import check_name
+from localllm.registry.fetch.guard import check_name
+from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, Backoff, Retryable, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.fetch.routes import Transport
+from localllm.registry.fetch.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
-from localllm.registry.pacing import DEFAULT_BACKOFF, Backoff, Retryable, TokenBucket, is_retryable, retry_after_s
 from localllm.registry.remote import Cancelled, Credential
-from localllm.registry.routes import Transport
-from localllm.registry.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
 
 MAX_REDIRECTS = 10
 SMALL_ATTEMPTS = 3

@@ -12,16 +12,16 @@ once all flights of the old one have landed.
 from __future__ import annotations
 
 from localllm.errors import PullFailed
-from localllm.registry.answers import Nothing, Part, Refused, Whole, read_answer
 from localllm.registry.digest import Digest
-from localllm.registry.flight import Flight
-from localllm.registry.hasher import Front
-from localllm.registry.net import Hop, Reply
-from localllm.registry.pacing import DEFAULT_BACKOFF, MAX_ATTEMPTS, Backoff, Retryable
-from localllm.registry.partial import Record
-from localllm.registry.ranges import MIN_CHUNK_BYTES, Range, Ranges, next_chunk
+from localllm.registry.fetch.answers import Nothing, Part, Refused, Whole, read_answer
+from localllm.registry.fetch.flight import Flight
+from localllm.registry.fetch.hasher import Front
+from localllm.registry.fetch.net import Hop, Reply
+from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_ATTEMPTS, Backoff, Retryable
+from localllm.registry.fetch.partial import Record
+from localllm.registry.fetch.ranges import MIN_CHUNK_BYTES, Range, Ranges, next_chunk
 from localllm.registry.remote import RemoteFile
-from localllm.registry.source import MAX_FILE_BYTES
+from localllm.registry.sources.source import MAX_FILE_BYTES
 
 PROGRESS_BYTES = 64 * 1024
 """So much more than ever before, and failures are counted from zero again."""

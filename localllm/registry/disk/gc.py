@@ -25,13 +25,13 @@ from typing import Literal
 import msgspec
 
 from localllm import osdep
-from localllm.registry.blobs import Blobs
 from localllm.registry.digest import Digest
-from localllm.registry.files import TEMPORARY
-from localllm.registry.layout import ID, Layout, blob_digest
-from localllm.registry.locks import Locks
-from localllm.registry.manifests import DamagedManifest, Manifests
-from localllm.registry.views import num_links, remove_view, shards_of, view_id
+from localllm.registry.disk.blobs import Blobs
+from localllm.registry.disk.files import TEMPORARY
+from localllm.registry.disk.layout import ID, Layout, blob_digest
+from localllm.registry.disk.locks import Locks
+from localllm.registry.disk.manifests import DamagedManifest, Manifests
+from localllm.registry.disk.views import num_links, remove_view, shards_of, view_id
 
 KEEP_PARTIALS_S = 7 * 24 * 3600.0
 """An unfinished pull can be gone on with for so long. Ollama deletes them when it starts (ollama#2463)."""

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localllm.registry.digest import Digest
-from localllm.registry.flight import Flight
-from localllm.registry.hasher import Front, follow
-from localllm.registry.job import Job
-from localllm.registry.net import Net, Reply
-from localllm.registry.pacing import Retryable
+from localllm.registry.fetch.flight import Flight
+from localllm.registry.fetch.hasher import Front, follow
+from localllm.registry.fetch.job import Job
+from localllm.registry.fetch.net import Net, Reply
+from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.sockets import Patience
+from localllm.registry.fetch.transfer import Changed
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
-from localllm.registry.sockets import Patience
-from localllm.registry.transfer import Changed
 
 CONNECTIONS = 8
 MAX_FILES_AT_ONCE = 4

@@ -12,8 +12,8 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
-from localllm.registry.files import TEMPORARY, disk_errors_are_clear, open_ordinary, write_whole
-from localllm.registry.layout import Layout
+from localllm.registry.disk.files import TEMPORARY, disk_errors_are_clear, open_ordinary, write_whole
+from localllm.registry.disk.layout import Layout
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, encode_manifest
 from localllm.registry.names import ModelName, parse
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.registry.digest import Digest
-from localllm.registry.quants import (
+from localllm.registry.sources.quants import (
     FOUR_BITS,
     LARGER,
     REMOVED,
@@ -24,7 +24,7 @@ from localllm.registry.quants import (
     split_shard,
     without_quant,
 )
-from localllm.registry.source import shown_size
+from localllm.registry.sources.source import shown_size
 
 SMALL_BYTES = (("Q8_0", 2_000_000_000), ("Q6_K", 1_500_000_000), ("Q5_K_M", 1_300_000_000))
 """A model that is no larger than this in that quantization (about 2 billion weights) is taken in it: small models lose

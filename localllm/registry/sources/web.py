@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from localllm.errors import AccessDenied, ForbiddenAddress, InvalidParameter, ModelNotFound, PullFailed
 from localllm.registry import names
+from localllm.registry.fetch.pacing import Retryable
 from localllm.registry.names import HubFile, UrlName
-from localllm.registry.pacing import Retryable
-from localllm.registry.quants import quant_of, shard_name, split_shard
 from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
-from localllm.registry.source import Fetch, checked_file_name, clean, header, host_of
+from localllm.registry.sources.quants import quant_of, shard_name, split_shard
+from localllm.registry.sources.source import Fetch, checked_file_name, clean, header, host_of
 
 MAX_SHARDS = 256
 PROBE_BYTES = 64 * 1024

@@ -17,9 +17,9 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from localllm.errors import AccessDenied, InvalidParameter
-from localllm.registry.net import origin_of
+from localllm.registry.fetch.net import origin_of
 from localllm.registry.remote import Credential
-from localllm.registry.source import Fetch, clean, decode, host_of
+from localllm.registry.sources.source import Fetch, clean, decode, host_of
 
 MAX_TOKEN_BYTES = 64 * 1024
 MAX_CHALLENGE_CHARS = 4096

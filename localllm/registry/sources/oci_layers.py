@@ -12,7 +12,7 @@ import msgspec
 
 from localllm.errors import PullFailed
 from localllm.registry.parameters import Parameters, collect_usable
-from localllm.registry.source import clean, decode
+from localllm.registry.sources.source import clean, decode
 from localllm.types import Message
 
 MAX_PARAMETERS = 100

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from localllm import osdep
 from localllm.errors import LoadFailed
-from localllm.registry.files import TEMPORARY
-from localllm.registry.layout import Layout, id_of
+from localllm.registry.disk.files import TEMPORARY
+from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.manifest import Manifest, StoredFile
 
 

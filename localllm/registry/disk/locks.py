@@ -24,7 +24,7 @@ from pathlib import Path
 from localllm import osdep
 from localllm.errors import InvalidParameter, Unavailable
 from localllm.registry.digest import Digest
-from localllm.registry.layout import Layout
+from localllm.registry.disk.layout import Layout
 from localllm.registry.remote import Cancelled
 
 GATE_TIMEOUT_S = 120.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localllm.errors import AccessDenied, PullFailed
-from localllm.registry.net import Reply
-from localllm.registry.pacing import Retryable
-from localllm.registry.ranges import parse_content_range, parse_unsatisfied
+from localllm.registry.fetch.net import Reply
+from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.ranges import parse_content_range, parse_unsatisfied
 
 
 class Refused(Exception):

@@ -18,11 +18,11 @@ from typing import Literal, NamedTuple
 
 from localllm import osdep
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
-from localllm.registry.blobs import Blobs
 from localllm.registry.digest import Digest
-from localllm.registry.files import copy_file, create, disk_errors_are_clear, hash_file
-from localllm.registry.layout import Layout, id_of
-from localllm.registry.locks import Hold, Locks
+from localllm.registry.disk.blobs import Blobs
+from localllm.registry.disk.files import copy_file, create, disk_errors_are_clear, hash_file
+from localllm.registry.disk.layout import Layout, id_of
+from localllm.registry.disk.locks import Hold, Locks
 from localllm.registry.manifest import Role, StoredFile
 from localllm.registry.remote import OnBytes
 

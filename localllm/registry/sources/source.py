@@ -16,8 +16,8 @@ import msgspec
 
 from localllm.errors import PullFailed
 from localllm.registry.digest import decode_digest
+from localllm.registry.fetch.net import Net, SmallResponse
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
-from localllm.registry.net import Net, SmallResponse
 from localllm.registry.remote import Credential
 
 MAX_FILE_BYTES = 16 * 1024**4

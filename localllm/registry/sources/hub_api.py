@@ -19,12 +19,12 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 import msgspec
 
 from localllm.errors import AccessDenied, InvalidParameter, ModelNotFound, PullFailed
-from localllm.registry.choose import ListedFile
 from localllm.registry.digest import Digest
+from localllm.registry.fetch.net import SmallResponse, origin_of
 from localllm.registry.manifest import MAX_FILES
-from localllm.registry.net import SmallResponse, origin_of
 from localllm.registry.remote import Cancelled, Credential
-from localllm.registry.source import Fetch, SizeBytes, clean, decode, header, host_of
+from localllm.registry.sources.choose import ListedFile
+from localllm.registry.sources.source import Fetch, SizeBytes, clean, decode, header, host_of
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 MAX_HITS = 100

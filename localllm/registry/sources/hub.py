@@ -6,13 +6,13 @@ Knows nothing of sockets and disks; `hub_api` has the requests, `choose` the cho
 from __future__ import annotations
 
 from localllm.errors import ModelNotFound
-from localllm.registry import choose
-from localllm.registry.choose import Choice, ListedFile
-from localllm.registry.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
 from localllm.registry.manifest import Role
 from localllm.registry.names import HubFile, HubRepo
 from localllm.registry.remote import PullPlan, RemoteFile
-from localllm.registry.source import Fetch, checked_file_name, clean
+from localllm.registry.sources import choose
+from localllm.registry.sources.choose import Choice, ListedFile
+from localllm.registry.sources.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
+from localllm.registry.sources.source import Fetch, checked_file_name, clean
 
 __all__ = ["DEFAULT_ENDPOINT", "HubHit", "plan", "search"]
 

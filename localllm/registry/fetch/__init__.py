@@ -1,0 +1,1 @@
+"""Bytes from anywhere to a file, verified. Knows nothing of models."""
