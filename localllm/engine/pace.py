@@ -1,7 +1,8 @@
 """How many tokens a step may take and still end in time: learned from the steps before, since no machine is known.
 
 llama.cpp's attention is two to three times as fast for a prompt that gets a tile of 64 rows in a step as for one that
-gets fewer: 24 to 63 rows behind 1,358 others take as long as 64 do. So there are two rates, and one least step.
+gets fewer, once much is before them: 24 to 63 rows behind 1,358 others take as long as 64 do, behind none they do not.
+So there are two rates, and tiles are waited for where the difference is large.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ TELLING = 8
 """Steps with fewer tokens of prompts tell little of what one costs."""
 LEAST_CHUNK = 32
 """Tokens of prompts that ride along in any case if the step may be that long: they cost little more than none."""
+WORTH_WAITING = 1.5
+"""A token outside of a tile takes more than so many times as long: then tiles are waited for."""
 MOST_WORSE = 4.0
 """A step that took longer than so many times what was expected was held up by something else."""
 
@@ -27,7 +30,9 @@ class Budget(NamedTuple):
     tiled: int
     """If a prompt gets a whole tile of them, or more."""
     small: int
-    """If none does, because no more of it is left."""
+    """If none does."""
+    prefers_tiles: bool = False
+    """A prompt rather waits for a whole tile than takes less."""
 
 
 class Pace:
@@ -56,12 +61,13 @@ class Pace:
         most_s, streams_s = self._max_step_s, self._stream_s
         if num_streams == 0:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
-            return Budget(self._whole(max(tiled, TILE)), self._whole(small))
+            return Budget(self._whole(max(tiled, TILE)), self._whole(small), self._prefers_tiles)
         tiled, small = (_tokens_in(self._beside_streams_s, rate) for rate in self._rates)
-        if tiled < TILE and self._saved_s + self._beside_streams_s >= TILE * self._rates[0]:
+        prefers = self._prefers_tiles
+        if prefers and tiled < TILE and self._saved_s + self._beside_streams_s >= TILE * self._rates[0]:
             tiled = TILE
         least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
-        return Budget(self._whole(tiled), self._whole(max(small, least)))
+        return Budget(self._whole(tiled), self._whole(max(small, least)), prefers)
 
     def observe(self, num_streams: int, num_prompt_tokens: int, seconds: float, *, tiled: bool) -> None:
         """A step took so long in which so many sequences got one token, and prompts so many.
@@ -87,10 +93,17 @@ class Pace:
         return max(self._prefill_step_s - self._stream_s, self._stream_s)
 
     @property
+    def _prefers_tiles(self) -> bool:
+        tiled, small = self._rates
+        return small > WORTH_WAITING * tiled
+
+    @property
     def _rates(self) -> tuple[float, float]:
-        assumed = 1 / ASSUMED_TOKENS_PER_S
-        tiled = self._tiled_s or self._small_s or assumed
-        return tiled, self._small_s or tiled
+        """Of a token in a tile and of one in none. What is not known is hoped for, so that it is tried."""
+        if self._small_s is None:
+            token_s = self._tiled_s or 1 / ASSUMED_TOKENS_PER_S
+            return token_s, token_s
+        return self._tiled_s or self._small_s / 2, self._small_s
 
     def _whole(self, tokens: int) -> int:
         if tokens > TILE:

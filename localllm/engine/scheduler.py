@@ -122,9 +122,11 @@ class Scheduler:
         admitted = self._admit() if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
-        share = self._shares(running, self._batch_capacity if budget is None else budget.tiled, tiled=True)
-        if budget is not None and max(share.values(), default=0) < TILE:
-            share = self._shares(running, budget.small, tiled=False)
+        if budget is None:
+            budget = Budget(self._batch_capacity, self._batch_capacity)
+        share = self._shares(running, budget.tiled, tiled=True, waits=budget.prefers_tiles)
+        if max(share.values(), default=0) < TILE:
+            share = self._shares(running, budget.small, tiled=False, waits=budget.prefers_tiles)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
@@ -242,13 +244,13 @@ class Scheduler:
             return None
         return self.host.reserve(tokens.copy())
 
-    def _shares(self, running: list[Sequence], budget: int, *, tiled: bool) -> dict[int, int]:
+    def _shares(self, running: list[Sequence], budget: int, *, tiled: bool, waits: bool) -> dict[int, int]:
         """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
 
         llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
         of each, and then the rest of the prompts: so what a prompt gets beyond its first token is whole tiles there.
-        Where parts would be smaller than a tile, fewer prompts get one each, and the others wait; without `tiled` those
-        that need less go on beside the streams.
+        Where parts would be smaller than a tile and prompts rather wait than have that, fewer get a tile each; without
+        `tiled` those that need less go on beside the streams.
         """
         share = {sequence.id: 1 for sequence in running}
         hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
@@ -256,8 +258,8 @@ class Scheduler:
         with_first = 1 if alone else 0
         beside = 0 if alone else len(running)
         left = max(0, min(budget, self._batch_capacity - beside))
-        if self._batch_capacity < TILE + len(self._slots):
-            chosen = hungry  # there are no tiles
+        if not waits or self._batch_capacity < TILE + len(self._slots):
+            chosen = hungry
         elif not tiled:
             chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= TILE]
         elif hungry and left < TILE * len(hungry) and hungry[-1].num_pending >= TILE:

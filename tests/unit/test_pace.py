@@ -20,7 +20,7 @@ GREEDY = ResolvedSampling(temperature=0)
 @pytest.mark.parametrize("token_s", [0.01, 0.004, 0.001, 0.0001])
 def test_no_step_is_planned_longer_than_the_limit(token_s: float) -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
-    assert pace.budget() == (64, 64), "little, while nothing is known"
+    assert pace.budget()[:2] == (64, 64), "little, while nothing is known"
     pace.observe(0, 64, 64 * token_s, tiled=True)
     for _ in range(10):
         tokens = pace.budget().tiled
@@ -34,14 +34,14 @@ def test_a_machine_too_slow_for_a_tile_gets_one_all_the_same_because_less_takes_
     pace = Pace(max_step_s=0.3, batch_capacity=512)
     pace.observe(0, 64, 0.55, tiled=True)
     pace.observe(0, 24, 0.5, tiled=False)
-    assert pace.budget() == (64, 14)
+    assert pace.budget() == (64, 14, True)
 
 
 def test_prompts_that_fill_no_tile_are_reckoned_at_their_own_rate() -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
     pace.observe(0, 64, 0.1, tiled=True)
     pace.observe(0, 40, 0.2, tiled=False)
-    assert pace.budget() == (192, 60)
+    assert pace.budget() == (192, 60, True)
     backend = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=512)
     engine = Engine(backend, Collector(), max_step_s=0.3, clock=lambda: 0.0)
     engine._pace = pace
@@ -67,6 +67,7 @@ def test_tiles_beside_streams_are_tried_again_after_a_slow_one() -> None:
     pace.observe(4, 0, 0.02, tiled=False)
     pace.observe(4, 64, 0.52, tiled=True)
     assert pace.budget(4).tiled < TILE
+    assert not pace.budget(4).prefers_tiles
     for _ in range(300):
         pace.observe(4, 32, 0.02 + 32 * 0.001, tiled=False)
     assert pace.budget(4).tiled == TILE
@@ -79,11 +80,19 @@ class SlowBackend(FakeBackend):
     num_copies = 0
 
     def __init__(
-        self, *, copy_s: float = 0.0, row_s: float = 0.002, num_slots: int, slot_capacity: int, batch_capacity: int
+        self,
+        *,
+        copy_s: float = 0.0,
+        row_s: float = 0.002,
+        tile_row_s: float | None = None,
+        num_slots: int,
+        slot_capacity: int,
+        batch_capacity: int,
     ) -> None:
         super().__init__(num_slots=num_slots, slot_capacity=slot_capacity, batch_capacity=batch_capacity)
         self._copy_s = copy_s
         self._row_s = row_s
+        self._tile_row_s = row_s if tile_row_s is None else tile_row_s
         self._copying_s = 0.0
 
     def copy(self, source: int, slot: int, length: int) -> None:
@@ -93,7 +102,10 @@ class SlowBackend(FakeBackend):
 
     def decode(self, segments: Sequence[Segment]) -> None:
         super().decode(segments)
-        self.now_s += self._row_s * sum(len(segment.tokens) for segment in segments) + self._copying_s
+        for segment in segments:
+            rows = len(segment.tokens)
+            self.now_s += rows * (self._row_s if rows < TILE else self._tile_row_s)
+        self.now_s += self._copying_s
         self._copying_s = 0.0
 
 
@@ -117,14 +129,16 @@ def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
     pace.observe(4, 0, 0.1, tiled=False)
     pace.observe(4, 64, 0.6, tiled=True)
-    for _ in range(4):
+    assert pace.budget(num_streams=4).tiled < TILE, "as far as is known, less is as good"
+    pace.observe(4, 20, 0.1 + 20 * 0.02, tiled=False)
+    for _ in range(3):
         assert pace.budget(num_streams=4).tiled < TILE
         pace.observe(4, 0, 0.1, tiled=False)
-    assert pace.budget(num_streams=4).tiled == TILE, "500 ms, of which each step leaves 100"
+    assert pace.budget(num_streams=4).tiled == TILE, "490 ms, of which each step leaves 100"
 
 
 def test_long_prompts_beside_slow_streams_come_to_their_end_and_so_do_short_ones_among_them() -> None:
-    backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512, row_s=0.02)
+    backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512, row_s=0.02, tile_row_s=0.008)
     collector = Collector()
     engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
     engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
