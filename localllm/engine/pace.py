@@ -20,6 +20,8 @@ LEAST_CHUNK = 32
 """Tokens of prompts that ride along in any case if the step may be that long: they cost little more than none."""
 WORTH_WAITING = 1.5
 """A token outside of a tile takes more than so many times as long: then tiles are waited for."""
+LONGEST_TILE = 2.0
+"""A tile that is worth waiting for rides along beside streams if it takes at most so many times `max_step_s`."""
 MOST_WORSE = 4.0
 """A step that took longer than so many times what was expected was held up by something else."""
 
@@ -40,8 +42,9 @@ class Pace:
     compute prompts while answers stream under `prefill_step_s`, so that the streams flow.
 
     Where the machine is too slow for that a step is longer, so that prompts do not starve: one tile while nobody
-    streams, since less of it would take as long; beside streams as much time as their own tokens take; and a tile that
-    takes longer still comes once the steps since the last one have left the time for it.
+    streams, since less of it would take as long; beside streams as much time as their own tokens take, or a tile where
+    anything less costs much more. One that takes longer than two steps may comes once those since the last one have left
+    the time for it.
     """
 
     def __init__(self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf) -> None:
@@ -63,9 +66,9 @@ class Pace:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
             return Budget(self._whole(max(tiled, TILE)), self._whole(small), self._prefers_tiles)
         tiled, small = (_tokens_in(self._beside_streams_s, rate) for rate in self._rates)
-        prefers = self._prefers_tiles
-        if prefers and tiled < TILE and self._saved_s + self._beside_streams_s >= TILE * self._rates[0]:
-            tiled = TILE
+        prefers, tile_s = self._prefers_tiles, TILE * self._rates[0]
+        if prefers and tile_s <= max(LONGEST_TILE * most_s, self._saved_s + self._beside_streams_s):
+            tiled = max(tiled, TILE)
         least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
         return Budget(self._whole(tiled), self._whole(max(small, least)), prefers)
 

@@ -54,6 +54,8 @@ class Reply:
     """After the body nothing comes any more, and the connection stays."""
     drop: bool = False
     """After the body the connection is closed, whatever the length says."""
+    raw: bytes | None = None
+    """Instead of everything else."""
 
 
 Script = Callable[[Asked], Reply | None]
@@ -67,12 +69,15 @@ class Nasty:
         self.etag: str | None = '"one"'
         self.ranges = True
         self.script: Script = lambda _: None
+        self.keep_unframed = False
+        """A connection stays after an answer without a Content-Length too."""
         self.pause_s = 0.0
         """After each piece that is sent."""
         self.asked: list[Asked] = []
         self.sent_bytes = 0
         """Of bodies."""
         self.most_at_once = 0
+        self.num_connections = 0
         self.buffer_bytes: int | None = None
         """Of the system, for what was sent and is not taken yet."""
         self._at_once = 0
@@ -130,6 +135,7 @@ class Nasty:
             if self.buffer_bytes is not None:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.buffer_bytes)
             with self._lock:
+                self.num_connections += 1
                 self._connections.add(connection)
             self._start(self._serve, connection)
 
@@ -192,6 +198,9 @@ class Nasty:
 
     def _answer(self, connection: socket.socket, reply: Reply) -> bool:
         """Whether the connection can be used again."""
+        if reply.raw is not None:
+            connection.sendall(reply.raw)
+            return not reply.drop
         length = reply.length
         if length == -1:
             length = len(reply.body) if isinstance(reply.body, bytes) else None
@@ -206,7 +215,7 @@ class Nasty:
                 self.sent_bytes += len(piece)
         if reply.stall:
             self._closing.wait()
-        return not reply.drop and not reply.stall and length is not None
+        return not reply.drop and not reply.stall and (length is not None or self.keep_unframed)
 
 
 def content(size: int, seed: int = 7) -> bytes:

@@ -156,19 +156,19 @@ def test_a_wrong_digest_throws_the_file_away(server: Nasty, fetch: Fetcher, rang
     assert server.sent_bytes == SIZE  # nobody fetches it again and again
 
 
-def reply_206(asked: Asked, start: int, end: int, body: bytes, **more: bool) -> Reply:
-    return Reply(206, {"Content-Range": f"bytes {start}-{end - 1}/{SIZE}"}, body, **more)
+def reply_206(start: int, end: int, body: bytes, *, stall: bool = False, drop: bool = False) -> Reply:
+    return Reply(206, {"Content-Range": f"bytes {start}-{end - 1}/{SIZE}"}, body, stall=stall, drop=drop)
 
 
 def shifted(asked: Asked) -> Reply:
     start, end = asked.range or (0, SIZE)
-    return reply_206(asked, start + 1, end + 1, CONTENT[start + 1 : end + 1])
+    return reply_206(start + 1, end + 1, CONTENT[start + 1 : end + 1])
 
 
 def truncated(asked: Asked) -> Reply:
     start, end = asked.range or (0, SIZE)
     end = min(end, SIZE)
-    answer = reply_206(asked, start, end, CONTENT[start : start + (end - start) // 2], drop=True)
+    answer = reply_206(start, end, CONTENT[start : start + (end - start) // 2], drop=True)
     answer.length = end - start
     return answer
 
@@ -176,20 +176,20 @@ def truncated(asked: Asked) -> Reply:
 def too_long(asked: Asked) -> Reply:
     start, end = asked.range or (0, SIZE)
     end = min(end, SIZE)
-    answer = reply_206(asked, start, end, b"".join(chunked([CONTENT[start:end], b"and more of it"])))
+    answer = reply_206(start, end, b"".join(chunked([CONTENT[start:end], b"and more of it"])))
     answer.headers["Transfer-Encoding"], answer.length = "chunked", None
     return answer
 
 
 def contradicting(asked: Asked) -> Reply:
     start, end = asked.range or (0, SIZE)
-    return reply_206(asked, start, end, CONTENT[start:end] + b"and more of it")
+    return reply_206(start, end, CONTENT[start:end] + b"and more of it")
 
 
 def stalling(asked: Asked) -> Reply:
     start, end = asked.range or (0, SIZE)
     end = min(end, SIZE)
-    answer = reply_206(asked, start, end, CONTENT[start : start + 1000], stall=True)
+    answer = reply_206(start, end, CONTENT[start : start + 1000], stall=True)
     answer.length = end - start
     return answer
 

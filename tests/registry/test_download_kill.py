@@ -13,7 +13,7 @@ import pytest
 from localllm.registry.fetch.partial import present_bytes
 from tests.registry.nasty_server import Nasty, content
 
-SIZE = 24 * 1024 * 1024 + 77
+SIZE = 16 * 1024 * 1024 + 77
 CHILD = """
 import sys, threading
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_download_that_is_killed_at_any_moment_fetches_less_than_5_percent_aga
     chance = random.Random(known)
     path = tmp_path / "f.part"
     with Nasty(content(SIZE)) as server:
-        server.pause_s, server.buffer_bytes = 0.004, 32 * 1024
+        server.pause_s, server.buffer_bytes = 0.005, 32 * 1024
         kills = sorted(chance.uniform(0.05, 0.95) for _ in range(3))
         for share in kills:
             with start(server, path, known) as child:

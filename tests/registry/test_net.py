@@ -263,6 +263,59 @@ def test_garbage_instead_of_http_is_an_error_that_names_the_host(net: Net) -> No
         net.get_small(server.url, typed=True)
 
 
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+
+
+def test_one_connection_serves_many_requests_also_after_chunked_and_empty_answers(server: Nasty, net: Net) -> None:
+    replies = [
+        Reply(200, {}, b"x" * 300_000),
+        Reply(200, {"Transfer-Encoding": "chunked"}, b"".join(chunked([b"x" * 70_000, b"y"])), None),
+        Reply(204, {}, b"", None),
+        Reply(raw=b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK + b"body"),
+        Reply(404, {}, b"no"),
+    ]
+    server.keep_unframed = True
+    server.script = lambda asked: replies[asked.number]
+    lengths = [len(net.get_small(server.url, typed=True).body) for _ in replies]
+    assert lengths == [300_000, 70_001, 0, 4, 2]
+    assert server.num_connections == 1
+
+
+@pytest.mark.parametrize("reply", [Reply(raw=OK + b"body" + OK + b"evil"), Reply(204, {}, OK + b"evil", None)])
+def test_what_comes_behind_an_answer_is_not_taken_for_the_next_one(server: Nasty, net: Net, reply: Reply) -> None:
+    server.keep_unframed = True
+    server.content = b"good"
+    server.script = lambda asked: reply if asked.number == 0 else None
+    net.get_small(server.url, typed=True)
+    assert net.get_small(server.url, typed=True).body == b"good"
+    assert server.num_connections == 2
+
+
+def test_a_server_that_hangs_up_between_requests_is_not_noticed(server: Nasty, net: Net, waits: Waits) -> None:
+    server.script = lambda _: Reply(200, {}, b"body", drop=True)
+    assert [net.get_small(server.url, typed=True).body for _ in range(3)] == [b"body"] * 3
+    assert len(waits) <= 2  # it may hang up just when it is asked
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nBad Header: 5\r\n\r\nbody",
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nbody",
+        b"\r\n\r\n",
+        b"",
+    ],
+    ids=["long head", "two lengths", "bad header", "ssh", "bad chunk", "blank", "nothing"],
+)
+def test_what_is_no_http_is_an_error_and_not_a_crash(server: Nasty, net: Net, raw: bytes) -> None:
+    server.script = lambda _: Reply(raw=raw, drop=True)
+    with pytest.raises(PullFailed, match=r"127\.0\.0\.1"):
+        net.get_small(server.url, typed=True)
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://x/", "http://", "http://user@8.8.8.8/", "nonsense", "http://[/", "http://x:99999/"]
 )

@@ -162,8 +162,7 @@ class _Crew:
             return waiting[:room]
 
     def _check_room(self) -> None:
-        with self._lock:
-            missing = sum(job.transfer.missing or 0 for job in self._jobs)
+        missing = sum(job.transfer.missing or 0 for job in self._jobs)
         if missing:
             self._require_room(missing)
 
@@ -203,6 +202,7 @@ class _Crew:
         except Retryable as error:
             self._fail(job, flight, error)
         except BaseException:
+            self._stop.set()  # before anybody else begins something
             self._decide(job, lambda: transfer.left(flight))
             raise
 
@@ -214,6 +214,11 @@ class _Crew:
         with self._lock:
             try:
                 decision()
+            except (Retryable, Changed):
+                raise
+            except BaseException:
+                self._stop.set()
+                raise
             finally:
                 job.fit()
                 self._lock.notify_all()
@@ -231,11 +236,14 @@ class _Crew:
             headers=headers,
             patient=Patience(lambda: flight.dropped or self._stop.is_set()),
         ) as reply:
-            was_unknown = job.transfer.size is None
-            self._decide(job, lambda: job.transfer.answered(flight, reply))
-            if was_unknown:
-                self._check_room()
+            self._decide(job, lambda: self._answered(job, flight, reply))
             self._receive(job, flight, reply)
+
+    def _answered(self, job: Job, flight: Flight, reply: Reply) -> None:
+        was_unknown = job.transfer.size is None
+        job.transfer.answered(flight, reply)
+        if was_unknown:
+            self._check_room()
 
     def _receive(self, job: Job, flight: Flight, reply: Reply) -> None:
         for piece in reply.pieces():

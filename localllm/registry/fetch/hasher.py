@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from localllm.registry.digest import Digest
 
-HASH_BYTES = 512 * 1024
-"""Read and hashed at once; two of these fit into the second-level cache of most CPUs."""
+HASH_BYTES = 1024 * 1024
+"""Read and hashed at once: a few milliseconds without Python's lock."""
 
 
 class Front(NamedTuple):
