@@ -89,7 +89,7 @@ def llama_server(peers: Path, model: Path, ctx: int) -> Iterator[str]:
 
 def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> dict[str, float]:
     """One run of the load generator, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.load", url, "--key", key, "--model", model, "--seed", str(seed)]
+    command = [sys.executable, "-m", "benchmarks.load", url, f"--key={key}", "--model", model, "--seed", str(seed)]
     done = subprocess.run([*command, *arguments], check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

@@ -43,8 +43,8 @@ class Pace:
 
     Where the machine is too slow for that a step is longer, so that prompts do not starve: one tile while nobody
     streams, since less of it would take as long; beside streams as much time as their own tokens take, or a tile where
-    anything less costs much more. One that takes longer than two steps may comes once those since the last one have left
-    the time for it.
+    anything less costs much more. One that takes longer than two steps may comes once the steps since the last one have
+    left the time for it.
     """
 
     def __init__(self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf) -> None:
