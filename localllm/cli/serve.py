@@ -47,7 +47,7 @@ class HumanAnnouncer:
         """Nothing: the ready line says it all."""
 
     def ready(self, url: str, model_id: str | None) -> None:
-        what = f"{model_id} answers" if model_id else "no model given: only /health answers"
+        what = f"{model_id} answers" if model_id else "models are loaded when they are asked for"
         report.say(f"localllm: {what} at {url}/v1 (Ctrl-C ends)")
 
 

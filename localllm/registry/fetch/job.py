@@ -19,7 +19,7 @@ from localllm.registry.remote import OnBytes, RemoteFile
 RECORD_SHARE = 64
 """A process that is killed fetches at most this part of a file again, and what was on its way."""
 MIN_RECORD_BYTES = 128 * 1024
-MAX_LAG_BYTES = 128 * 1024 * 1024
+MAX_LAG_BYTES = 64 * 1024 * 1024
 """That the hash may fall behind what is being received. The front leaps by as much when eight chunks are complete."""
 
 

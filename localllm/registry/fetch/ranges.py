@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 MIN_CHUNK_BYTES = 1024 * 1024
-MAX_CHUNK_BYTES = 16 * 1024 * 1024
+MAX_CHUNK_BYTES = 8 * 1024 * 1024
 """Asked for at once. Larger ones save round trips, smaller ones let the hash follow more closely."""
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19}|\*)", re.ASCII | re.IGNORECASE)
