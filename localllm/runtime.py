@@ -17,6 +17,7 @@ from localllm.config import Settings
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.states import AvailableModel, PullState, RunningModel
 from localllm.supervisor.mailbox import Mailbox
+from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
@@ -60,9 +61,6 @@ class Answer(AsyncIterator[Delta]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-FOREVER_S = -1.0
 
 
 class Runtime:

@@ -30,7 +30,6 @@ from localllm.cli.progress import LoadProgress
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter
 
-INTERRUPTED = 130
 MOST_SLOTS = 32
 SPARE_TOKENS = 320
 """Room for what a chat template adds, and for the requests that find out how long a word is."""
@@ -108,7 +107,7 @@ def bench_model(options: BenchOptions) -> int:
     )
     _publish(found, options)
     if interrupted:
-        return INTERRUPTED
+        return report.INTERRUPTED
     return report.OK if found.num_answers else report.FAILURE
 
 

@@ -17,14 +17,12 @@ from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.states import AvailableModel, PullState
 
-INTERRUPTED = 130
-
 
 def pull_model(settings: Settings, name: str, *, as_json: bool) -> int:
     """Download a model; returns the exit code. Raises `LocalLLMError`s."""
     model = download(settings, name, quiet=as_json)
     if model is None:
-        return INTERRUPTED
+        return report.INTERRUPTED
     if as_json:
         sys.stdout.write(msgspec.json.encode(model).decode() + "\n")
     else:

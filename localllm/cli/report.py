@@ -11,6 +11,7 @@ FAILURE = 1
 USAGE = 2
 NOT_FOUND = 3
 MODEL_OR_BACKEND = 4
+INTERRUPTED = 130
 
 _EXIT_CODES = {
     "invalid_parameter": USAGE,

@@ -19,8 +19,6 @@ from localllm.types import SamplingParams
 if TYPE_CHECKING:
     from localllm.client.api import Client
 
-INTERRUPTED = 130
-
 
 class RunOptions(NamedTuple):
     """What the command line asked for."""
@@ -41,7 +39,7 @@ def run_model(options: RunOptions) -> int:
     settings = config.load(options.load)
     interactive = options.prompt is None and sys.stdin.isatty()
     if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
-        return INTERRUPTED
+        return report.INTERRUPTED
     # What is typed while the model loads or answers waits for the next prompt, and is not written over what is shown.
     keys = osdep.quiet_keys(sys.stdin.fileno()) if interactive else contextlib.nullcontext()
     with (
