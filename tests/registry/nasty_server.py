@@ -81,7 +81,7 @@ class Nasty:
         self.buffer_bytes: int | None = None
         """Of the system, for what was sent and is not taken yet."""
         self._at_once = 0
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._closing = threading.Event()
         self._connections: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -121,6 +121,12 @@ class Nasty:
             thread.join()
         self._listener.close()
 
+    def sent_when_idle(self) -> int:
+        """`sent_bytes` when nothing is being answered any more: a server goes on into its buffers for a while."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self._at_once == 0, timeout=30)
+            return self.sent_bytes
+
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
         self._threads.append(thread)
@@ -156,6 +162,7 @@ class Nasty:
                     finally:
                         with self._lock:
                             self._at_once -= 1
+                            self._lock.notify_all()
         except OSError:
             return  # the client went away, as it may
         finally:

@@ -317,7 +317,7 @@ def test_parts_of_different_files_with_one_digest_wanted_are_fetched_once_more_f
     with open(fetch.path, "r+b") as file:
         file.seek(1000)
         file.write(b"bit rot")
-    before = server.sent_bytes
+    before = server.sent_when_idle()
     assert fetch(known(server)) == server.digest
     assert (fetch.path.read_bytes(), fetch.told) == (CONTENT, SIZE)
     assert server.sent_bytes - before >= SIZE
@@ -346,7 +346,7 @@ def test_after_an_interruption_only_what_is_missing_is_fetched(server: Nasty, fe
     interrupt_after(fetch, server, SIZE // 2, kind)
     there = present_bytes(fetch.path, digest=kind(server).digest, size_bytes=None)
     assert there >= SIZE // 2
-    before = server.sent_bytes
+    before = server.sent_when_idle()
     fetch.room.clear()
     assert fetch(kind(server)) == server.digest
     assert (fetch.path.read_bytes(), fetch.told) == (CONTENT, SIZE)
@@ -365,7 +365,7 @@ def test_after_a_loss_of_power_only_what_had_been_synced_is_believed(
     assert 0 < synced < sum(end - start for start, end in record.ranges)
     monkeypatch.setattr("localllm.osdep.boot_id", lambda: "another life")
     assert present_bytes(fetch.path, digest=server.digest, size_bytes=SIZE) == synced
-    before = server.sent_bytes
+    before = server.sent_when_idle()
     assert fetch(known(server)) == server.digest
     assert server.sent_bytes - before == SIZE - synced
 
@@ -527,7 +527,7 @@ def test_when_one_file_fails_the_others_keep_what_they_have(net: Net, tmp_path: 
             download_all(wanted, net=patient_net, connections=4, cancel=threading.Event(), require_room=lambda _: None)
         there = present_bytes(wanted[0].partial, digest=good.digest, size_bytes=SIZE)
         assert there == told["0"] > 0
-        good.pause_s, bad.script, before = 0.0, lambda _: None, good.sent_bytes
+        good.pause_s, bad.script, before = 0.0, lambda _: None, good.sent_when_idle()
         download_all(wanted, net=net, connections=4, cancel=threading.Event(), require_room=lambda _: None)
         assert good.sent_bytes - before == SIZE - there
 
