@@ -1,0 +1,56 @@
+"""What embedding and ranking ask and answer, for every layer. Plain frozen data.
+
+Knows nothing of processes, HTTP or llama.cpp.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Exactly one of `texts` and `tokens` is set; each of its items becomes one vector, or one for each token."""
+
+    texts: tuple[str, ...] | None = None
+    tokens: tuple[tuple[int, ...], ...] | None = None
+    dimensions: int | None = None
+    """Keep so many of each vector's numbers, the first ones; None: all."""
+    normalize: bool = True
+    """To length 1 (Euclidean), after `dimensions`."""
+    truncate: bool = False
+    """Cut what is longer than the model can read, and say so; otherwise that is refused."""
+    priority: int = 0
+    timeout_s: float | None = None
+
+
+class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
+    """The vectors of one request, in its order."""
+
+    data: bytes
+    """float32, little-endian, shape (sum of num_vectors, dimensions)."""
+    dimensions: int
+    num_vectors: tuple[int, ...]
+    """Of each item: 1, or with pooling `none` as many as it has tokens."""
+    num_tokens: tuple[int, ...]
+    """Of each item, as computed."""
+    truncated: tuple[int, ...] = ()
+    """The numbers of the items that were cut."""
+
+
+class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How well does each of the documents answer the query?"""
+
+    query: str
+    documents: tuple[str, ...]
+    truncate: bool = False
+    """Cut documents that are too long, and say so; otherwise they are refused."""
+    priority: int = 0
+    timeout_s: float | None = None
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """One score for each document, in the request's order, as the model gives it: higher is better, any number."""
+
+    scores: tuple[float, ...]
+    num_tokens: tuple[int, ...]
+    truncated: tuple[int, ...] = ()
