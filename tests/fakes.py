@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import BackendError, Segment
+from localllm.engine.backend import BackendError, Segment, State
 
 END = 0
 """The end-of-generation token."""
@@ -39,12 +39,19 @@ class FakeBackend:
         poison: int | None = None,
         broken_at: int | None = None,
         can_rewind: bool = True,
+        window: int | None = None,
+        slack: int = 4,
     ) -> None:
+        """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then."""
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
-        self.can_rewind = can_rewind
+        self.can_rewind = can_rewind and window is None
+        self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
+        self._window, self._slack = window, slack
+        self._seen_from = [0] * num_slots
+        """The first position in each slot's window that is still there."""
         self.copies: list[tuple[int, int, int]] = []
         self.pending: list[tuple[int, int]] = []
         """Copies since the last decode: llama.cpp moves their cells only then."""
@@ -57,26 +64,51 @@ class FakeBackend:
     def length(self, slot: int) -> int:
         return len(self.cells[slot])
 
+    def least(self, slot: int) -> int:
+        if self.can_rewind:
+            return 0
+        if self._window is None:
+            return len(self.cells[slot])
+        return self._seen_from[slot] + self._window if self._seen_from[slot] else 0
+
     def truncate(self, slot: int, length: int) -> None:
-        assert self.can_rewind or length in (0, len(self.cells[slot])), "this memory cannot lose a tail"
+        assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
         del self.cells[slot][length:]
+        if length == 0:
+            self._seen_from[slot] = 0
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        assert self.can_rewind, "this memory cannot lose a tail"
         assert source != slot
         assert length <= len(self.cells[source])
         self.copies.append((source, slot, length))
-        self.pending.append((source, slot))
-        self.cells[slot] = self.cells[source][:length]
+        if self.can_rewind:
+            self.pending.append((source, slot))
+            self.cells[slot] = self.cells[source][:length]
+        else:
+            assert length == len(self.cells[source]), "this memory is copied whole"
+            self.restore(slot, self.save(source), length)
 
     def save(self, slot: int) -> bytes:
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
         return bytes(self.cells[slot])
 
-    def restore(self, slot: int, state: bytes, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int) -> None:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self.cells[slot] = list(state)
+        self._seen_from[slot] = 0 if self._window is None else max(0, length - self._window)
+
+    def checkpoint(self, slot: int) -> bytes:
+        assert not self.can_rewind
+        return bytes(self.cells[slot][-self._window if self._window else 0 :])
+
+    def rewind(self, slot: int, state: State, length: int) -> None:
+        assert not self.can_rewind
+        seen_from = 0 if self._window is None else max(0, length - self._window)
+        assert 0 < length <= len(self.cells[slot])
+        assert list(state) == self.cells[slot][seen_from:length], "a checkpoint of something else"
+        del self.cells[slot][length:]
+        self._seen_from[slot] = seen_from
 
     def decode(self, segments: Sequence[Segment]) -> None:
         self.pending.clear()
@@ -94,6 +126,9 @@ class FakeBackend:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
+            if self._window is not None:
+                seen_from = max(0, len(cells) - self._window - self._slack)
+                self._seen_from[segment.slot] = max(seen_from, self._seen_from[segment.slot])
             assert len(cells) <= self.slot_capacity
         self.batches.append(list(segments))
 

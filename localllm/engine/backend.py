@@ -21,6 +21,10 @@ class Segment(NamedTuple):
     wants_token: bool
 
 
+State = bytes | memoryview
+"""What a backend saved, of the layout that it alone knows."""
+
+
 class BackendError(Exception):
     """A decode that failed; the backend may go on with other batches."""
 
@@ -41,30 +45,50 @@ class Backend(Protocol):
 
     @property
     def can_rewind(self) -> bool:
-        """Whether a slot can lose its last tokens, or be copied, and go on from there.
+        """Whether a slot can lose any number of last tokens, and be copied in part.
 
-        False for recurrent, hybrid and sliding-window models: of those, nothing but the whole is ever kept.
+        False for recurrent, hybrid and sliding-window models: these go back to a checkpoint.
         """
+        ...
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether idle slots between busy ones cost a pass over all weights, and cannot be helped."""
         ...
 
     def length(self, slot: int) -> int:
         """Tokens in the slot's KV, as the library itself counts them."""
         ...
 
+    def least(self, slot: int) -> int:
+        """The least number of tokens, but for none, that the slot can be cut to as it is."""
+        ...
+
     def truncate(self, slot: int, length: int) -> None:
-        """Keep the first `length` tokens of the slot's KV; 0 empties it."""
+        """Keep the first `length` tokens of the slot's KV, `least` ones or more; 0 empties it."""
         ...
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        """Replace the slot's KV by the first `length` tokens of another's, which stays as it is."""
+        """Replace the slot's KV by the first `length` tokens of another's, which stays as it is.
+
+        All of them, if this memory cannot rewind.
+        """
         ...
 
-    def save(self, slot: int) -> bytes:
+    def save(self, slot: int) -> State:
         """The KV of the slot as an opaque state, for `restore` of the same backend."""
         ...
 
-    def restore(self, slot: int, state: bytes, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int) -> None:
         """Replace the slot's KV by a saved state of `length` tokens."""
+        ...
+
+    def checkpoint(self, slot: int) -> State:
+        """What `rewind` needs to come back to here. Only of a memory that cannot rewind without."""
+        ...
+
+    def rewind(self, slot: int, state: State, length: int) -> None:
+        """Cut the slot to `length` tokens, of which it holds at least as many, with the checkpoint made there."""
         ...
 
     def decode(self, segments: Sequence[Segment]) -> None:

@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
+from localllm.engine.hostcache import Entry
 from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
-from localllm.engine.scheduler import Admission, Scheduler, StepPlan
+from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 from localllm.types import Delta, EngineStatus, Finish, FinishReason, TokenLogprob
@@ -57,6 +59,7 @@ class Engine:
         max_step_s: float = 0.3,
         prefill_step_s: float = 0.1,
         kv_ram_bytes: int = 0,
+        most_checkpoints: int = 8,
         debug: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -65,7 +68,9 @@ class Engine:
             slot_capacity=backend.slot_capacity,
             batch_capacity=backend.batch_capacity,
             can_rewind=backend.can_rewind,
+            wants_dense=backend.wants_dense,
             kv_ram_bytes=kv_ram_bytes,
+            most_checkpoints=most_checkpoints,
         )
         self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
         for slot in range(backend.num_slots):
@@ -117,9 +122,13 @@ class Engine:
         self._take_inbox(first, output)
         now_s = self.clock()
         self._end_expired(now_s, output)
+        if not self._backend.can_rewind and self.scheduler.num_waiting:
+            for slot in range(self._backend.num_slots):
+                self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
         suspect = self._next_suspect()
         plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams), only=suspect)
         self._admit(plan.admitted, now_s)
+        self._move(plan.moves)
         if plan.segments:
             self._compute(plan, output)
             self.num_steps += 1
@@ -149,7 +158,7 @@ class Engine:
             slots=scheduler.slot_status(),
             num_waiting=scheduler.num_waiting,
             num_steps=self.num_steps,
-            host_cache_bytes=scheduler.host.num_bytes,
+            host_cache_bytes=scheduler.cached_bytes,
             host_cache_entries=len(scheduler.host.entries),
         )
 
@@ -169,16 +178,27 @@ class Engine:
             output.failures.append((sequence.id, error))
 
     def _admit(self, admitted: list[Admission], now_s: float) -> None:
-        for sequence, slot, save, source, restore, num_cached in admitted:
+        for sequence, slot, save, source, num_copied, restore, checkpoint, num_cached in admitted:
             sequence.admitted_s = now_s
-            if save is not None:
-                self.scheduler.host.fill(save, self._backend.save(slot))
+            self._save(save, slot)
             if restore is not None:
                 self._backend.restore(slot, restore.state, len(restore.tokens))
             if source is not None:
-                self._backend.copy(source, slot, num_cached)
-            else:
+                self._backend.copy(source, slot, num_copied)
+            if checkpoint is not None:
+                self._backend.rewind(slot, checkpoint.state, num_cached)
+            elif source is None or num_cached < num_copied:
                 self._backend.truncate(slot, num_cached)
+
+    def _move(self, moves: list[Move]) -> None:
+        for source, slot, num_tokens, save in moves:
+            self._save(save, slot)
+            self._backend.copy(source, slot, num_tokens)
+            self._backend.truncate(source, 0)
+
+    def _save(self, entry: Entry | None, slot: int) -> None:
+        if entry is not None:
+            self.scheduler.host.fill(entry, self._backend.save(slot), self.scheduler.residency.states)
 
     def _next_suspect(self) -> Sequence | None:
         """One of those that have to be computed alone, until it is as far as it was."""
@@ -199,7 +219,8 @@ class Engine:
             return
         self._learn_pace(plan, self.clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-            self.scheduler.commit(segment, sequence)
+            if self.scheduler.commit(segment, sequence):
+                self.scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
         ready = [index for index, segment in enumerate(plan.segments) if segment.wants_token]
         if not ready:
             return
@@ -232,7 +253,7 @@ class Engine:
             for segment in plan.segments:
                 self._backend.truncate(segment.slot, segment.start)
             for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self._compute(StepPlan([segment], [sequence], []), output)
+                self._compute(StepPlan([segment], [sequence], [], []), output)
         else:
             for sequence in plan.sequences:
                 self._backend.truncate(self.scheduler.forget(sequence), 0)

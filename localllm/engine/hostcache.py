@@ -5,49 +5,79 @@ Bounded in bytes; what was used longest ago goes first. Knows tokens and opaque 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import numpy.typing as npt
 
+from localllm.engine.backend import State
+from localllm.engine.checkpoints import Checkpoint, num_bytes, restart
 from localllm.engine.residency import common_prefix
 
 
 class Entry:
     """What one slot held: its tokens, int32 [length], and the backend's state of them once that is saved."""
 
-    def __init__(self, tokens: npt.NDArray[np.int32]) -> None:
+    def __init__(self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = ()) -> None:
         self.tokens = tokens
-        self.state: bytes = b""
+        self.checkpoints = checkpoints
+        self.state: State = b""
+
+    @property
+    def states(self) -> Iterator[State]:
+        yield self.state
+        yield from (checkpoint.state for checkpoint in self.checkpoints)
 
 
 class HostCache:
     """The least recently used first; `max_bytes` 0 keeps nothing."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, can_rewind: bool = True) -> None:
         self.max_bytes = max_bytes
+        self._can_rewind = can_rewind
         self._entries: list[Entry] = []
 
     @property
     def num_bytes(self) -> int:
-        return sum(len(entry.state) for entry in self._entries)
+        return self.bytes_with(())
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(self._entries)
 
+    def bytes_with(self, others: Iterable[State]) -> int:
+        """What the entries occupy together with states that somebody else holds."""
+        return num_bytes(others, *(entry.states for entry in self._entries))
+
+    def serves(self, entry: Entry, tokens: npt.NDArray[np.int32]) -> bool:
+        """Whether an entry can be made to hold exactly these tokens."""
+        return self.usable(entry, tokens) == len(tokens)
+
+    def usable(self, entry: Entry, tokens: npt.NDArray[np.int32]) -> int:
+        """How many of these tokens, from the first, an entry can be made to hold."""
+        least = 0 if self._can_rewind else len(entry.tokens)
+        return restart(common_prefix(entry.tokens, tokens), least, entry.checkpoints)
+
     def holds(self, tokens: npt.NDArray[np.int32]) -> bool:
-        """Whether all of these tokens are the beginning of an entry."""
-        return any(common_prefix(tokens, entry.tokens) == len(tokens) for entry in self._entries)
+        """Whether any entry can be made to hold exactly these tokens."""
+        return any(self.serves(entry, tokens) for entry in self._entries)
 
-    def reserve(self, tokens: npt.NDArray[np.int32]) -> Entry:
-        """A new entry, to be filled before anything else happens; it replaces those that are its beginning."""
-        self._entries = [entry for entry in self._entries if common_prefix(tokens, entry.tokens) < len(entry.tokens)]
-        self._entries.append(entry := Entry(tokens))
-        return entry
+    def reserve(self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = ()) -> Entry:
+        """A new entry, to be filled before anything else happens; it replaces those that it can serve as."""
+        new = Entry(tokens, checkpoints)
+        self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens)]
+        self._entries.append(new)
+        return new
 
-    def fill(self, entry: Entry, state: bytes) -> None:
+    def fill(self, entry: Entry, state: State, others: Iterable[State] = ()) -> None:
         """Give a reserved entry its state, and drop the oldest ones that no longer fit beside it, or itself."""
         entry.state = state
-        while self.num_bytes > self.max_bytes:
+        self.trim(others)
+
+    def trim(self, others: Iterable[State] = ()) -> None:
+        """Drop the oldest entries until the rest fits, together with states that somebody else holds."""
+        others = tuple(others)
+        while self._entries and self.bytes_with(others) > self.max_bytes:
             del self._entries[0]
 
     def used(self, entry: Entry) -> None:

@@ -1,17 +1,20 @@
 """What every slot's KV cache holds, and where a new prompt finds most of itself computed already.
 
 Slots keep what they computed when their sequence is over, until another sequence needs the room. A prompt starts from
-the longest prefix that any slot holds, a running one's too: in that slot, or from a copy. Pure bookkeeping and policy:
-knows nothing of the backend that moves the cells.
+the longest prefix that any slot holds, a running one's too: in that slot, or from a copy. A memory that cannot lose its
+tail goes back to a checkpoint. Pure bookkeeping and policy: knows nothing of the backend that moves the cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from localllm.engine.backend import State
+from localllm.engine.checkpoints import Checkpoint, added, restart, within
 
 LOSS = 0.1
 """What losing a token of an idle slot costs, in tokens to compute: how likely somebody comes back for it."""
@@ -32,8 +35,19 @@ class Placement(NamedTuple):
     """The number of the saved state to put into the slot first."""
 
 
+class Found(NamedTuple):
+    """How many tokens of a prompt there are, per place, that it can start from."""
+
+    held: Sequence[int]
+    """Per slot, for a sequence that goes into it."""
+    lent: Sequence[int]
+    """Per slot, for one that goes elsewhere."""
+    saved: Sequence[int] = ()
+    """Per state in main memory."""
+
+
 class Residency:
-    """The token ids in the KV of every slot, and when each slot was last used."""
+    """The token ids in the KV of every slot, where it can go back to, and when each slot was last used."""
 
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool) -> None:
         self.copy_tokens = max(32, slot_capacity // 128)
@@ -41,8 +55,11 @@ class Residency:
 
         28 ms at 8,192 tokens of a 193 M model, which computes 40 tokens in that time.
         """
+        self.checkpoints: list[tuple[Checkpoint, ...]] = [()] * num_slots
         self._cells = np.zeros((num_slots, slot_capacity), np.int32)
         self._lengths = [0] * num_slots
+        self._least = [0] * num_slots
+        """To which each slot can be cut as it is."""
         self._used = [0] * num_slots
         self._now = 0
         self._can_rewind = can_rewind
@@ -56,27 +73,54 @@ class Residency:
         assert start == self._lengths[slot], "a gap or an overlap"
         end = start + len(tokens)
         self._cells[slot, start:end] = tokens
-        self._lengths[slot] = end
+        self._now_holds(slot, end)
 
     def truncated(self, slot: int, length: int) -> None:
         """The slot holds no more than its first `length` tokens."""
-        self._lengths[slot] = min(length, self._lengths[slot])
+        if length < self._lengths[slot]:
+            self.checkpoints[slot] = within(self.checkpoints[slot], length)
+            self._now_holds(slot, length)
 
     def copied(self, source: int, slot: int, length: int) -> None:
         """The slot holds the first `length` tokens of another."""
         self._cells[slot, :length] = self._cells[source, :length]
-        self._lengths[slot] = length
+        self.checkpoints[slot] = within(self.checkpoints[source], length)
+        self._now_holds(slot, length)
 
-    def restored(self, slot: int, tokens: npt.NDArray[np.int32]) -> None:
+    def restored(self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = ()) -> None:
         """The slot holds exactly those tokens, from a saved state."""
         self._cells[slot, : len(tokens)] = tokens
-        self._lengths[slot] = len(tokens)
+        self.checkpoints[slot] = within(checkpoints, len(tokens))
+        self._now_holds(slot, len(tokens))
+
+    def checkpointed(self, slot: int, state: State, most: int) -> None:
+        """What the slot holds now can be gone back to; at most so many such places are kept."""
+        new = Checkpoint(self._lengths[slot], state)
+        self.checkpoints[slot] = added(self.checkpoints[slot], new, most)
+
+    def can_be_cut(self, slot: int, least: int) -> None:
+        """The backend says that the slot can be cut to `least` tokens as it is."""
+        self._least[slot] = least
+
+    def forget_a_checkpoint(self) -> bool:
+        """The first of the slot that was used longest ago; whether there was any."""
+        slots = [slot for slot, checkpoints in enumerate(self.checkpoints) if checkpoints]
+        if not slots:
+            return False
+        oldest = min(slots, key=self._used.__getitem__)
+        self.checkpoints[oldest] = self.checkpoints[oldest][1:]
+        return True
+
+    @property
+    def states(self) -> Iterator[State]:
+        """Of all checkpoints."""
+        return (checkpoint.state for checkpoints in self.checkpoints for checkpoint in checkpoints)
 
     def is_elsewhere(self, slot: int) -> bool:
-        """Whether another slot begins with all that this one holds."""
+        """Whether another slot can be made to hold all that this one holds."""
         tokens = self.tokens(slot)
         others = (other for other in range(len(self._lengths)) if other != slot)
-        return any(common_prefix(tokens, self.tokens(other)) == len(tokens) for other in others)
+        return any(self._restart(other, tokens, self._can_lend_from(other)) == len(tokens) for other in others)
 
     def used(self, slots: Iterable[int]) -> None:
         """Those slots were just used; all others are older."""
@@ -84,27 +128,28 @@ class Residency:
         for slot in slots:
             self._used[slot] = self._now
 
-    def shared(self, prompt: npt.NDArray[np.int32]) -> list[int]:
-        """Per slot, how many tokens at its beginning can be used for the prompt; see `usable`."""
-        return [self.usable(self.tokens(slot), prompt) for slot in range(len(self._lengths))]
+    def found(self, prompt: npt.NDArray[np.int32]) -> Found:
+        """Per slot, how many tokens at its beginning can be used for the prompt: never all of the prompt.
 
-    def usable(self, held: npt.NDArray[np.int32], prompt: npt.NDArray[np.int32]) -> int:
-        """How much of what a cache holds a prompt can start from: never all of the prompt.
-
-        The last token of a prompt is always computed: its logits are what the answer begins with. A memory that cannot
-        lose its last tokens is used whole or not at all.
+        The last token of a prompt is always computed: its logits are what the answer begins with.
         """
-        common = common_prefix(held, prompt[:-1])
-        return common if self._can_rewind or common == len(held) else 0
+        slots = range(len(self._lengths))
+        held = [self._restart(slot, prompt[:-1], self._least[slot]) for slot in slots]
+        if self._can_rewind:
+            return Found(held, held)
+        return Found(held, [self._restart(slot, prompt[:-1], self._can_lend_from(slot)) for slot in slots])
 
-    def place(
-        self, shared: Sequence[int], num_prompt: int, free: Sequence[int], saved: Sequence[int] = ()
-    ) -> Placement:
+    def way_back(self, slot: int, length: int) -> Checkpoint | None:
+        """The checkpoint that is needed to cut what the slot holds to `length`; None: it can be cut as it is."""
+        if length == 0 or length >= self._least[slot]:
+            return None
+        return next(checkpoint for checkpoint in self.checkpoints[slot] if checkpoint.length == length)
+
+    def place(self, found: Found, num_prompt: int, free: Sequence[int]) -> Placement:
         """The cheapest way to start a prompt in one of the free slots.
 
-        `shared` is what `shared(prompt)` said, `saved` how much of every saved state is usable. Costs, in tokens to
-        compute: those of the prompt that are in no cache, the copy, and what the slot loses. Among equals the slot that
-        was used longest ago, then the lowest.
+        Costs, in tokens to compute: those of the prompt that are in no cache, the copy, and what the slot loses. Among
+        equals the slot that was used longest ago, then the lowest.
         """
 
         def cost(option: Placement) -> tuple[float, int, int]:
@@ -113,14 +158,25 @@ class Residency:
             moving = 0 if held else self.copy_tokens if option.restored is None else RESTORING
             return num_prompt - option.num_cached + moving + LOSS * lost, self._used[option.slot], option.slot
 
-        options = [Placement(slot, shared[slot]) for slot in free]
-        best = max(range(len(shared)), key=shared.__getitem__)
-        if self._can_rewind and shared[best] > self.copy_tokens:
-            options += [Placement(slot, shared[best], source=best) for slot in free if slot != best]
-        if saved and max(saved) > RESTORING:
-            entry = max(range(len(saved)), key=saved.__getitem__)
-            options += [Placement(slot, saved[entry], restored=entry) for slot in free]
+        options = [Placement(slot, found.held[slot]) for slot in free]
+        best = max(range(len(found.lent)), key=found.lent.__getitem__)
+        if found.lent[best] > self.copy_tokens:
+            options += [Placement(slot, found.lent[best], source=best) for slot in free if slot != best]
+        if found.saved and max(found.saved) > RESTORING:
+            entry = max(range(len(found.saved)), key=found.saved.__getitem__)
+            options += [Placement(slot, found.saved[entry], restored=entry) for slot in free]
         return min(options, key=cost)
+
+    def _restart(self, slot: int, tokens: npt.NDArray[np.int32], least: int) -> int:
+        return restart(common_prefix(self.tokens(slot), tokens), least, self.checkpoints[slot])
+
+    def _can_lend_from(self, slot: int) -> int:
+        """A copy holds no more than what is needed to go on."""
+        return 0 if self._can_rewind else self._lengths[slot]
+
+    def _now_holds(self, slot: int, length: int) -> None:
+        self._lengths[slot] = length
+        self._least[slot] = 0 if self._can_rewind else length
 
 
 def common_prefix(one: npt.NDArray[np.int32], other: npt.NDArray[np.int32]) -> int:

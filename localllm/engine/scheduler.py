@@ -12,30 +12,31 @@ from __future__ import annotations
 from bisect import insort
 from typing import NamedTuple
 
-from localllm.engine.backend import Segment
+from localllm.engine.admission import Admission, Admitter
+from localllm.engine.backend import Segment, State
+from localllm.engine.checkpoints import SPACING
 from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import TILE, Budget
-from localllm.engine.residency import Placement, Residency, common_prefix
+from localllm.engine.residency import Residency
 from localllm.engine.sequence import Sequence
 from localllm.types import SlotStatus
 
-WORTH_SAVING = 64
-"""Tokens that a slot must be about to lose to be saved first: saving 1,000 takes as long as computing 70."""
+STEPS_TO_COME = 128
+"""How much longer a request without a limit of its own is taken to run."""
+MOVING = 0.1
+"""What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
+PASS = 4
+"""What one more pass over all weights costs, in tokens to compute."""
 
 
-class Admission(NamedTuple):
-    """A sequence that was just given a slot, and how the slot is made to hold the beginning of its prompt, in order."""
+class Move(NamedTuple):
+    """A running sequence goes to a lower slot, so that the busy ones lie side by side."""
 
-    sequence: Sequence
+    source: int
     slot: int
+    num_tokens: int
     save: Entry | None
-    """Where to save what the slot holds."""
-    source: int | None
-    """The slot to copy from."""
-    restore: Entry | None
-    """What to restore."""
-    num_cached: int
-    """What to keep of it."""
+    """Where to save first what that slot holds."""
 
 
 class StepPlan(NamedTuple):
@@ -45,6 +46,8 @@ class StepPlan(NamedTuple):
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
     admitted: list[Admission]
+    moves: list[Move]
+    """To be made after the admissions."""
 
 
 class Scheduler:
@@ -57,14 +60,21 @@ class Scheduler:
         slot_capacity: int,
         batch_capacity: int,
         can_rewind: bool = True,
+        wants_dense: bool = False,
         kv_ram_bytes: int = 0,
+        most_checkpoints: int = 0,
     ) -> None:
+        """`most_checkpoints`: of one conversation, where the memory cannot rewind without."""
         if batch_capacity < num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {num_slots} slots")
         self.slot_capacity = slot_capacity
         self.residency = Residency(num_slots=num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind)
-        self.host = HostCache(kv_ram_bytes)
-        self._can_rewind = can_rewind
+        self.host = HostCache(kv_ram_bytes, can_rewind=can_rewind)
+        self._most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
+        self._admitter = Admitter(
+            self.residency, self.host, can_rewind=can_rewind, most_checkpoints=self._most_checkpoints
+        )
+        self._wants_dense = wants_dense
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
         self._turn = 0
@@ -120,6 +130,7 @@ class Scheduler:
         At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
         """
         admitted = self._admit() if only is None else []
+        moves = self._close_ranks() if self._wants_dense and only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
@@ -134,10 +145,12 @@ class Scheduler:
                 continue
             assert sequence.slot is not None
             start = sequence.num_computed
+            if self._most_checkpoints:
+                count = min(count, self._next_checkpoint(sequence) - start)
             tokens = sequence.tokens[start : start + count]
             segments.append(Segment(sequence.slot, start, tokens, wants_token=start + count == sequence.num_tokens))
             sequences.append(sequence)
-        return StepPlan(segments, sequences, admitted)
+        return StepPlan(segments, sequences, admitted, moves)
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""
@@ -162,10 +175,25 @@ class Scheduler:
         sequence.num_computed = sequence.num_cached = 0
         return sequence.slot
 
-    def commit(self, segment: Segment, sequence: Sequence) -> None:
-        """A segment's tokens are in the KV cache now."""
+    def commit(self, segment: Segment, sequence: Sequence) -> bool:
+        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted; then call `checkpointed`."""
         self.residency.written(segment.slot, segment.start, segment.tokens)
         sequence.num_computed = segment.start + len(segment.tokens)
+        if not self._most_checkpoints or sequence.num_computed >= sequence.num_prompt:
+            return False
+        return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
+
+    def checkpointed(self, slot: int, state: State) -> None:
+        """What the slot holds can be gone back to, as long as there is main memory for it."""
+        self.residency.checkpointed(slot, state, self._most_checkpoints)
+        self.host.trim(self.residency.states)
+        while self.host.bytes_with(self.residency.states) > self.host.max_bytes:
+            self.residency.forget_a_checkpoint()
+
+    @property
+    def cached_bytes(self) -> int:
+        """Main memory that idle conversations and checkpoints occupy."""
+        return self.host.bytes_with(self.residency.states)
 
     def check_integrity(self) -> None:
         """Every slot holds exactly what its sequence computed, and nobody waits who runs. Raises `AssertionError`."""
@@ -186,63 +214,42 @@ class Scheduler:
         passed: list[Sequence] = []
         while free and self._waiting:
             sequence = self._waiting.pop(0)
-            shared, saved = self._found(sequence)
-            if self._is_being_computed(sequence, shared, saved):
+            admission = self._admitter.admit(sequence, free, self.running, admitted)
+            if admission is None:
                 passed.append(sequence)
                 continue
-            placement = self.residency.place(shared, sequence.num_prompt, free, saved)
-            if placement.restored is not None and any(placement.slot == other.source for other in admitted):
-                # A copy from that slot is still to come: its cells move with the next decode.
-                placement = self.residency.place(shared, sequence.num_prompt, free)
-            admitted.append(self._enter(sequence, placement))
-            free.remove(placement.slot)
+            self._slots[admission.slot] = sequence
+            free.remove(admission.slot)
+            admitted.append(admission)
         self._waiting = passed + self._waiting
         return admitted
 
-    def _found(self, sequence: Sequence) -> tuple[list[int], list[int]]:
-        """How many tokens of its prompt each slot holds, and each saved state."""
-        if not sequence.cache_prompt:
-            return [0] * len(self._slots), [0] * len(self.host.entries)
-        saved = [self.residency.usable(entry.tokens, sequence.prompt) for entry in self.host.entries]
-        return self.residency.shared(sequence.prompt), saved
+    def _close_ranks(self) -> list[Move]:
+        """The highest running sequence into the lowest free slot below it, as long as that pays."""
+        moves: list[Move] = []
+        while True:
+            running = self.running
+            free = next((slot for slot, owner in enumerate(self._slots) if owner is None), len(self._slots))
+            last = running[-1] if running else None
+            if last is None or last.slot is None or free > last.slot:
+                return moves
+            to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
+            if MOVING * last.num_computed > PASS * min(to_come, STEPS_TO_COME):
+                return moves
+            source, last.slot = last.slot, free
+            save = self._admitter.worth_saving(free, kept=0)
+            self.residency.copied(source, free, last.num_computed)
+            self.residency.truncated(source, 0)
+            self._slots[source], self._slots[free] = None, last
+            moves.append(Move(source, free, last.num_computed, save))
 
-    def _is_being_computed(self, sequence: Sequence, shared: list[int], saved: list[int]) -> bool:
-        """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays."""
-        if not (self._can_rewind and sequence.cache_prompt):
-            return False
-        most = sequence.num_prompt - 1
-        for leader in self.running:
-            if leader.num_computed < min(leader.num_prompt, most):
-                common = common_prefix(sequence.prompt[:most], leader.prompt)
-                elsewhere = max((*saved, *(held for slot, held in enumerate(shared) if slot != leader.slot)), default=0)
-                if leader.num_computed < common and common - elsewhere > self.residency.copy_tokens:
-                    return True
-        return False
-
-    def _enter(self, sequence: Sequence, placement: Placement) -> Admission:
-        slot, num_cached, source, restored = placement
-        restore = None if restored is None else self.host.entries[restored]
-        save = self._worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
-        if source is not None:
-            self.residency.copied(source, slot, num_cached)
-        elif restore is not None:
-            self.residency.restored(slot, restore.tokens[:num_cached])
-            self.host.used(restore)
-        else:
-            self.residency.truncated(slot, num_cached)
-        sequence.slot = slot
-        sequence.num_computed = sequence.num_cached = num_cached
-        self._slots[slot] = sequence
-        return Admission(sequence, slot, save, source, restore, num_cached)
-
-    def _worth_saving(self, slot: int, kept: int) -> Entry | None:
-        """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
-        tokens = self.residency.tokens(slot)
-        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens):
-            return None
-        if self.residency.is_elsewhere(slot):
-            return None
-        return self.host.reserve(tokens.copy())
+    def _next_checkpoint(self, sequence: Sequence) -> int:
+        """Where to stop for one, at the latest at its last token."""
+        start = sequence.num_computed
+        if start >= sequence.num_prompt:
+            return sequence.num_tokens
+        marks = (mark for mark in sequence.pauses if start < mark < sequence.num_prompt)
+        return min(*marks, (start // SPACING + 1) * SPACING, sequence.num_tokens)
 
     def _shares(self, running: list[Sequence], budget: int, *, tiled: bool, waits: bool) -> dict[int, int]:
         """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.

@@ -39,12 +39,15 @@ class Sequence:
         logprobs: int | None = None,
         dry: Dry | None = None,
         cache_prompt: bool = True,
+        pauses: Tokens[int] = (),
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
-        """`end_tokens` are what `min_tokens` forbids; `dry` has seen the prompt; times are the engine's clock's."""
+        """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint.
+
+        `end_tokens` are what `min_tokens` forbids; `dry` has seen the prompt; times are the engine's clock's."""
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
@@ -65,6 +68,7 @@ class Sequence:
         self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
         self.cache_prompt = cache_prompt
+        self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority
         self.created_s = created_s
         self.deadline_s = deadline_s
@@ -99,6 +103,10 @@ class Sequence:
         if self.min_tokens and self.num_generated == self.min_tokens:
             params.bias = self.sampling.logit_bias
         return params
+
+    def pause_at(self, num_tokens: int) -> None:
+        """Others want to start from there."""
+        self.pauses.add(num_tokens)
 
     def append(self, token: int) -> None:
         """Take a generated token."""

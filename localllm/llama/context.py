@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.backend import BackendError, Segment
+from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 
+WHOLE = 0
+"""As flags of a state: all of it."""
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a token each: a pass over the weights costs as much as four tokens."""
 
@@ -30,7 +32,7 @@ class LlamaBackend:
     def __init__(
         self, library: Library, model: LlamaModel, *, ctx: int, slots: int, threads: int, batch_tokens: int
     ) -> None:
-        """Allocates the KV cache: `ctx` tokens for each of `slots`. Raises `LoadFailed`."""
+        """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`."""
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
         params.n_ctx = ctx * slots
@@ -38,6 +40,7 @@ class LlamaBackend:
         params.n_batch = params.n_ubatch = max(batch_tokens, slots)
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = False
+        params.swa_full = False  # a window's layers keep the window: what else they would hold is most of the memory
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
@@ -52,14 +55,14 @@ class LlamaBackend:
         """Of every segment of the last decode, the row of the batch with its last token."""
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
-        self.can_rewind = not (
-            self._api.llama_model_is_recurrent(model.handle)
-            or self._api.llama_model_is_hybrid(model.handle)
-            or self._api.llama_model_n_swa(model.handle) > 0
-        )
+        recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
+        self._window: int = 0 if recurrent else self._api.llama_model_n_swa(model.handle)
+        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
         self.vocab = Vocab(self._api, model.vocab)
         self.num_slots = slots
         self.slot_capacity: int = self._api.llama_n_ctx_seq(self._context)
+        self.can_rewind = self._warm_up() and not recurrent and not self._window
+        self.wants_dense = not (self.can_rewind or self._window)
 
     @property
     def batch_capacity(self) -> int:
@@ -68,36 +71,66 @@ class LlamaBackend:
     def length(self, slot: int) -> int:
         return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1
 
+    def least(self, slot: int) -> int:
+        if self.can_rewind:
+            return 0
+        if not self._window:
+            return self._lengths[slot]
+        first = int(self._api.llama_memory_seq_pos_min(self._memory, slot))
+        return 0 if first <= 0 else first + self._window
+
     def truncate(self, slot: int, length: int) -> None:
         if length == 0:
             self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        elif not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < self._lengths[slot]:
+        elif length < self._lengths[slot] and not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
             raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = min(length, self._lengths[slot])
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        """Metadata now; llama.cpp moves the cells, the whole slot's, at the beginning of the next decode."""
+        """Metadata now; llama.cpp moves the cells, the whole slot's, at the beginning of the next decode.
+
+        Of a memory that goes back to checkpoints through a saved state, at once: what `rewind` puts into the slot would
+        be overwritten by cells that come later.
+        """
+        if not self.can_rewind:
+            self.restore(slot, self.save(source), length)
+            return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
         self._lengths[slot] = self._lengths[source]
         self.truncate(slot, length)
 
-    def save(self, slot: int) -> bytes:
-        size = self._api.llama_state_seq_get_size_ext(self._context, slot, 0)
-        buffer = (ctypes.c_uint8 * size)()
-        written = self._api.llama_state_seq_get_data_ext(self._context, buffer, size, slot, 0)
-        assert written == size, f"llama.cpp saved {written} of {size} bytes"
-        return bytes(buffer)
+    def save(self, slot: int) -> State:
+        return self._read_state(slot, WHOLE)
 
-    def restore(self, slot: int, state: bytes, length: int) -> None:
+    def restore(self, slot: int, state: State, length: int) -> None:
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        read = self._api.llama_state_seq_set_data_ext(self._context, buffer, len(state), slot, 0)
-        assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
+        self._write_state(slot, state, WHOLE)
         self._lengths[slot] = length
 
+    def checkpoint(self, slot: int) -> State:
+        return self._read_state(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+
+    def rewind(self, slot: int, state: State, length: int) -> None:
+        self._write_state(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+        if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
+            raise AssertionError(f"llama.cpp does not go back to {length} of {self._lengths[slot]} tokens")
+        self._lengths[slot] = length
+
+    def _read_state(self, slot: int, flags: int) -> State:
+        size = self._api.llama_state_seq_get_size_ext(self._context, slot, flags)
+        buffer = np.empty(size, np.uint8)  # neither zeroed first nor copied afterwards
+        written = self._api.llama_state_seq_get_data_ext(self._context, _pointer(buffer), size, slot, flags)
+        assert written == size, f"llama.cpp saved {written} of {size} bytes"
+        return buffer.data
+
+    def _write_state(self, slot: int, state: State, flags: int) -> None:
+        buffer = np.frombuffer(state, np.uint8)
+        read = self._api.llama_state_seq_set_data_ext(self._context, _pointer(buffer), len(state), slot, flags)
+        assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
+
     def decode(self, segments: Sequence[Segment]) -> None:
-        fillers = self._fillers(segments) if self.can_rewind else []
+        fillers = [] if self.wants_dense else self._fillers(segments)
         rows = self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         idle = {filler.slot for filler in fillers}
         self._rows = [row for slot, row in rows if slot not in idle]
@@ -125,6 +158,21 @@ class LlamaBackend:
         self._batch.free()
         self._api.llama_free(self._context)
 
+    def _warm_up(self) -> bool:
+        """Compute two tokens; whether the memory can lose the second.
+
+        So that the first request finds weights in memory and kernels compiled: weights are mapped, not read, and
+        "ready" would say nothing of a model larger than the page cache.
+        """
+        self.can_rewind = self.wants_dense = False
+        try:
+            self.decode([Segment(0, 0, [0, 0], wants_token=True)])
+        except BackendError as error:
+            raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+        can_rewind = bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        self.truncate(0, 0)
+        return can_rewind
+
     def _fillers(self, segments: Sequence[Segment]) -> list[Segment]:
         """A token to throw away for every idle slot in a narrow gap between busy ones.
 
@@ -138,6 +186,10 @@ class LlamaBackend:
                 fillers += [Segment(slot, self._lengths[slot], [0], wants_token=False) for slot in gap]
         room = self.batch_capacity - sum(len(segment.tokens) for segment in segments)
         return fillers if len(fillers) <= room else []
+
+
+def _pointer(buffer: npt.NDArray[np.uint8]) -> Any:
+    return ctypes.cast(ctypes.c_void_p(buffer.ctypes.data), ctypes.POINTER(ctypes.c_uint8))
 
 
 _DECODE_STATUS = {1: "no room in the KV cache", 2: "aborted", -1: "llama.cpp refused the batch"}

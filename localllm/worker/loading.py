@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localllm import osdep
-from localllm.engine.backend import BackendError, Segment
-from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -49,15 +47,3 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         load_s=time.perf_counter() - started,
         created_unix_s=int(time.time()),
     )
-
-
-def warm_up(backend: LlamaBackend) -> None:
-    """Computes one token, so that the first request finds weights in memory and kernels compiled. Raises `LoadFailed`.
-
-    Weights are mapped, not read: without this, "ready" would say nothing of a model larger than the page cache.
-    """
-    try:
-        backend.decode([Segment(0, 0, [0], wants_token=True)])
-        backend.truncate(0, 0)
-    except BackendError as error:
-        raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error

@@ -136,7 +136,7 @@ class Worker:
         """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
         from localllm.llama import library, selftest
-        from localllm.worker.loading import load_model, warm_up
+        from localllm.worker.loading import load_model
 
         choice = selftest.choose(data_dir).choice
         loaded = library.load(choice, plugin_dir=plugin_dir, verbose=verbose)
@@ -155,7 +155,6 @@ class Worker:
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
             debug=debug,
         )
-        warm_up(backend)
         self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put, load.defaults)
         self._outbox.put(Ready(model))
         engine.run()

@@ -43,7 +43,7 @@ class Recorder:
     """Every request's sequence and how it ended."""
 
     def __init__(self, backend: LlamaBackend) -> None:
-        self.engine = Engine(backend, self)
+        self.engine = Engine(backend, self, kv_ram_bytes=2**26)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 
@@ -148,21 +148,67 @@ def test_slots_with_idle_ones_between_them_answer_alike_and_leave_those_as_they_
         assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
 
 
-@pytest.mark.parametrize(
-    "write", [families.write_sliding_window, families.write_recurrent, families.write_hybrid], ids=lambda w: w.__name__
-)
-def test_a_memory_that_cannot_lose_a_tail_is_continued_and_never_rewound(
-    loaded_library: library.Library, tmp_path: Path, write: Callable[[Path], Path]
-) -> None:
-    with opened(loaded_library, write(tmp_path / "model.gguf")) as backend:
+FAMILIES = [families.write_sliding_window, families.write_recurrent, families.write_hybrid]
+
+
+@pytest.fixture(scope="module", params=FAMILIES, ids=lambda write: write.__name__.removeprefix("write_"))
+def strict(
+    request: pytest.FixtureRequest, loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LlamaBackend]:
+    """A backend whose memory cannot lose its tail."""
+    write: Callable[[Path], Path] = request.param
+    with opened(loaded_library, write(tmp_path_factory.mktemp("strict") / "model.gguf")) as backend:
         assert not backend.can_rewind
-        recorder, prompt = Recorder(backend), prompt_of(backend, 4, 60)
-        first = recorder.ask(prompt)
+        yield backend
+
+
+def test_a_memory_that_cannot_lose_a_tail_goes_back_to_a_checkpoint(strict: LlamaBackend) -> None:
+    recorder, prompt = Recorder(strict), prompt_of(strict, 4, 60)
+    first = recorder.ask(prompt, 200)
+    recorder.drain()
+    longer = [*prompt, *recorder.answer(first), 20, 21]
+    asked = [prompt, longer, [*prompt[:59], 22, 23], [*prompt[:30], 22]]
+    ids = [recorder.ask(each) for each in asked]
+    recorder.drain()
+    assert recorder.answer(ids[0]) == recorder.answer(first)[:12]
+    for id, each in zip(ids, asked, strict=True):
+        assert_as_fresh(strict, each, recorder.answer(id))
+    assert [recorder.cached(id) for id in ids] == [59, 259, 59, 0]
+
+
+def test_chats_whose_last_answer_reads_otherwise_compute_little_again_on_every_memory(strict: LlamaBackend) -> None:
+    """Templates drop thoughts and spaces, so a turn begins where the last answer began."""
+    recorder, chats = Recorder(strict), [prompt_of(strict, 20 + number, 60) for number in range(6)]
+    repeated = computed_again = 0
+    answered: list[tuple[list[int], list[int]]] = []
+    for turn in range(5):
+        ids = []
+        for number, chat in enumerate(chats):
+            recorder.sequences[len(recorder.sequences)] = sequence = Sequence(
+                len(recorder.sequences), [*chat, 5, 6], sampling=GREEDY, max_tokens=8, ignore_eos=True,
+                pauses=(len(chat),),
+            )  # fmt: skip
+            recorder.engine.submit(sequence)
+            ids.append(sequence.id)
+            if number % 2:
+                recorder.drain()
         recorder.drain()
-        longer = [*prompt, *recorder.answer(first), 20, 21]
-        ids = [recorder.ask(prompt), recorder.ask(longer), recorder.ask([*prompt[:30], 22])]
-        recorder.drain()
-        assert [recorder.cached(id) for id in ids] == [0, 71, 0]
-        assert recorder.answer(ids[0]) == recorder.answer(first)
-        for id, asked in zip(ids, (prompt, longer, [*prompt[:30], 22]), strict=True):
-            assert_as_fresh(backend, asked, recorder.answer(id))
+        for number, id in enumerate(ids):
+            answered.append(([*chats[number], 5, 6], recorder.answer(id)))
+            if turn:
+                repeated += len(chats[number]) - 12
+                computed_again += max(0, len(chats[number]) - 12 - recorder.cached(id))
+            chats[number] = [*chats[number], *prompt_of(strict, 100 * turn + number, 12)]
+    assert computed_again < 0.1 * repeated
+    for prompt, answer in answered:
+        assert_as_fresh(strict, prompt, answer)
+
+
+def test_a_burst_shares_its_beginning_on_every_memory(strict: LlamaBackend) -> None:
+    recorder, prefix = Recorder(strict), prompt_of(strict, 1, 200)
+    prompts = [[*prefix, *prompt_of(strict, 50 + number, 2 + number)] for number in range(8)]
+    ids = [recorder.ask(prompt) for prompt in prompts]
+    recorder.drain()
+    assert [recorder.cached(id) >= 200 for id in ids] == [False, *[True] * 7]
+    for id, prompt in zip(ids, prompts, strict=True):
+        assert_as_fresh(strict, prompt, recorder.answer(id))

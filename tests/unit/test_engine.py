@@ -301,7 +301,7 @@ def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again
     assert "a token that nobody can compute" in str(collector.failures[2])
     assert collector.text == {1: text_of(alone([1, 2], 5)), 3: text_of(alone([5, 6], 5))}
     assert engine.scheduler.running == []
-    assert backend.cells[1] == []
+    assert all(95 not in cells for cells in backend.cells)
     engine.check_integrity()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -113,18 +115,87 @@ def test_of_two_idle_chats_the_one_that_was_used_longest_ago_goes() -> None:
     assert collector.finish[5].usage.cached_tokens == 59
 
 
-def test_a_memory_that_cannot_rewind_is_only_ever_continued() -> None:
+@pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
+def test_a_memory_that_cannot_rewind_goes_back_to_checkpoints(memory: dict[str, Any]) -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    ask(engine, 1, [5] * 40, max_tokens=12)
+    drain(engine)
+    whole = [5] * 40 + alone([5] * 40, 11)
+    asked = {2: [*whole, 7, 7], 3: [5] * 40, 4: [5] * 39 + [6] * 30, 5: [5] * 20 + [6] * 30}
+    for id, prompt in asked.items():
+        ask(engine, id, prompt)
+        drain(engine)
+    assert [collector.finish[id].usage.cached_tokens for id in asked] == [51, 39, 39, 0]
+    for id, prompt in asked.items():
+        assert collector.text[id] == text_of(alone(prompt, 4))
+
+
+def test_without_main_memory_nothing_is_gone_back_to_and_nothing_is_wrong() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=256, can_rewind=False), Collector()
     engine = Engine(backend, collector)
     ask(engine, 1, [5] * 40)
     drain(engine)
     whole = [5] * 40 + alone([5] * 40, 3)
-    for id, prompt in ((2, [5] * 40), (3, [*whole, 7, 7]), (4, [5] * 20 + [6] * 30)):
+    asked = {2: [5] * 40, 3: [*whole, 7, 7], 4: [5] * 20 + [6] * 30}
+    for id, prompt in asked.items():
         ask(engine, id, prompt)
     drain(engine)
-    assert [collector.finish[id].usage.cached_tokens for id in (2, 3, 4)] == [0, 43, 0]
-    for id, prompt in ((2, [5] * 40), (3, [*whole, 7, 7]), (4, [5] * 20 + [6] * 30)):
+    assert [collector.finish[id].usage.cached_tokens for id in asked] == [0, 43, 0]
+    for id, prompt in asked.items():
         assert collector.text[id] == text_of(alone(prompt, 4))
+
+
+@pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}], ids=["recurrent", "window"])
+def test_a_burst_computes_its_beginning_once_on_a_memory_that_cannot_rewind_too(memory: dict[str, Any]) -> None:
+    backend, collector = FakeBackend(num_slots=4, slot_capacity=512, batch_capacity=32, **memory), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=100_000)
+    for id in range(12):
+        ask(engine, id, [8] * 300 + [id + 1, 9])
+    drain(engine)
+    assert computed(backend) < 300 + 12 * (2 + 4) + 20
+    for id in range(12):
+        assert collector.text[id] == text_of(alone([8] * 300 + [id + 1, 9], 4))
+        assert collector.finish[id].usage.cached_tokens >= (0 if id == 0 else 300)
+
+
+def test_an_edited_message_goes_back_to_the_turn_before() -> None:
+    backend, collector = FakeBackend(num_slots=1, slot_capacity=512, can_rewind=False), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    turns = [5] * 100 + [6] * 50
+    engine.submit(Sequence(1, [*turns, 1, 2, 3], sampling=GREEDY, max_tokens=9, pauses=(100, 150)))
+    drain(engine)
+    for id, prompt, cached in ((2, [*turns, 9, 9], 150), (3, [5] * 100 + [7] * 50, 100)):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=9, pauses=(100,)))
+        drain(engine)
+        assert collector.finish[id].usage.cached_tokens == cached
+        assert collector.text[id] == text_of(alone(prompt, 9))
+
+
+def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> None:
+    backend, collector = FakeBackend(num_slots=4, slot_capacity=256, can_rewind=False), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    for id, count in ((1, 40), (2, 2), (3, 2), (4, 40)):
+        ask(engine, id, [id] * 20, max_tokens=count)
+    drain(engine)
+    assert [segment.slot for segment in backend.batches[-1]] == [0, 1]
+    for id, count in ((1, 40), (4, 40)):
+        assert collector.text[id] == text_of(alone([id] * 20, count))
+    ask(engine, 5, [2] * 20 + alone([2] * 20, 2) + [3])
+    drain(engine)
+    assert collector.finish[5].usage.cached_tokens == 0, "too short to be worth saving"
+
+
+def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
+    backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=200, most_checkpoints=3)
+    for id in range(8):
+        engine.submit(Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, pauses=range(20, 200, 20)))
+        drain(engine)
+        assert engine.scheduler.cached_bytes <= 200
+        assert all(len(checkpoints) <= 3 for checkpoints in engine.scheduler.residency.checkpoints)
+    lengths = [checkpoint.length for checkpoint in engine.scheduler.residency.checkpoints[1]]
+    assert (lengths[0], lengths[-1]) == (20, 180), "the first and the last stay"
 
 
 def test_chats_that_outnumber_the_slots_come_back_from_main_memory() -> None:
@@ -174,19 +245,23 @@ def test_common_prefix(one: list[int], other: list[int], length: int) -> None:
 def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
     residency = Residency(num_slots=2, slot_capacity=256, can_rewind=True)
     residency.written(0, 0, [1] * 30)
-    shared = residency.shared(np.array([1] * 25 + [2] * 10, np.int32))
-    assert shared == [25, 0]
-    assert residency.place(shared, 35, [1]).source is None
+    found = residency.found(np.array([1] * 25 + [2] * 10, np.int32))
+    assert found.held == [25, 0]
+    assert residency.place(found, 35, [1]).source is None
+
+
+MEMORIES: list[dict[str, Any]] = [{}, {"can_rewind": False}, {"window": 8}, {"window": 30, "slack": 0}]
 
 
 class Traffic(RuleBasedStateMachine):
     """Any mix of arrivals, steps and cancels, prompts that share beginnings, slots that are too few."""
 
-    @initialize(slots=st.integers(1, 4), batch=st.integers(4, 40), rewinds=st.booleans(), host=st.integers(0, 400))
-    def start(self, slots: int, batch: int, rewinds: bool, host: int) -> None:
-        self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, can_rewind=rewinds)
+    @initialize(slots=st.integers(1, 4), batch=st.integers(4, 40), memory=st.sampled_from(MEMORIES),
+                host=st.integers(0, 600), most=st.integers(0, 4))  # fmt: skip
+    def start(self, slots: int, batch: int, memory: dict[str, Any], host: int, most: int) -> None:
+        self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **memory)
         self.collector = Collector()
-        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host)
+        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most)
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
 
@@ -227,7 +302,7 @@ class Traffic(RuleBasedStateMachine):
             for slot, cells in enumerate(self.backend.cells):
                 assert self.engine.scheduler.residency.tokens(slot).tolist() == cells
             host = self.engine.scheduler.host
-            assert host.num_bytes <= host.max_bytes
+            assert self.engine.scheduler.cached_bytes <= host.max_bytes
             for entry in host.entries:
                 assert list(entry.state) == entry.tokens.tolist()
 
