@@ -16,7 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter
-from localllm.types import GpuLayers, LoadOptions
+from localllm.types import GpuLayers, KvType, LoadOptions
 
 ENV_PREFIX = "LOCALLLM_"
 
@@ -52,7 +52,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     device: str | None = None
     """Comma-separated device names, as `localllm doctor` prints them."""
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for idle conversations that had to leave their slot; 0: none."""
+    """Main memory, in MiB, for idle conversations that had to leave their slot, and for checkpoints; 0: none."""
+    checkpoints: int = 8
+    """Of one conversation, for models that cannot take back tokens (recurrent, sliding window); 0: none."""
+    kv: Literal["auto", "partitioned", "unified"] = "auto"
+    """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
+    kv_type: KvType = "f16"
+    """Of keys and values in the cache: less memory, less exact."""
+    kv_cells: int | None = None
+    """Tokens that a unified cache holds for all slots together; None: ctx for each."""
+    context_shift: bool = False
+    """An answer that reaches the end of its context goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
     """The longest that one step of the model is planned to take."""
     prefill_step_ms: int = 100
@@ -159,6 +169,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             gpu_layers=self.gpu_layers,
             devices=self.devices,
             kv_ram_mb=self.kv_ram_mb,
+            checkpoints=self.checkpoints,
+            kv=self.kv,
+            kv_type=self.kv_type,
+            kv_cells=self.kv_cells,
+            context_shift=self.context_shift,
             max_step_ms=self.max_step_ms,
             prefill_step_ms=self.prefill_step_ms,
         )

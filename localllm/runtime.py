@@ -15,13 +15,13 @@ import msgspec
 
 from localllm.config import Settings
 from localllm.errors import LocalLLMError, ModelNotFound
-from localllm.states import AvailableModel, PullState, RunningModel
+from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
-from localllm.types import Delta, EngineStatus, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
 

@@ -1,4 +1,4 @@
-"""What becomes of models: on this machine, being pulled, loaded. Plain frozen data, as in `types`."""
+"""What becomes of models: on this machine, being pulled, loaded, at work. Plain frozen data, as in `types`."""
 
 from __future__ import annotations
 
@@ -54,3 +54,28 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None
     """Why this quantization, if nobody asked for one."""
     notices: tuple[str, ...] = ()
+
+
+class SlotStatus(msgspec.Struct, frozen=True):
+    """One slot at one moment, in tokens."""
+
+    request: int | None
+    """The request that it computes, as the engine numbers them; None: it is free."""
+    num_held: int
+    """In its KV cache; a free slot keeps what its last request left."""
+    num_prompt: int = 0
+    num_cached: int = 0
+    num_computed: int = 0
+    num_generated: int = 0
+
+
+class EngineStatus(msgspec.Struct, frozen=True):
+    """A model's engine at one moment, between two steps."""
+
+    slots: tuple[SlotStatus, ...]
+    num_waiting: int
+    num_steps: int
+    """Since it was loaded."""
+    host_cache_bytes: int
+    """Main memory that idle conversations and checkpoints occupy."""
+    host_cache_entries: int

@@ -12,6 +12,14 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 
+KvLayout = Literal["partitioned", "unified"]
+"""Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
+
+KvType = Literal["f16", "q8_0", "q4_0"]
+
+MemoryKind = Literal["attention", "sliding window", "recurrent"]
+"""`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
+
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, every one of them, or what fits."""
 
@@ -330,7 +338,16 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     threads: int | None = None
     batch_tokens: int = 512
     kv_ram_mb: int = 2048
-    """Main memory, in MiB, for what slots had computed when another request needed them; 0: none."""
+    """Main memory, in MiB, for what slots had computed when others needed them, and for checkpoints; 0: none."""
+    checkpoints: int = 8
+    """Of one conversation, where the memory cannot lose its tail; 0: it is continued or computed anew."""
+    kv: Literal["auto", "partitioned", "unified"] = "auto"
+    kv_type: KvType = "f16"
+    """Of keys and values in the cache."""
+    kv_cells: int | None = None
+    """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
+    context_shift: bool = False
+    """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
     """No step is planned longer, so that a cancel or a new request never waits longer."""
 
@@ -344,35 +361,14 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         _check_range("threads", self.threads, 1, 1024)
         _check_range("batch_tokens", self.batch_tokens, 32, 8192)
         _check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
+        _check_range("checkpoints", self.checkpoints, 0, 256)
+        _check_range("kv_cells", self.kv_cells, 256, 2**28)
+        if self.kv_cells is not None and self.kv == "partitioned":
+            raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
         _check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         _check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         if isinstance(self.gpu_layers, int):
             _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
-
-
-class SlotStatus(msgspec.Struct, frozen=True):
-    """One slot at one moment, in tokens."""
-
-    request: int | None
-    """The request that it computes, as the engine numbers them; None: it is free."""
-    num_held: int
-    """In its KV cache; a free slot keeps what its last request left."""
-    num_prompt: int = 0
-    num_cached: int = 0
-    num_computed: int = 0
-    num_generated: int = 0
-
-
-class EngineStatus(msgspec.Struct, frozen=True):
-    """A model's engine at one moment, between two steps."""
-
-    slots: tuple[SlotStatus, ...]
-    num_waiting: int
-    num_steps: int
-    """Since it was loaded."""
-    host_cache_bytes: int
-    """Main memory that idle conversations occupy."""
-    host_cache_entries: int
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -384,6 +380,10 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int
     """Tokens each slot holds."""
     slots: int
+    memory: MemoryKind = "attention"
+    kv: KvLayout = "partitioned"
+    kv_reason: str = ""
+    """Why that layout."""
     threads: int
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""

@@ -41,6 +41,7 @@ class FakeBackend:
         can_rewind: bool = True,
         window: int | None = None,
         slack: int = 4,
+        num_cells: int | None = None,
     ) -> None:
         """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then."""
         self.num_slots = num_slots
@@ -50,6 +51,10 @@ class FakeBackend:
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
         self._window, self._slack = window, slack
+        self.num_cells = num_cells
+        self._ids: list[list[int]] = [[] for _ in range(num_slots)]
+        """Of a unified cache, one number for each cell that a slot has."""
+        self._next_id = 0
         self._seen_from = [0] * num_slots
         """The first position in each slot's window that is still there."""
         self.copies: list[tuple[int, int, int]] = []
@@ -74,6 +79,7 @@ class FakeBackend:
     def truncate(self, slot: int, length: int) -> None:
         assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
         del self.cells[slot][length:]
+        del self._ids[slot][length:]
         if length == 0:
             self._seen_from[slot] = 0
 
@@ -82,7 +88,9 @@ class FakeBackend:
         assert length <= len(self.cells[source])
         self.copies.append((source, slot, length))
         if self.can_rewind:
-            self.pending.append((source, slot))
+            self._ids[slot] = self._ids[source][:length]
+            if self.num_cells is None:
+                self.pending.append((source, slot))
             self.cells[slot] = self.cells[source][:length]
         else:
             assert length == len(self.cells[source]), "this memory is copied whole"
@@ -96,6 +104,8 @@ class FakeBackend:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self.cells[slot] = list(state)
+        self._ids[slot] = []
+        self._take_cells(slot, length)
         self._seen_from[slot] = 0 if self._window is None else max(0, length - self._window)
 
     def checkpoint(self, slot: int) -> bytes:
@@ -126,11 +136,20 @@ class FakeBackend:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
+            self._take_cells(segment.slot, len(segment.tokens))
             if self._window is not None:
                 seen_from = max(0, len(cells) - self._window - self._slack)
                 self._seen_from[segment.slot] = max(seen_from, self._seen_from[segment.slot])
             assert len(cells) <= self.slot_capacity
         self.batches.append(list(segments))
+
+    def _take_cells(self, slot: int, count: int) -> None:
+        self._ids[slot] += range(self._next_id, self._next_id + count)
+        self._next_id += count
+        assert self.num_cells is None or self.used_cells() <= self.num_cells, "the unified cache is full"
+
+    def used_cells(self) -> int:
+        return len(set().union(*self._ids))
 
     def logits(self, index: int) -> npt.NDArray[np.float32]:
         segment = self.batches[-1][index]

@@ -25,6 +25,20 @@ Device = Annotated[str | None, Option("--device", metavar="NAMES", help="Devices
 KvRamMb = Annotated[
     int | None, Option("--kv-ram-mb", metavar="MIB", help="Memory for idle chats without a slot [default: 2048]")
 ]
+Checkpoints = Annotated[
+    int | None,
+    Option("--checkpoints", metavar="N", help="Per chat, for models that cannot take back tokens [default: 8]"),
+]
+Kv = Annotated[
+    str | None, Option("--kv", metavar="auto|partitioned|unified", help="KV cache per slot, or one [default: auto]")
+]
+KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="[default: f16]")]
+KvCells = Annotated[
+    int | None, Option("--kv-cells", metavar="TOKENS", help="In a unified cache, for all slots together")
+]
+ContextShift = Annotated[
+    bool | None, Option("--context-shift", help="Answers go on at the end of the context, without the oldest tokens")
+]
 MaxStepMs = Annotated[
     int | None, Option("--max-step-ms", metavar="MS", help="Longest step, so longest wait of others [default: 300]")
 ]

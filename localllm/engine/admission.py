@@ -7,7 +7,7 @@ computing waits for it. Pure policy; the only writer of `Residency` at admission
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from localllm.engine.checkpoints import Checkpoint
 from localllm.engine.hostcache import Entry, HostCache
@@ -17,7 +17,19 @@ from localllm.engine.sequence import Sequence
 WORTH_SAVING = 64
 """Tokens that a slot must be about to lose to be saved first: saving 1,000 takes as long as computing 70."""
 WORTH_WAITING = 32
-"""Tokens that a running sequence must be about to compute for one that shares them to wait for a checkpoint there."""
+"""Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
+
+
+IDLE_CELLS = 256
+"""More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
+
+
+class Emptying(NamedTuple):
+    """An idle slot has to give its cells to others."""
+
+    slot: int
+    save: Entry | None
+    """Where to save first what it holds."""
 
 
 class Admission(NamedTuple):
@@ -25,6 +37,8 @@ class Admission(NamedTuple):
 
     sequence: Sequence
     slot: int
+    emptied: list[Emptying]
+    """Before anything else; but `source`, if it is among them, is saved then and emptied after the copy."""
     save: Entry | None
     """Where to save what the slot holds."""
     source: int | None
@@ -38,28 +52,89 @@ class Admission(NamedTuple):
     """What to keep of it."""
 
 
+Waits = Literal["for a prefix", "for room"]
+"""What a sequence that does not enter waits for: what a running one is just computing, or cells of a unified cache."""
+
+
 class Admitter:
     """Puts sequences into free slots, each where most of its prompt is in the KV cache already."""
 
-    def __init__(self, residency: Residency, host: HostCache, *, can_rewind: bool, most_checkpoints: int) -> None:
+    def __init__(
+        self,
+        residency: Residency,
+        host: HostCache,
+        *,
+        can_rewind: bool,
+        most_checkpoints: int,
+        slot_capacity: int,
+    ) -> None:
         """`most_checkpoints`: 0 if none are made."""
         self.residency = residency
         self.host = host
         self._can_rewind = can_rewind
+        self._slot_capacity = slot_capacity
         self._most_checkpoints = most_checkpoints
 
     def admit(
         self, sequence: Sequence, free: Many[int], running: Many[Sequence], admitted: Many[Admission]
-    ) -> Admission | None:
-        """Into one of the free slots; None: it waits for what a running one is just computing."""
+    ) -> Admission | Waits:
+        """Into one of the free slots, or why not."""
         found = self._found(sequence)
         if self._is_being_computed(sequence, found, running):
-            return None
+            return "for a prefix"
         placement = self.residency.place(found, sequence.num_prompt, free)
         if placement.restored is not None and any(placement.slot == other.source for other in admitted):
             # A copy from that slot is still to come: its cells move with the next decode.
             placement = self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
-        return self._enter(sequence, placement)
+        restore = None if placement.restored is None else self.host.entries[placement.restored]
+        emptied = self._make_room(sequence, placement, restore, free, running)
+        return "for room" if emptied is None else self._enter(sequence, placement, restore, emptied)
+
+    def _make_room(
+        self,
+        sequence: Sequence,
+        placement: Placement,
+        restore: Entry | None,
+        free: Many[int],
+        running: Many[Sequence],
+    ) -> list[Emptying] | None:
+        """In a unified cache: the idle slots to empty, so that all that run can end; None: somebody has to end first.
+
+        What a request may yet need is set aside when it enters: a cache that is full makes others wait, and nobody who
+        runs ever finds it full.
+        """
+        pool = self.residency.pool
+        if pool is None:
+            return []
+        slot, num_cached, source, _ = placement
+        kept = {other.slot: other.num_computed for other in running if other.slot is not None}
+        needed = self._limit(sequence)
+        if restore is not None:  # all of it is there for a moment
+            needed = max(needed, len(restore.tokens))
+        else:
+            giver = slot if source is None else source
+            kept[giver] = max(kept.get(giver, 0), num_cached)
+            needed -= num_cached
+        needed += sum(self._limit(other) - other.num_computed for other in running)
+        if pool.num_of(kept.items()) + needed > pool.num_cells:
+            return None
+        used = pool.num_used - pool.num_alone(slot, kept.get(slot, 0))
+        emptied = []
+        idle_slots = self.residency.idle_first(other for other in free if other != slot)
+        for idle in sorted(idle_slots, key=lambda idle: idle == source):  # the source last, and after the copy
+            alone = pool.num_alone(idle, num_cached if idle == source else 0)
+            if used + needed > pool.num_cells or (alone > IDLE_CELLS and self.host.max_bytes):
+                used -= alone
+                emptied.append(Emptying(idle, self.worth_saving(idle, kept=0)))
+                if idle != source:
+                    self.residency.truncated(idle, 0)
+        return emptied
+
+    def _limit(self, sequence: Sequence) -> int:
+        """Tokens that it may hold at most."""
+        if sequence.max_tokens is None:
+            return self._slot_capacity
+        return min(sequence.num_prompt + sequence.max_tokens, self._slot_capacity)
 
     def worth_saving(self, slot: int, kept: int) -> Entry | None:
         """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
@@ -93,21 +168,24 @@ class Admitter:
                     common = min(common, leader.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
-                worth = self.residency.copy_tokens if self._can_rewind else WORTH_WAITING
+                worth = max(WORTH_WAITING, self.residency.copy_tokens if self._can_rewind else 0)
                 if leader.num_computed < common and common - elsewhere > worth:
                     if not self._can_rewind:
                         leader.pause_at(common)
                     return True
         return False
 
-    def _enter(self, sequence: Sequence, placement: Placement) -> Admission:
-        residency, (slot, num_cached, source, restored) = self.residency, placement
-        restore = None if restored is None else self.host.entries[restored]
+    def _enter(
+        self, sequence: Sequence, placement: Placement, restore: Entry | None, emptied: list[Emptying]
+    ) -> Admission:
+        residency, (slot, num_cached, source, _) = self.residency, placement
         save = self.worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
         num_copied = 0
         if source is not None:
             num_copied = num_cached if self._can_rewind else len(residency.tokens(source))
             residency.copied(source, slot, num_copied)
+            if any(idle.slot == source for idle in emptied):
+                residency.truncated(source, 0)
         elif restore is not None:
             residency.restored(slot, restore.tokens, restore.checkpoints)
             self.host.used(restore)
@@ -115,4 +193,4 @@ class Admitter:
         residency.truncated(slot, num_cached)
         sequence.slot = slot
         sequence.num_computed = sequence.num_cached = num_cached
-        return Admission(sequence, slot, save, source, num_copied, restore, checkpoint, num_cached)
+        return Admission(sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached)

@@ -39,6 +39,11 @@ class Backend(Protocol):
     def slot_capacity(self) -> int: ...
 
     @property
+    def num_cells(self) -> int | None:
+        """Tokens that all slots hold together at most, sharing what was copied; None: each has its own."""
+        ...
+
+    @property
     def batch_capacity(self) -> int:
         """Tokens one `decode` takes at most."""
         ...

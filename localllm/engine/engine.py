@@ -20,7 +20,8 @@ from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
-from localllm.types import Delta, EngineStatus, Finish, FinishReason, TokenLogprob
+from localllm.states import EngineStatus
+from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
 
 class StepOutput(NamedTuple):
@@ -71,6 +72,7 @@ class Engine:
             wants_dense=backend.wants_dense,
             kv_ram_bytes=kv_ram_bytes,
             most_checkpoints=most_checkpoints,
+            num_cells=backend.num_cells,
         )
         self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
         for slot in range(backend.num_slots):
@@ -129,6 +131,9 @@ class Engine:
         plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams), only=suspect)
         self._admit(plan.admitted, now_s)
         self._move(plan.moves)
+        for slot in self.scheduler.to_compact() if plan.admitted else ():
+            state = self._backend.save(slot)
+            self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
         if plan.segments:
             self._compute(plan, output)
             self.num_steps += 1
@@ -178,13 +183,19 @@ class Engine:
             output.failures.append((sequence.id, error))
 
     def _admit(self, admitted: list[Admission], now_s: float) -> None:
-        for sequence, slot, save, source, num_copied, restore, checkpoint, num_cached in admitted:
+        for sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached in admitted:
             sequence.admitted_s = now_s
+            for idle in emptied:
+                self._save(idle.save, idle.slot)
+                if idle.slot != source:
+                    self._backend.truncate(idle.slot, 0)
             self._save(save, slot)
             if restore is not None:
                 self._backend.restore(slot, restore.state, len(restore.tokens))
             if source is not None:
                 self._backend.copy(source, slot, num_copied)
+                if any(idle.slot == source for idle in emptied):
+                    self._backend.truncate(source, 0)
             if checkpoint is not None:
                 self._backend.rewind(slot, checkpoint.state, num_cached)
             elif source is None or num_cached < num_copied:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import State
+from localllm.engine.cells import CellPool
 from localllm.engine.checkpoints import Checkpoint, added, restart, within
 
 LOSS = 0.1
@@ -49,12 +50,14 @@ class Found(NamedTuple):
 class Residency:
     """The token ids in the KV of every slot, where it can go back to, and when each slot was last used."""
 
-    def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool) -> None:
-        self.copy_tokens = max(32, slot_capacity // 128)
+    def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
+        """`num_cells`: of a unified cache, which all slots share; None: each has cells of its own."""
+        self.copy_tokens = max(32, slot_capacity // 128) if num_cells is None else 0
         """What a copy costs, in tokens to compute: it moves the whole slot, and everybody waits.
 
-        28 ms at 8,192 tokens of a 193 M model, which computes 40 tokens in that time.
+        28 ms at 8,192 tokens of a 193 M model, which computes 40 tokens in that time. In a unified cache nothing moves.
         """
+        self.pool = None if num_cells is None else CellPool(num_cells, num_slots, slot_capacity)
         self.checkpoints: list[tuple[Checkpoint, ...]] = [()] * num_slots
         self._cells = np.zeros((num_slots, slot_capacity), np.int32)
         self._lengths = [0] * num_slots
@@ -72,23 +75,33 @@ class Residency:
         """Those tokens were computed; they continue what the slot held."""
         assert start == self._lengths[slot], "a gap or an overlap"
         end = start + len(tokens)
+        if self.pool is not None:
+            self.pool.extend(slot, len(tokens))
         self._cells[slot, start:end] = tokens
         self._now_holds(slot, end)
 
     def truncated(self, slot: int, length: int) -> None:
         """The slot holds no more than its first `length` tokens."""
         if length < self._lengths[slot]:
+            if self.pool is not None:
+                self.pool.cut(slot, length)
             self.checkpoints[slot] = within(self.checkpoints[slot], length)
             self._now_holds(slot, length)
 
     def copied(self, source: int, slot: int, length: int) -> None:
         """The slot holds the first `length` tokens of another."""
+        if self.pool is not None:
+            self.pool.cut(slot, 0)
+            self.pool.share(source, slot, length)
         self._cells[slot, :length] = self._cells[source, :length]
         self.checkpoints[slot] = within(self.checkpoints[source], length)
         self._now_holds(slot, length)
 
     def restored(self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = ()) -> None:
         """The slot holds exactly those tokens, from a saved state."""
+        if self.pool is not None:
+            self.pool.cut(slot, 0)
+            self.pool.extend(slot, len(tokens))
         self._cells[slot, : len(tokens)] = tokens
         self.checkpoints[slot] = within(checkpoints, len(tokens))
         self._now_holds(slot, len(tokens))
@@ -121,6 +134,10 @@ class Residency:
         tokens = self.tokens(slot)
         others = (other for other in range(len(self._lengths)) if other != slot)
         return any(self._restart(other, tokens, self._can_lend_from(other)) == len(tokens) for other in others)
+
+    def idle_first(self, slots: Iterable[int]) -> list[int]:
+        """Those slots that hold something, the one first that was used longest ago."""
+        return sorted((slot for slot in slots if self._lengths[slot]), key=lambda slot: (self._used[slot], slot))
 
     def used(self, slots: Iterable[int]) -> None:
         """Those slots were just used; all others are older."""

@@ -19,7 +19,7 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import TILE, Budget
 from localllm.engine.residency import Residency
 from localllm.engine.sequence import Sequence
-from localllm.types import SlotStatus
+from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
@@ -27,6 +27,10 @@ MOVING = 0.1
 """What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
 PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
+
+
+SPARSE_CELLS = 1024
+"""A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
 
 
 class Move(NamedTuple):
@@ -63,16 +67,27 @@ class Scheduler:
         wants_dense: bool = False,
         kv_ram_bytes: int = 0,
         most_checkpoints: int = 0,
+        num_cells: int | None = None,
     ) -> None:
-        """`most_checkpoints`: of one conversation, where the memory cannot rewind without."""
+        """`most_checkpoints`: of one conversation, where the memory cannot rewind without. `num_cells`: of a unified
+        cache; None: every slot has its own.
+        """
+        if num_cells is not None and num_cells < slot_capacity:
+            raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
         if batch_capacity < num_slots:
             raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {num_slots} slots")
         self.slot_capacity = slot_capacity
-        self.residency = Residency(num_slots=num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind)
+        self.residency = Residency(
+            num_slots=num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
+        )
         self.host = HostCache(kv_ram_bytes, can_rewind=can_rewind)
         self._most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
         self._admitter = Admitter(
-            self.residency, self.host, can_rewind=can_rewind, most_checkpoints=self._most_checkpoints
+            self.residency,
+            self.host,
+            can_rewind=can_rewind,
+            most_checkpoints=self._most_checkpoints,
+            slot_capacity=slot_capacity,
         )
         self._wants_dense = wants_dense
         self._batch_capacity = batch_capacity
@@ -215,7 +230,10 @@ class Scheduler:
         while free and self._waiting:
             sequence = self._waiting.pop(0)
             admission = self._admitter.admit(sequence, free, self.running, admitted)
-            if admission is None:
+            if admission == "for room":
+                passed.append(sequence)  # and nobody passes it: it would wait for ever
+                break
+            if admission == "for a prefix":
                 passed.append(sequence)
                 continue
             self._slots[admission.slot] = sequence
@@ -242,6 +260,17 @@ class Scheduler:
             self.residency.truncated(source, 0)
             self._slots[source], self._slots[free] = None, last
             moves.append(Move(source, free, last.num_computed, save))
+
+    def to_compact(self) -> list[int]:
+        """Slots of a unified cache to save and restore, so that their cells lie at its beginning.
+
+        Every step looks at all cells up to the last one that is taken, so much of nothing before it costs everybody.
+        """
+        pool = self.residency.pool
+        if pool is None or pool.peak <= 2 * pool.num_used + SPARSE_CELLS or pool.is_shared:
+            return []
+        pool.compacted()
+        return [slot for slot in range(len(self._slots)) if len(self.residency.tokens(slot))]
 
     def _next_checkpoint(self, sequence: Sequence) -> int:
         """Where to stop for one, at the latest at its last token."""

@@ -1,6 +1,7 @@
 """A model's KV streams, one per slot, and the engine's `Backend` on top of them.
 
 Partitioned layout (`kv_unified=False`): every slot owns `slot_capacity` cells, so slots cannot crowd each other out.
+Unified: all take theirs from one pool of `num_cells`.
 Batches are written through NumPy views, because field-by-field ctypes writes cost 200 us for 8 sequences.
 """
 
@@ -19,6 +20,7 @@ from localllm.errors import LoadFailed
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
+from localllm.types import KvType, MemoryKind
 
 WHOLE = 0
 """As flags of a state: all of it."""
@@ -30,24 +32,38 @@ class LlamaBackend:
     """Implements `engine.backend.Backend`; used by one thread."""
 
     def __init__(
-        self, library: Library, model: LlamaModel, *, ctx: int, slots: int, threads: int, batch_tokens: int
+        self,
+        library: Library,
+        model: LlamaModel,
+        *,
+        ctx: int,
+        slots: int,
+        threads: int,
+        batch_tokens: int,
+        num_cells: int | None = None,
+        kv_type: KvType = "f16",
     ) -> None:
-        """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`."""
+        """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
+
+        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail.
+        """
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
-        params.n_ctx = ctx * slots
+        params.n_ctx = ctx * slots if num_cells is None else num_cells
         params.n_seq_max = slots
         params.n_batch = params.n_ubatch = max(batch_tokens, slots)
         params.n_threads = params.n_threads_batch = threads
-        params.kv_unified = False
+        params.kv_unified = num_cells is not None
+        params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
         params.swa_full = False  # a window's layers keep the window: what else they would hold is most of the memory
         params.no_perf = True
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
         if not self._context:
             raise LoadFailed(
-                f"no memory for {slots} slots of {ctx} tokens ({library.log.errors_since(mark)}); "
-                "ask for less with --ctx or --slots"
+                f"llama.cpp made no KV cache for {slots} slots of {ctx} tokens in {kv_type} "
+                f"({library.log.errors_since(mark)}); ask for less with --ctx or --slots"
+                + ("" if kv_type == "f16" else ", or for --kv-type f16")
             )
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
@@ -60,13 +76,22 @@ class LlamaBackend:
         """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
         self.vocab = Vocab(self._api, model.vocab)
         self.num_slots = slots
-        self.slot_capacity: int = self._api.llama_n_ctx_seq(self._context)
+        self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
+        self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
         self.can_rewind = self._warm_up() and not recurrent and not self._window
         self.wants_dense = not (self.can_rewind or self._window)
+        if num_cells is not None and not self.can_rewind:
+            raise LoadFailed(
+                f"a {self.memory_kind} memory has no unified layout here; leave out --kv and --kv-cells", param="kv"
+            )
 
     @property
     def batch_capacity(self) -> int:
         return self._batch.capacity
+
+    @property
+    def memory_kind(self) -> MemoryKind:
+        return "attention" if self.can_rewind else "sliding window" if self._window else "recurrent"
 
     def length(self, slot: int) -> int:
         return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1
@@ -87,7 +112,8 @@ class LlamaBackend:
         self._lengths[slot] = min(length, self._lengths[slot])
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        """Metadata now; llama.cpp moves the cells, the whole slot's, at the beginning of the next decode.
+        """In a unified cache the cells are shared. In a partitioned one this is metadata, and llama.cpp moves the
+        cells, the whole slot's, at the beginning of the next decode.
 
         Of a memory that goes back to checkpoints through a saved state, at once: what `rewind` puts into the slot would
         be overwritten by cells that come later.
@@ -96,6 +122,10 @@ class LlamaBackend:
             self.restore(slot, self.save(source), length)
             return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
+        if self.num_cells is not None:
+            self._api.llama_memory_seq_cp(self._memory, source, slot, 0, length)
+            self._lengths[slot] = length
+            return
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
         self._lengths[slot] = self._lengths[source]
         self.truncate(slot, length)
@@ -130,7 +160,7 @@ class LlamaBackend:
         assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
 
     def decode(self, segments: Sequence[Segment]) -> None:
-        fillers = [] if self.wants_dense else self._fillers(segments)
+        fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         rows = self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         idle = {filler.slot for filler in fillers}
         self._rows = [row for slot, row in rows if slot not in idle]

@@ -21,7 +21,8 @@ from prometheus_client import (
 from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.runtime import Observer, Runtime
-from localllm.types import EngineStatus, Finish, LoadedModel
+from localllm.states import EngineStatus
+from localllm.types import Finish, LoadedModel
 
 STATUS_TIMEOUT_S = 2.0
 """A model in the middle of a long step, or dead, does not hold up the answer; its gauges stay as they were."""

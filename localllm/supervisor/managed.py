@@ -17,7 +17,7 @@ from localllm.config import Settings
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import DEFAULT_SLOTS, context_of, plan
+from localllm.supervisor.plan import cells_of, plan
 from localllm.supervisor.room import Held, need_bytes
 from localllm.supervisor.session import Session
 from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
@@ -69,7 +69,7 @@ class ManagedModel:
         Raises `InvalidParameter` for a context that the model cannot have.
         """
         self.id = id
-        self.need_bytes = need_bytes(info, context_of(info, options), options.slots or DEFAULT_SLOTS)
+        self.need_bytes = need_bytes(info, cells_of(info, options), options.kv_type)
         self.has_room = False
         """Whether its memory is set aside."""
         self.loaded: LoadedModel | None = None

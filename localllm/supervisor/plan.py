@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, KvLayout, KvType, LoadOptions, ModelInfo
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
 CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
+KV_BYTES: dict[KvType, float] = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
+"""Of one number in the cache, as ggml's blocks have it."""
 COMPUTE_BYTES = 512 * 1024 * 1024
 """Set aside on each device for compute buffers, until they are measured."""
 
@@ -26,17 +28,52 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
     if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
     ctx, slots = context_of(info, options), options.slots or DEFAULT_SLOTS
+    kv, reason = _layout(options)
+    num_cells = cells_of(info, options)
     chosen = _devices(options, devices)
-    layers, must = _layers(info, options, chosen, ctx * slots)
-    names = tuple(device.name for device in chosen) if layers else ()
-    return Placement(ctx=ctx, slots=slots, gpu_layers=layers, devices=names, must_offload=must)
+    layers, must = _layers(info, options, chosen, num_cells)
+    return Placement(
+        ctx=ctx,
+        slots=slots,
+        kv=kv,
+        kv_reason=reason,
+        num_cells=num_cells,
+        gpu_layers=layers,
+        devices=tuple(device.name for device in chosen) if layers else (),
+        must_offload=must,
+    )
+
+
+def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
+    """How the slots share the KV cache, and why; the figures are of benchmarks/LOG.md."""
+    if options.kv != "auto":
+        return options.kv, "as asked for"
+    if options.kv_cells is not None:
+        return "unified", "kv_cells asks for one cache for all slots"
+    return "partitioned", (
+        "measured with 16 streams of 700 tokens: twice as fast as unified where prompts differ, "
+        "a fifth slower where they are the same"
+    )
+
+
+def cells_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Tokens that the whole KV cache holds. Raises `InvalidParameter`."""
+    ctx = context_of(info, options)
+    if options.kv_cells is None:
+        return ctx * (options.slots or DEFAULT_SLOTS)
+    if options.kv_cells < ctx:
+        raise InvalidParameter(
+            f"kv_cells {options.kv_cells} is less than one slot's ctx, {ctx}; ask for more cells or a smaller ctx",
+            param="kv_cells",
+        )
+    return _round_up(options.kv_cells)
 
 
 def context_of(info: ModelInfo, options: LoadOptions) -> int:
     """Tokens each slot holds. Raises `InvalidParameter` for more than the model was trained for."""
     trained = info.context_length
     if options.ctx is None:
-        wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX)
+        wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX, options.kv_cells or MAX_DEFAULT_CTX)
     elif trained is not None and options.ctx > _round_up(trained):
         raise InvalidParameter(
             f"ctx {options.ctx} is more than the {trained} tokens the model was trained for", param="ctx"
@@ -74,11 +111,11 @@ def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo], num_c
     every = info.num_layers + 1
     if options.gpu_layers == "auto":
         if options.devices is not None and gpus:  # a GPU named is a GPU asked for
-            layers = _fitting_layers(info, gpus, num_cells)
+            layers = _fitting_layers(info, gpus, num_cells, options.kv_type)
             if layers == 0:
                 raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
             return layers, True
-        return _fitting_layers(info, gpus, num_cells), False
+        return _fitting_layers(info, gpus, num_cells, options.kv_type), False
     wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
     if wanted and not gpus:
         raise DeviceUnavailable(
@@ -89,13 +126,13 @@ def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo], num_c
     return wanted, wanted > 0
 
 
-def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int) -> int:
+def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int, kv_type: KvType) -> int:
     """As many layers as the free memory holds, last ones first, as llama.cpp assigns them."""
     room = sum(max(0, device.free_bytes - COMPUTE_BYTES) for device in gpus)
     need, layers = info.other_bytes, 0
     if need > room:
         return 0
-    kv_bytes = num_cells * kv_bytes_per_cell(info)
+    kv_bytes = num_cells * kv_bytes_per_cell(info, kv_type)
     for layer_bytes in reversed(info.layer_bytes):
         need += layer_bytes + kv_bytes
         if need > room:
@@ -104,9 +141,9 @@ def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int) -> 
     return layers + 1
 
 
-def kv_bytes_per_cell(info: ModelInfo) -> int:
-    """Bytes of one token's F16 keys and values in one layer."""
+def kv_bytes_per_cell(info: ModelInfo, kv_type: KvType) -> int:
+    """Bytes of one token's keys and values in one layer."""
     if not info.embedding_length or not info.num_heads:
         return 0
     head = info.embedding_length // info.num_heads
-    return 2 * 2 * head * (info.num_kv_heads or info.num_heads)
+    return int(2 * KV_BYTES[kv_type] * head * (info.num_kv_heads or info.num_heads))

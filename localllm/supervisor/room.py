@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from localllm.errors import LoadFailed
 from localllm.supervisor.plan import kv_bytes_per_cell
-from localllm.types import ModelInfo
+from localllm.types import KvType, ModelInfo
 
 USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""
@@ -61,9 +61,9 @@ class Room(NamedTuple):
     """That could be allocated now."""
 
 
-def need_bytes(info: ModelInfo, ctx: int, slots: int) -> int:
+def need_bytes(info: ModelInfo, num_cells: int, kv_type: KvType) -> int:
     """Main memory of a model with all its layers on the CPU: an estimate, rather too high."""
-    kv = ctx * slots * kv_bytes_per_cell(info) * info.num_layers
+    kv = num_cells * kv_bytes_per_cell(info, kv_type) * info.num_layers
     return info.size_bytes + kv + 4 * LOGITS_ROWS * info.vocabulary_size + FIXED_BYTES
 
 

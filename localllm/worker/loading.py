@@ -34,6 +34,8 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         slots=placement.slots,
         threads=threads,
         batch_tokens=load.options.batch_tokens,
+        num_cells=placement.num_cells if placement.kv == "unified" else None,
+        kv_type=load.options.kv_type,
     )
     return backend, LoadedModel(
         id=load.model_id,
@@ -41,6 +43,9 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         info=load.info,
         ctx=backend.slot_capacity,
         slots=placement.slots,
+        memory=backend.memory_kind,
+        kv=placement.kv,
+        kv_reason=placement.kv_reason,
         threads=threads,
         layers_per_device=model.layers_per_device,
         backend=library.choice.label(),

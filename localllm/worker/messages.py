@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 
 from localllm.errors import ErrorInfo
-from localllm.types import Delta, DeviceInfo, GenerationRequest, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
+from localllm.types import (
+    Delta,
+    DeviceInfo,
+    GenerationRequest,
+    KvLayout,
+    LoadedModel,
+    LoadOptions,
+    ModelDefaults,
+    ModelInfo,
+)
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -23,6 +32,10 @@ class Placement(msgspec.Struct, frozen=True):
 
     ctx: int
     slots: int
+    kv: KvLayout
+    kv_reason: str
+    num_cells: int
+    """Tokens that the whole KV cache holds."""
     gpu_layers: int
     devices: tuple[str, ...]
     must_offload: bool

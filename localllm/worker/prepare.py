@@ -27,6 +27,7 @@ from localllm.errors import (
     InvalidParameter,
     LocalLLMError,
     NoChatTemplate,
+    TemplateError,
 )  # fmt: skip
 from localllm.types import (
     Delta,
@@ -171,6 +172,7 @@ class Preparer:
             logprobs=params.logprobs,
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
             cache_prompt=message.request.cache_prompt,
+            pauses=self._pauses(message.request, tokens),
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=_deadline(arrived_s, message.request.timeout_s),
@@ -196,7 +198,26 @@ class Preparer:
             tokens = self._vocab.tokenize(request.prompt, add_special=False, parse_special=False)
         return tokens if request.suffix is None else self._vocab.fill_in_middle(tokens, request.suffix)
 
-    def _render(self, messages: tuple[Message, ...]) -> str:
+    def _pauses(self, request: GenerationRequest, tokens: Tokens[int]) -> list[int]:
+        """Where the system message, the turns before the last message, and that one end, in tokens.
+
+        A later request that begins alike goes on from there, if the model's memory has a checkpoint; templates write
+        what comes after the last message otherwise once there is an answer.
+        """
+        if request.messages is None or self._model.memory == "attention" or not request.cache_prompt:
+            return []
+        messages = request.messages
+        beginnings = {len(messages), len(messages) - 1, int(messages[0].role == "system")} - {0}
+        pauses = []
+        for count in beginnings:
+            try:
+                text = self._render(messages[:count], add_generation_prompt=False)
+            except TemplateError:
+                continue  # a template may insist on a certain last message; then there is no such place
+            pauses.append(_common(tokens, self._vocab.tokenize(text)))
+        return pauses
+
+    def _render(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = True) -> str:
         if self._templates is None:
             raise NoChatTemplate(
                 f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
@@ -207,6 +228,7 @@ class Preparer:
                 messages=with_beginning(messages, self._defaults),
                 bos_token=self._vocab.bos_text,
                 eos_token=self._vocab.eos_text,
+                add_generation_prompt=add_generation_prompt,
             )
         )
 
@@ -229,6 +251,11 @@ class Preparer:
         if method == "render":
             return self._render(msgspec.convert(args[0], tuple[Message, ...]))
         raise InternalError(f"the worker knows no method {method!r}")
+
+
+def _common(one: Tokens[int], other: Tokens[int]) -> int:
+    """How many tokens two sequences begin alike with."""
+    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
 
 
 def _as_ours(error: Exception) -> LocalLLMError:

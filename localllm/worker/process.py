@@ -153,6 +153,7 @@ class Worker:
             max_step_s=load.options.max_step_ms / 1000,
             prefill_step_s=load.options.prefill_step_ms / 1000,
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
+            most_checkpoints=load.options.checkpoints,
             debug=debug,
         )
         self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put, load.defaults)

@@ -12,11 +12,13 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
+from localllm.errors import LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.types import Finish, ResolvedSampling
+from localllm.types import Finish, KvType, ResolvedSampling
 from tests.models import families
+from tests.models.maker import write_llama
 
 GREEDY = ResolvedSampling(temperature=0)
 CTX, SLOTS = 512, 4
@@ -25,12 +27,24 @@ TOLERANCE = 1e-4
 
 
 @contextmanager
-def opened(loaded_library: library.Library, path: Path) -> Iterator[LlamaBackend]:
+def opened(
+    loaded_library: library.Library,
+    path: Path,
+    *,
+    ctx: int = CTX,
+    num_cells: int | None = None,
+    kv_type: KvType = "f16",
+) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=CTX, slots=SLOTS, threads=2, batch_tokens=128)
-    yield backend
-    backend.free()
-    model.close()
+    try:
+        backend = LlamaBackend(
+            loaded_library, model, ctx=ctx, slots=SLOTS, threads=2, batch_tokens=128, num_cells=num_cells,
+            kv_type=kv_type,
+        )  # fmt: skip
+        yield backend
+        backend.free()
+    finally:
+        model.close()
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +226,80 @@ def test_a_burst_shares_its_beginning_on_every_memory(strict: LlamaBackend) -> N
     assert [recorder.cached(id) >= 200 for id in ids] == [False, *[True] * 7]
     for id, prompt in zip(ids, prompts, strict=True):
         assert_as_fresh(strict, prompt, recorder.answer(id))
+
+
+def converse(backend: LlamaBackend) -> list[tuple[list[int], list[int]]]:
+    """Chats, bursts, forks and a large request, more than fit at once: (prompt, answer) of each."""
+    recorder, prefix = Recorder(backend), prompt_of(backend, 1, 120)
+    chats = [[*prefix, *prompt_of(backend, 30 + number, 5 + 20 * number)] for number in range(6)]
+    asked: list[tuple[list[int], int]] = []
+    for turn in range(3):
+        ids = [recorder.ask(chat, 10) for chat in chats] + [recorder.ask(prompt_of(backend, 60 + turn, 250), 20)]
+        recorder.drain()
+        asked += [(recorder.sequences[id].tokens[: recorder.sequences[id].num_prompt], id) for id in ids]
+        for number, id in enumerate(ids[:-1]):
+            if turn:
+                assert recorder.cached(id) >= 120
+            chats[number] = [*chats[number], *recorder.answer(id), *prompt_of(backend, 100 * turn + number, 4)]
+    return [(prompt, recorder.answer(id)) for prompt, id in asked]
+
+
+@pytest.mark.parametrize("num_cells", [512, 1024])
+def test_in_a_unified_cache_everybody_waits_for_room_and_answers_as_if_fresh(
+    loaded_library: library.Library, tiny_model: Path, num_cells: int
+) -> None:
+    with opened(loaded_library, tiny_model, num_cells=num_cells) as backend:
+        assert backend.num_cells == num_cells
+        for prompt, answer in converse(backend):
+            assert_as_fresh(backend, prompt, answer)
+
+
+def test_a_unified_cache_is_compacted_under_running_requests(loaded_library: library.Library, tiny_model: Path) -> None:
+    with opened(loaded_library, tiny_model, num_cells=2048, ctx=2048) as backend:
+        recorder = Recorder(backend)
+        large = recorder.ask(prompt_of(backend, 1, 1800), 4)
+        recorder.engine.step()
+        small = recorder.ask(prompt_of(backend, 2, 20), 100)
+        while large not in recorder.finish:
+            recorder.engine.step()
+        pool = recorder.engine.scheduler.residency.pool
+        assert pool is not None
+        assert pool.peak > 1800
+        other = recorder.ask(prompt_of(backend, 3, 20), 20)
+        recorder.engine.step()
+        assert pool.peak < 200
+        recorder.drain()
+        for id in (small, other):
+            sequence = recorder.sequences[id]
+            assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+
+
+def test_a_memory_that_cannot_lose_a_tail_has_no_unified_layout(
+    loaded_library: library.Library, tmp_path: Path
+) -> None:
+    path = families.write_recurrent(tmp_path / "model.gguf")
+    refused = pytest.raises(LoadFailed, match="recurrent memory has no unified layout")
+    with refused, opened(loaded_library, path, num_cells=512):
+        pass
+
+
+@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0"])
+@pytest.mark.parametrize("num_cells", [None, 1024])
+def test_a_quantized_cache_answers_as_if_fresh_and_takes_less(
+    loaded_library: library.Library, tmp_path: Path, kv_type: KvType, num_cells: int | None
+) -> None:
+    path = write_llama(tmp_path / "model.gguf", n_embd=128, n_head=4, n_kv=2)
+    with opened(loaded_library, path, num_cells=num_cells, kv_type=kv_type) as backend:
+        answers = converse(backend)
+        for prompt, answer in answers:
+            assert_as_fresh(backend, prompt, answer)
+        backend.truncate(0, 0)
+        backend.decode([Segment(0, 0, answers[0][0], wants_token=True)])
+        assert len(backend.save(0)) < 0.6 * len(answers[0][0]) * 2 * 2 * 2 * 64
+
+
+def test_a_cache_that_llama_cpp_cannot_make_says_what_to_change(
+    loaded_library: library.Library, tiny_model: Path
+) -> None:
+    with pytest.raises(LoadFailed, match="--kv-type f16"), opened(loaded_library, tiny_model, kv_type="q8_0"):
+        pass

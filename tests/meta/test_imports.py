@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "quantizing": {"errors"},
     "bench": BASE | {"client"},
     "chat": {"errors", "types"},
-    "engine": {"errors", "types", "embeddings"},
+    "engine": {"errors", "types", "states", "embeddings"},
     "llama": BASE | {"engine.backend", "diagnosis", "gguf", "quantizing"},
     "llama.doctor": BASE | {"engine.native", "llama", "diagnosis"},
     "worker": BASE,

@@ -10,11 +10,10 @@ from pathlib import Path
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
-from localllm.states import AvailableModel, PullState, RunningModel
+from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
-    EngineStatus,
     Finish,
     GenerationRequest,
     LoadedModel,
@@ -22,7 +21,6 @@ from localllm.types import (
     Message,
     ModelInfo,
     SamplingParams,
-    SlotStatus,
     Timings,
     Usage,
 )  # fmt: skip

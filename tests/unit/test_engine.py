@@ -14,7 +14,8 @@ from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
-from localllm.types import Delta, DrySampling, EngineStatus, Finish, ResolvedSampling
+from localllm.states import EngineStatus
+from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
 from tests.fakes import END, FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)

@@ -186,6 +186,47 @@ def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> No
     assert collector.finish[5].usage.cached_tokens == 0, "too short to be worth saving"
 
 
+def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
+    backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=300, batch_capacity=64), Collector()
+    engine = Engine(backend, collector, kv_ram_bytes=10_000)
+    asked = {id: ([id + 1] * (20 * id + 5), 30) for id in range(8)} | {8: ([9] * 100, None), 9: ([9, 9], 3)}
+    for id, (prompt, count) in asked.items():
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+    engine.step()
+    assert 1 < len(engine.scheduler.running) < 8
+    assert engine.scheduler.num_waiting
+    drain(engine)
+    for id, (prompt, count) in asked.items():
+        room = 256 - len(prompt) if count is None else count
+        assert collector.text[id] == text_of(alone(prompt, room))
+
+
+def test_in_a_unified_cache_what_is_shared_takes_cells_once() -> None:
+    backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=320, batch_capacity=64), Collector()
+    engine = Engine(backend, collector)
+    for id in range(8):
+        ask(engine, id, [8] * 190 + [id + 1], max_tokens=8)
+    while len(engine.scheduler.running) < 8:
+        engine.step()
+    assert backend.used_cells() < 300
+    drain(engine)
+    for id in range(8):
+        assert collector.text[id] == text_of(alone([8] * 190 + [id + 1], 8))
+
+
+def test_a_large_request_is_not_passed_for_ever_by_small_ones() -> None:
+    backend, collector = FakeBackend(num_slots=4, slot_capacity=128, num_cells=128), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 0, [1] * 10, max_tokens=30)
+    engine.step()
+    ask(engine, 1, [2] * 60, max_tokens=60)
+    for id in range(2, 12):
+        ask(engine, id, [3, id], max_tokens=20)
+    while 1 not in collector.finish:
+        engine.step()
+    assert set(collector.finish) == {0, 1}
+
+
 def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
     engine = Engine(backend, collector, kv_ram_bytes=200, most_checkpoints=3)
@@ -250,7 +291,14 @@ def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
     assert residency.place(found, 35, [1]).source is None
 
 
-MEMORIES: list[dict[str, Any]] = [{}, {"can_rewind": False}, {"window": 8}, {"window": 30, "slack": 0}]
+MEMORIES: list[dict[str, Any]] = [
+    {},
+    {"can_rewind": False},
+    {"window": 8},
+    {"window": 30, "slack": 0},
+    {"num_cells": 128},
+    {"num_cells": 200},
+]
 
 
 class Traffic(RuleBasedStateMachine):
@@ -303,6 +351,8 @@ class Traffic(RuleBasedStateMachine):
                 assert self.engine.scheduler.residency.tokens(slot).tolist() == cells
             host = self.engine.scheduler.host
             assert self.engine.scheduler.cached_bytes <= host.max_bytes
+            pool = self.engine.scheduler.residency.pool
+            assert pool is None or pool.num_used == self.backend.used_cells()
             for entry in host.entries:
                 assert list(entry.state) == entry.tokens.tolist()
 

@@ -80,5 +80,5 @@ def test_following_the_decisions_always_ends(need: int, others: list[tuple[int, 
 
 
 def test_what_a_model_needs_grows_with_its_slots_and_their_context() -> None:
-    small, large = need_bytes(INFO, 256, 1), need_bytes(INFO, 1024, 4)
+    small, large = need_bytes(INFO, 256, "f16"), need_bytes(INFO, 4096, "f16")
     assert large - small == (1024 * 4 - 256) * 2 * 2 * 32

@@ -26,8 +26,13 @@ def bad_worker(*arguments: str) -> list[str]:
     return [sys.executable, "-P", str(Path(__file__).with_name("bad_worker.py")), *arguments]
 
 
+PLACEMENT = Placement(
+    ctx=256, slots=2, kv="partitioned", kv_reason="", num_cells=512, gpu_layers=0, devices=(), must_offload=False
+)
+
+
 def make_load(_hello: Hello) -> Load:
-    return Load("fake", "fake.gguf", INFO, LoadOptions(), Placement(256, 2, 0, (), must_offload=False))
+    return Load("fake", "fake.gguf", INFO, LoadOptions(), PLACEMENT)
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""The cells of a unified KV cache: how many are taken, and by whom, when slots share what they have in common.
+
+Mirrors what llama.cpp does with a cache that is one pool for all sequences, in numbers only: a token computed takes a
+cell, a prefix copied takes none, and a cell is free when nobody has it any more. Knows nothing of tokens or requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+
+class CellPool:
+    """Counts; the pool must never be asked for more than is free."""
+
+    def __init__(self, num_cells: int, num_slots: int, slot_capacity: int) -> None:
+        self.num_cells = num_cells
+        self.peak = 0
+        """No cell above so many has been taken since `compacted`."""
+        self._holders = np.zeros(num_cells, np.int32)
+        self._free = np.arange(num_cells, dtype=np.int32)[::-1].copy()
+        """The first `num_free` of them are free."""
+        self._num_free = num_cells
+        self._cells = np.zeros((num_slots, slot_capacity), np.int32)
+        self._lengths = [0] * num_slots
+
+    @property
+    def num_used(self) -> int:
+        return self.num_cells - self._num_free
+
+    def extend(self, slot: int, count: int) -> None:
+        """The slot computed so many tokens more."""
+        assert count <= self._num_free, f"{count} cells of {self._num_free}"
+        length = self._lengths[slot]
+        taken = self._free[self._num_free - count : self._num_free]
+        self._cells[slot, length : length + count] = taken
+        self._holders[taken] = 1
+        self._num_free -= count
+        self._lengths[slot] = length + count
+        self.peak = max(self.peak, self.num_used)
+
+    def cut(self, slot: int, length: int) -> None:
+        """The slot keeps only its first `length` tokens."""
+        dropped = self._of(slot)[length:]
+        self._holders[dropped] -= 1
+        freed = dropped[self._holders[dropped] == 0]
+        self._free[self._num_free : self._num_free + len(freed)] = freed
+        self._num_free += len(freed)
+        self._lengths[slot] = min(length, self._lengths[slot])
+
+    def share(self, source: int, slot: int, length: int) -> None:
+        """An empty slot has the first `length` tokens of another, too."""
+        assert self._lengths[slot] == 0
+        shared = self._of(source)[:length]
+        self._cells[slot, :length] = shared
+        self._holders[shared] += 1
+        self._lengths[slot] = length
+
+    def num_alone(self, slot: int, length: int = 0) -> int:
+        """Cells beyond its first `length` that nobody else has: what cutting it there would free."""
+        return int((self._holders[self._of(slot)[length:]] == 1).sum())
+
+    def num_of(self, slots: Iterable[tuple[int, int]]) -> int:
+        """Cells that some slots have together: (slot, of so many tokens)."""
+        parts = [self._of(slot)[:length] for slot, length in slots]
+        return len(np.unique(np.concatenate(parts))) if parts else 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether any cell has more than one holder."""
+        return bool((self._holders > 1).any())
+
+    def compacted(self) -> None:
+        """All that is used was moved to the beginning."""
+        self.peak = self.num_used
+
+    def _of(self, slot: int) -> npt.NDArray[np.int32]:
+        return self._cells[slot, : self._lengths[slot]]
