@@ -232,6 +232,8 @@ class Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    shifted_tokens: int = 0
+    """That the model had forgotten when the answer ended, since its context was full (context shift)."""
 
     @property
     def total_tokens(self) -> int:

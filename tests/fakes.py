@@ -76,6 +76,16 @@ class FakeBackend:
             return len(self.cells[slot])
         return self._seen_from[slot] + self._window if self._seen_from[slot] else 0
 
+    @property
+    def can_shift(self) -> bool:
+        return self.can_rewind and self.num_cells is None
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        assert self.can_shift
+        assert not any(slot in copy for copy in self.pending), "its cells are not there yet"
+        del self.cells[slot][keep : keep + drop]
+        del self._ids[slot][keep : keep + drop]
+
     def truncate(self, slot: int, length: int) -> None:
         assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
         del self.cells[slot][length:]

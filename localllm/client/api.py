@@ -92,6 +92,7 @@ class _Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     prompt_tokens_details: _CachedTokens = _CachedTokens()
+    shifted_tokens: int = 0
 
 
 class _Chunk(msgspec.Struct, frozen=True):
@@ -227,7 +228,8 @@ def _deltas(chunks: Iterator[_Chunk]) -> Generator[Delta]:
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:
             cached = chunk.usage.prompt_tokens_details.cached_tokens
-            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens, cached)
+            shifted = chunk.usage.shifted_tokens
+            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens, cached, shifted)
             yield Delta(finish=Finish(reason, usage, timings))
 
 

@@ -57,6 +57,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def can_shift(self) -> bool:
+        """Whether tokens can be taken out of the middle of a slot."""
+        ...
+
+    @property
     def wants_dense(self) -> bool:
         """Whether idle slots between busy ones cost a pass over all weights, and cannot be helped."""
         ...
@@ -94,6 +99,10 @@ class Backend(Protocol):
 
     def rewind(self, slot: int, state: State, length: int) -> None:
         """Cut the slot to `length` tokens, of which it holds at least as many, with the checkpoint made there."""
+        ...
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        """Take `drop` tokens out of the slot after its first `keep`; those behind them move forward."""
         ...
 
     def decode(self, segments: Sequence[Segment]) -> None:

@@ -19,7 +19,7 @@ from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
-from localllm.errors import InternalError, LocalLLMError, RequestTimeout
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
@@ -61,6 +61,7 @@ class Engine:
         prefill_step_s: float = 0.1,
         kv_ram_bytes: int = 0,
         most_checkpoints: int = 8,
+        context_shift: bool = False,
         debug: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -75,6 +76,11 @@ class Engine:
             num_cells=backend.num_cells,
         )
         self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
+        if context_shift and not backend.can_shift:
+            raise InvalidParameter(
+                "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",
+                param="context_shift",
+            )
         for slot in range(backend.num_slots):
             backend.truncate(slot, 0)
         self.num_steps = 0
@@ -83,6 +89,7 @@ class Engine:
         self._sampler = sampler or NumpySampler()
         self._emit = emit
         self._debug = debug
+        self._shifts = context_shift
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
@@ -290,16 +297,31 @@ class Engine:
         logprobs = () if sequence.logprobs is None else (self._logprob(sampled),)
         if sequence.text.stopped:
             return self._finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))
-        reason = sequence.limit_reached(self.scheduler.slot_capacity)
+        reason = sequence.limit_reached(self.scheduler.slot_capacity, shifts=self._shifts)
         if reason is not None:
             return self._finish(sequence, reason, Delta(text + sequence.text.flush(), 1, logprobs=logprobs))
+        if sequence.num_tokens >= self.scheduler.slot_capacity:
+            self._shift(sequence)
         return Delta(text, 1, logprobs=logprobs)
+
+    def _shift(self, sequence: Sequence) -> None:
+        """Its slot is full: forget the older half of what it does not have to keep."""
+        assert sequence.slot is not None
+        sequence.keep = min(sequence.keep, sequence.num_computed // 2)
+        drop = (sequence.num_computed - sequence.keep + 1) // 2
+        self._backend.shift(sequence.slot, sequence.keep, drop)
+        self.scheduler.residency.shifted(sequence.slot, sequence.keep, drop)
+        sequence.shift(drop)
 
     def _logprob(self, sampled: Sampled) -> TokenLogprob:
         top = tuple((self._backend.token_bytes(token), logprob) for token, logprob in sampled.top)
         return TokenLogprob(self._backend.token_bytes(sampled.token), sampled.logprob, top)
 
     def _finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
-        self.scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
+        slot = self.scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
+        if slot is not None and sequence.num_shifted:
+            sound = self.scheduler.residency.sound(slot)
+            self._backend.truncate(slot, sound)
+            self.scheduler.residency.truncated(slot, sound)
         finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self.clock()))
         return Delta(last.text, last.num_tokens, finish, last.logprobs)

@@ -63,6 +63,8 @@ class Residency:
         self._lengths = [0] * num_slots
         self._least = [0] * num_slots
         """To which each slot can be cut as it is."""
+        self._sound = [0] * num_slots
+        """How many of each slot's first tokens are as if computed one after the other: after a shift not all are."""
         self._used = [0] * num_slots
         self._now = 0
         self._can_rewind = can_rewind
@@ -78,7 +80,7 @@ class Residency:
         if self.pool is not None:
             self.pool.extend(slot, len(tokens))
         self._cells[slot, start:end] = tokens
-        self._now_holds(slot, end)
+        self._now_holds(slot, end, sound=end if self._sound[slot] == start else self._sound[slot])
 
     def truncated(self, slot: int, length: int) -> None:
         """The slot holds no more than its first `length` tokens."""
@@ -86,7 +88,17 @@ class Residency:
             if self.pool is not None:
                 self.pool.cut(slot, length)
             self.checkpoints[slot] = within(self.checkpoints[slot], length)
-            self._now_holds(slot, length)
+            self._now_holds(slot, length, sound=min(length, self._sound[slot]))
+
+    def shifted(self, slot: int, keep: int, drop: int) -> None:
+        """The slot lost `drop` tokens after its first `keep`."""
+        length = self._lengths[slot]
+        self._cells[slot, keep : length - drop] = self._cells[slot, keep + drop : length]
+        self._now_holds(slot, length - drop, sound=min(keep, self._sound[slot]))
+
+    def sound(self, slot: int) -> int:
+        """How many of its first tokens are of use to others."""
+        return self._sound[slot]
 
     def copied(self, source: int, slot: int, length: int) -> None:
         """The slot holds the first `length` tokens of another."""
@@ -95,7 +107,7 @@ class Residency:
             self.pool.share(source, slot, length)
         self._cells[slot, :length] = self._cells[source, :length]
         self.checkpoints[slot] = within(self.checkpoints[source], length)
-        self._now_holds(slot, length)
+        self._now_holds(slot, length, sound=min(length, self._sound[source]))
 
     def restored(self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = ()) -> None:
         """The slot holds exactly those tokens, from a saved state."""
@@ -104,7 +116,7 @@ class Residency:
             self.pool.extend(slot, len(tokens))
         self._cells[slot, : len(tokens)] = tokens
         self.checkpoints[slot] = within(checkpoints, len(tokens))
-        self._now_holds(slot, len(tokens))
+        self._now_holds(slot, len(tokens), sound=len(tokens))
 
     def checkpointed(self, slot: int, state: State, most: int) -> None:
         """What the slot holds now can be gone back to; at most so many such places are kept."""
@@ -185,13 +197,14 @@ class Residency:
         return min(options, key=cost)
 
     def _restart(self, slot: int, tokens: npt.NDArray[np.int32], least: int) -> int:
-        return restart(common_prefix(self.tokens(slot), tokens), least, self.checkpoints[slot])
+        return restart(common_prefix(self.tokens(slot)[: self._sound[slot]], tokens), least, self.checkpoints[slot])
 
     def _can_lend_from(self, slot: int) -> int:
         """A copy holds no more than what is needed to go on."""
         return 0 if self._can_rewind else self._lengths[slot]
 
-    def _now_holds(self, slot: int, length: int) -> None:
+    def _now_holds(self, slot: int, length: int, *, sound: int) -> None:
+        self._sound[slot] = sound
         self._lengths[slot] = length
         self._least[slot] = 0 if self._can_rewind else length
 

@@ -20,6 +20,9 @@ from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
+SHIFTED_ANSWER = 8
+"""An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
+
 
 class Sequence:
     """Mutable; owned by the engine thread."""
@@ -40,19 +43,25 @@ class Sequence:
         dry: Dry | None = None,
         cache_prompt: bool = True,
         pauses: Tokens[int] = (),
+        keep: int = 0,
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
-        """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint.
-
-        `end_tokens` are what `min_tokens` forbids; `dry` has seen the prompt; times are the engine's clock's."""
+        """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. `keep`: so
+        many tokens at the beginning stay when the context is shifted. `end_tokens` are what `min_tokens` forbids; `dry`
+        has seen the prompt; times are the engine's clock's.
+        """
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
         self.num_computed = 0
+        self.num_generated = 0
+        self.num_shifted = 0
+        """Tokens that were taken out of its middle."""
+        self.keep = keep
         self.num_cached = 0
         """Tokens of the prompt that were in the KV cache already."""
         self.sampling = sampling
@@ -81,10 +90,6 @@ class Sequence:
         return len(self.tokens)
 
     @property
-    def num_generated(self) -> int:
-        return len(self.tokens) - self.num_prompt
-
-    @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
 
@@ -111,10 +116,18 @@ class Sequence:
     def append(self, token: int) -> None:
         """Take a generated token."""
         self.tokens.append(token)
+        self.num_generated += 1
         if self.sampling.presence_penalty or self.sampling.frequency_penalty:
             self._counts[token] = self._counts.get(token, 0) + 1
         if self._dry is not None:
             self._dry.append(token)
+
+    def shift(self, drop: int) -> None:
+        """Forget `drop` tokens after those to keep; nobody else's prompt is compared with what is left."""
+        del self.tokens[self.keep : self.keep + drop]
+        self.prompt = self.prompt[: self.keep]
+        self.num_computed -= drop
+        self.num_shifted += drop
 
     def sampled(self, mirostat_mu: float) -> None:
         """Take the sampler's state for the next token."""
@@ -159,15 +172,19 @@ class Sequence:
         return list(set(self.tokens if last < 0 else self.tokens[-last:]))
 
     def usage(self) -> Usage:
-        return Usage(prompt_tokens=self.num_prompt, completion_tokens=self.num_generated, cached_tokens=self.num_cached)
+        return Usage(self.num_prompt, self.num_generated, self.num_cached, self.num_shifted)
 
     def timings(self, now_s: float) -> Timings:
         admitted = now_s if self.admitted_s is None else self.admitted_s
         first = now_s if self.first_token_s is None else self.first_token_s
         return Timings(queue_s=admitted - self.created_s, prefill_s=first - admitted, decode_s=now_s - first)
 
-    def limit_reached(self, slot_capacity: int) -> FinishReason | None:
-        """`length` when the request's own limit or the slot's end leaves no room for another token."""
-        if self.max_tokens is not None and self.num_generated >= self.max_tokens:
+    def limit_reached(self, slot_capacity: int, *, shifts: bool = False) -> FinishReason | None:
+        """`length` when the request's own limit or the slot's end leaves no room for another token.
+
+        Where the context `shifts` there always is room, and an answer without a limit of its own gets one.
+        """
+        most = SHIFTED_ANSWER * slot_capacity if shifts and self.max_tokens is None else self.max_tokens
+        if most is not None and self.num_generated >= most:
             return "length"
-        return "length" if self.num_tokens >= slot_capacity else None
+        return "length" if self.num_tokens >= slot_capacity and not shifts else None

@@ -90,6 +90,12 @@ class LlamaBackend:
         return self._batch.capacity
 
     @property
+    def can_shift(self) -> bool:
+        # In a unified cache the cells may be others', too.
+        shifts = bool(self._api.llama_memory_can_shift(self._memory))
+        return self.can_rewind and self.num_cells is None and shifts
+
+    @property
     def memory_kind(self) -> MemoryKind:
         return "attention" if self.can_rewind else "sliding window" if self._window else "recurrent"
 
@@ -146,6 +152,12 @@ class LlamaBackend:
         if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
             raise AssertionError(f"llama.cpp does not go back to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = length
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        """Metadata now; llama.cpp turns the keys to their new positions at the beginning of the next decode."""
+        self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
+        self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
+        self._lengths[slot] -= drop
 
     def _read_state(self, slot: int, flags: int) -> State:
         size = self._api.llama_state_seq_get_size_ext(self._context, slot, flags)

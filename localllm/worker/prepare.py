@@ -69,6 +69,7 @@ class Tokenizer(Protocol):
     def fill_in_middle(self, prefix: Tokens[int], suffix: str) -> list[int]: ...
 
 
+ATTENTION_SINKS = 4
 NO_DEFAULTS = ModelDefaults()
 
 
@@ -83,8 +84,11 @@ class Preparer:
         engine: Engine,
         send: Callable[[Up], None],
         defaults: ModelDefaults = NO_DEFAULTS,
+        *,
+        context_shift: bool = False,
     ) -> None:
         """`defaults`: for requests that say nothing of their own."""
+        self._context_shift = context_shift
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
@@ -173,6 +177,7 @@ class Preparer:
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
             cache_prompt=message.request.cache_prompt,
             pauses=self._pauses(message.request, tokens),
+            keep=self._keep(message.request, tokens),
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=_deadline(arrived_s, message.request.timeout_s),
@@ -197,6 +202,20 @@ class Preparer:
         else:
             tokens = self._vocab.tokenize(request.prompt, add_special=False, parse_special=False)
         return tokens if request.suffix is None else self._vocab.fill_in_middle(tokens, request.suffix)
+
+    def _keep(self, request: GenerationRequest, tokens: Tokens[int]) -> int:
+        """Tokens that stay when the context shifts: the system message, or a few that models lean on.
+
+        Without the first ones attention falls apart ("attention sinks", arXiv:2309.17453).
+        """
+        messages = request.messages
+        if not self._context_shift or messages is None or messages[0].role != "system":
+            return ATTENTION_SINKS
+        try:
+            text = self._render(messages[:1], add_generation_prompt=False)
+        except TemplateError:
+            return ATTENTION_SINKS
+        return max(ATTENTION_SINKS, _common(tokens, self._vocab.tokenize(text)))
 
     def _pauses(self, request: GenerationRequest, tokens: Tokens[int]) -> list[int]:
         """Where the system message, the turns before the last message, and that one end, in tokens.

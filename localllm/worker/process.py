@@ -154,9 +154,18 @@ class Worker:
             prefill_step_s=load.options.prefill_step_ms / 1000,
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
             most_checkpoints=load.options.checkpoints,
+            context_shift=load.options.context_shift,
             debug=debug,
         )
-        self._preparer = Preparer(model, backend.vocab, templates, engine, self._outbox.put, load.defaults)
+        self._preparer = Preparer(
+            model,
+            backend.vocab,
+            templates,
+            engine,
+            self._outbox.put,
+            load.defaults,
+            context_shift=load.options.context_shift,
+        )
         self._outbox.put(Ready(model))
         engine.run()
 

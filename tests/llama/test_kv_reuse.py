@@ -56,8 +56,8 @@ def backend(loaded_library: library.Library, tiny_model: Path) -> Iterator[Llama
 class Recorder:
     """Every request's sequence and how it ended."""
 
-    def __init__(self, backend: LlamaBackend) -> None:
-        self.engine = Engine(backend, self, kv_ram_bytes=2**26)
+    def __init__(self, backend: LlamaBackend, *, context_shift: bool = False) -> None:
+        self.engine = Engine(backend, self, kv_ram_bytes=2**26, context_shift=context_shift)
         self.sequences: dict[int, Sequence] = {}
         self.finish: dict[int, Finish] = {}
 
@@ -65,9 +65,9 @@ class Recorder:
         assert not output.failures
         self.finish.update({id: delta.finish for id, delta in output.deltas if delta.finish is not None})
 
-    def ask(self, prompt: list[int], max_tokens: int = 12) -> int:
+    def ask(self, prompt: list[int], max_tokens: int = 12, *, keep: int = 0) -> int:
         id = len(self.sequences)
-        self.sequences[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True)
+        self.sequences[id] = Sequence(id, prompt, sampling=GREEDY, max_tokens=max_tokens, ignore_eos=True, keep=keep)
         self.engine.submit(self.sequences[id])
         return id
 
@@ -303,3 +303,35 @@ def test_a_cache_that_llama_cpp_cannot_make_says_what_to_change(
 ) -> None:
     with pytest.raises(LoadFailed, match="--kv-type f16"), opened(loaded_library, tiny_model, kv_type="q8_0"):
         pass
+
+
+def test_a_context_that_shifts_goes_on_with_its_sense_and_spoils_nothing(
+    loaded_library: library.Library, tiny_model: Path
+) -> None:
+    with opened(loaded_library, tiny_model, ctx=256) as backend:
+        recorder = Recorder(backend, context_shift=True)
+        prompt, other = prompt_of(backend, 1, 100), prompt_of(backend, 2, 30)
+        long, short = recorder.ask(prompt, 700, keep=20), recorder.ask(other, 100)
+        recorder.drain()
+        assert recorder.finish[long].usage.completion_tokens == 700
+        assert recorder.finish[long].usage.shifted_tokens >= 700 - 256 + 100
+        again = recorder.ask(prompt, 20)
+        recorder.drain()
+        assert recorder.cached(again) == 20
+        for id, asked in ((short, other), (again, prompt)):
+            assert_as_fresh(backend, asked, recorder.answer(id))
+
+
+def test_a_shifted_cache_reads_as_if_its_tokens_stood_where_they_moved_to(
+    loaded_library: library.Library, tmp_path: Path
+) -> None:
+    """In a model of one layer keys and values depend on token and place only, so nothing of the past is left."""
+    path = write_llama(tmp_path / "model.gguf", n_layer=1)
+    with opened(loaded_library, path) as backend:
+        tokens = prompt_of(backend, 1, 100)
+        backend.decode([Segment(0, 0, tokens[:90], wants_token=False)])
+        backend.shift(0, 10, 40)
+        backend.decode([Segment(0, 50, tokens[90:], wants_token=True)])
+        shifted = backend.logits(0).copy()
+        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], wants_token=True)])
+        assert np.abs(shifted - backend.logits(0)).max() < 0.02  # keys are F16, and were turned twice

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
-from localllm.errors import LocalLLMError
+from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.states import EngineStatus
 from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
 from tests.fakes import END, FakeBackend, alone, next_token
@@ -404,3 +404,58 @@ def test_an_engine_says_what_its_slots_do_between_two_steps() -> None:
     engine.step()
     assert [slot.request for slot in seen[1].slots] == [None, None]
     assert all(slot.num_held for slot in seen[1].slots), "a free slot keeps what it computed"
+
+
+def shifted_alone(prompt: list[int], count: int, capacity: int, keep: int) -> tuple[list[int], int]:
+    """What `count` tokens must be in a slot that forgets, and how many it forgot."""
+    held, forgotten = list(prompt), 0
+    made: list[int] = []
+    while len(made) < count:
+        made.append(next_token(held))
+        held.append(made[-1])
+        if len(held) >= capacity and len(made) < count:
+            drop = (len(held) - 1 - keep + 1) // 2
+            del held[keep : keep + drop]
+            forgotten += drop
+    return made, forgotten
+
+
+def test_a_full_context_shifts_where_that_was_asked_for_and_says_so() -> None:
+    backend, collector = FakeBackend(slot_capacity=64), Collector()
+    engine = Engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=200, keep=5))
+    engine.submit(Sequence(2, [8] * 40, sampling=GREEDY, max_tokens=5))
+    drain(engine)
+    made, forgotten = shifted_alone([7] * 40, 200, 64, 5)
+    assert collector.text[1] == text_of(made)
+    usage = collector.finish[1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.shifted_tokens) == (40, 200, forgotten)
+    assert collector.finish[2].usage.shifted_tokens == 0
+    assert collector.text[2] == text_of(alone([8] * 40, 5))
+
+
+def test_after_a_shift_only_what_was_never_moved_is_used_again() -> None:
+    backend, collector = FakeBackend(num_slots=1, slot_capacity=64), Collector()
+    engine = Engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(1, [7] * 40, sampling=GREEDY, max_tokens=100, keep=9))
+    drain(engine)
+    engine.check_integrity()
+    engine.submit(Sequence(2, [7] * 40, sampling=GREEDY, max_tokens=3))
+    drain(engine)
+    assert collector.finish[2].usage.cached_tokens == 9
+    assert collector.text[2] == text_of(alone([7] * 40, 3))
+
+
+def test_an_answer_without_a_limit_ends_although_the_context_shifts() -> None:
+    backend, collector = FakeBackend(slot_capacity=64), Collector()
+    engine = Engine(backend, collector, context_shift=True)
+    engine.submit(Sequence(1, [7] * 10, sampling=GREEDY))
+    drain(engine)
+    assert collector.finish[1].reason == "length"
+    assert collector.finish[1].usage.completion_tokens == 8 * 64
+
+
+@pytest.mark.parametrize("memory", [{"can_rewind": False}, {"window": 8}, {"num_cells": 256}])
+def test_a_memory_that_cannot_shift_refuses_to(memory: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match="context_shift"):
+        Engine(FakeBackend(**memory), Collector(), context_shift=True)

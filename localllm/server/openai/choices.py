@@ -60,6 +60,7 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
         prompt_tokens=sum(each.prompt_tokens for each in prompts),
         completion_tokens=sum(finish.usage.completion_tokens for finish in finishes),
         cached_tokens=sum(each.cached_tokens for each in prompts),
+        shifted_tokens=sum(finish.usage.shifted_tokens for finish in finishes),
     )
 
 

@@ -22,11 +22,13 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
 
 
-class UsageObject(msgspec.Struct, frozen=True):
+class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    shifted_tokens: int = 0
+    """That were forgotten for others, since the context was full; only where there were any."""
 
 
 class ChatText(msgspec.Struct, frozen=True):
@@ -149,7 +151,11 @@ def available_entry(model: AvailableModel) -> ModelEntry:
 def usage_object(usage: Usage) -> UsageObject:
     """Usage in OpenAI's shape."""
     return UsageObject(
-        usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, PromptTokensDetails(usage.cached_tokens)
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.total_tokens,
+        PromptTokensDetails(usage.cached_tokens),
+        usage.shifted_tokens,
     )
 
 

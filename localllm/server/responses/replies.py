@@ -32,12 +32,14 @@ class OutputTokensDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int = 0
 
 
-class ResponseUsage(msgspec.Struct, frozen=True):
+class ResponseUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     input_tokens: int
     input_tokens_details: InputTokensDetails
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+    shifted_tokens: int = 0
+    """As in chat completions."""
 
 
 class IncompleteDetails(msgspec.Struct, frozen=True):
@@ -177,6 +179,7 @@ def usage_object(usage: Usage) -> ResponseUsage:
         usage.completion_tokens,
         OutputTokensDetails(),
         usage.total_tokens,
+        usage.shifted_tokens,
     )
 
 
