@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from localllm.kvdisk import file as kv_file
 from localllm.kvdisk.file import Checkpoint, Damaged, Foreign, Saved, encode, read_head, read_saved, read_tokens
+from localllm.kvdisk.fingerprint import FORMAT
 
 FINGERPRINT = "ab" * 32
 TOKENS = np.arange(5, dtype=np.int32)
@@ -26,8 +27,7 @@ def content_of(tokens: list[int], saved: Saved, chunk_bytes: int = 7) -> bytes:
 
 
 def read_back(path: Path) -> tuple[list[int], Saved]:
-    with open(path, "rb", buffering=0) as file:
-        assert isinstance(file, io.FileIO)
+    with io.FileIO(path) as file:
         head = read_head(file)
         assert head.fingerprint == FINGERPRINT
         return read_tokens(file, head).tolist(), read_saved(file, head)
@@ -71,8 +71,7 @@ def test_every_other_length_is_noticed_before_the_state_is_read(tmp_path: Path) 
     path, content = tmp_path / "short.kv", content_of(TOKENS.tolist(), SAVED)
     for wrong in (*(content[:length] for length in range(len(content))), content + b"\0", content + content):
         path.write_bytes(wrong)
-        with open(path, "rb", buffering=0) as file, pytest.raises(Damaged):
-            assert isinstance(file, io.FileIO)
+        with io.FileIO(path) as file, pytest.raises(Damaged):
             read_head(file)
 
 
@@ -95,7 +94,7 @@ def test_two_chunks_that_changed_places_are_noticed(tmp_path: Path) -> None:
 def test_another_version_is_foreign_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "newer.kv"
     with monkeypatch.context() as patch:
-        patch.setattr(kv_file, "FORMAT", kv_file.FORMAT + 1)
+        patch.setattr(kv_file, "FORMAT", FORMAT + 1)
         path.write_bytes(content_of([1], Saved(b"state")))
     with pytest.raises(Foreign, match="format"):
         read_back(path)

@@ -30,7 +30,7 @@ def test_each_part_counts(name: str, other: Any) -> None:
 
 
 def test_every_part_is_tried_above() -> None:
-    (mark,) = [mark for mark in test_each_part_counts.pytestmark if mark.name == "parametrize"]  # type: ignore[attr-defined]
+    (mark,) = [mark for mark in test_each_part_counts.pytestmark if mark.name == "parametrize"]
     assert {name for name, _ in mark.args[1]} == set(Parts.__struct_fields__)
 
 
