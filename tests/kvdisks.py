@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +49,7 @@ def opened(root: Path, *, parts: Parts = PARTS, model: str = "tiny", **options: 
 
 
 def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state", **options: Any) -> Entry:
-    """And wait until it is written. Later ones were used later, however coarse the clock of the file system is."""
-    time.sleep(0.002)
+    """And wait until it is written."""
     entry = cache.put(tokens, state, **options)
     assert entry is not None
     assert cache.flush(TIMEOUT_S)

@@ -121,6 +121,7 @@ class DiskCache:
         """
         saved = Saved(state, tuple(checkpoints))
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
+        assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
         assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint behind the end"
         entry = Entry(tokens, num_bytes, positions)
         with self._changed:
@@ -279,6 +280,10 @@ class DiskCache:
     # ---- writing
 
     def _write_loop(self) -> None:
+        try:
+            self._notice(self._folder.tidy())
+        except (OSError, NoRoom, Busy) as error:
+            self._say_once("write", f"saved conversations in {self._folder.path} cannot be tidied: {error}")
         while True:
             with self._changed:
                 self._writing, self._touching = None, False
@@ -311,16 +316,23 @@ class DiskCache:
                 self._forget(entry)
                 return
             self._num_written += 1
-            present = {item.path.name for item in others} | {entry.name}
             earlier = self._entries[: self._entries.index(entry)]
             replaced = [one for one in earlier if is_beginning(one.tokens, entry.tokens)]
-            vanished = [one for one in self._entries if one not in self._queued and one.name not in present]
-            for one in {*replaced, *vanished}:
+            for one in replaced:
                 self._forget(one)
         removed = {one.name for one in replaced} - {entry.name}
         for name in removed:
             self._folder.remove(name)
-        self._adopt([item for item in others if item.path.name not in removed])
+        self._notice([item for item in others if item.path.name not in removed], entry)
+
+    def _notice(self, items: Sequence[Item], written: Entry | None = None) -> None:
+        """What is there besides what was just written: others may have removed and added something."""
+        present = {item.path.name for item in items}
+        with self._changed:
+            for entry in self._entries:
+                if entry is not written and entry not in self._queued and entry.name not in present:
+                    self._forget(entry)
+        self._adopt(items)
 
     def _store(self, entry: Entry, saved: Saved) -> list[Item] | None:
         """What else there is; None where it could not be written."""
@@ -329,7 +341,7 @@ class DiskCache:
             return self._folder.store(entry.name, head, sections, lambda: self._stop)
         except Stopped:
             return None
-        except (OSError, NoRoom, Busy) as error:
+        except (OSError, NoRoom, Busy, MemoryError) as error:
             with self._changed:
                 self._num_failed += 1
             self._say_once("write", f"conversations cannot be saved in {self._folder.path}: {error}")

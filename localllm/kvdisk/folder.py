@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -61,8 +61,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """What a fingerprint stands for, as `about.json` says it to people."""
 
     model: str
-    parts: Parts
     created_unix_s: int
+    parts: Any = None
+    """Whatever an earlier or later version thought of."""
 
 
 class Item(NamedTuple):
@@ -128,6 +129,8 @@ class Folder:
                         _write(file, section, stopping)
                     os.fsync(fd)
                     stack.enter_context(gate(self.root))  # unlocked as it is now, it must not be taken for a leftover
+                now_ns = time.time_ns()  # the file system's own clock is coarser than that
+                os.utime(temporary, ns=(now_ns, now_ns))
                 osdep.replace_file(temporary, self.path / name)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -136,11 +139,19 @@ class Folder:
         osdep.sync_folder(self.path)
         return [item for item in others if item.path.name != name]
 
+    def tidy(self) -> list[Item]:
+        """Remove what dead writers left, and what is too much. Returns what this fingerprint has.
+
+        Raises `OSError`, `NoRoom`, `Busy`.
+        """
+        if not self.root.exists():
+            return []
+        with gate(self.root):
+            return self._make_room(0, "")
+
     def _make_room(self, size_bytes: int, name: str) -> list[Item]:
-        """Returns those of this fingerprint that are left."""
-        make_folder(self.root)
-        items = all_items(self.root)
-        items = [item for item in items if not (item.is_temporary and _was_left_behind(item))]
+        """For a file of that name, or for none. Returns those of this fingerprint that are left besides."""
+        items = [item for item in all_items(self.root) if not (item.is_temporary and remove_leftover(item))]
         used_bytes = sum(item.size_bytes for item in items)
         max_bytes = min(self._max_bytes, used_bytes + shutil.disk_usage(self.root).free - MIN_FREE_BYTES)
         leaving = to_remove(items, size_bytes, max_bytes)
@@ -149,7 +160,7 @@ class Folder:
         others = sorted(
             (item for item in own if item.path.name != name and item.path not in gone), key=lambda item: item.used_ns
         )
-        too_many = max(0, len(others) + 1 - MAX_CONVERSATIONS)
+        too_many = max(0, len(others) + bool(name) - MAX_CONVERSATIONS)
         remove_items([*leaving, *others[:too_many]], keep=self.path)
         return others[too_many:]
 
@@ -193,7 +204,10 @@ def to_remove(items: Sequence[Item], size_bytes: int, max_bytes: int) -> list[It
             leaving.append(item)
             total_bytes -= item.size_bytes
     if total_bytes > max_bytes:
-        raise NoRoom(f"{size_bytes:,} bytes do not fit into the {max(0, max_bytes):,} that there are")
+        raise NoRoom(
+            f"{size_bytes:,} bytes do not fit into the {max(0, max_bytes):,} that may be used "
+            f"({MIN_FREE_BYTES:,} bytes of the disk are left to others)"
+        )
     return leaving
 
 
@@ -257,6 +271,24 @@ def remove_items(items: Sequence[Item], keep: Path | None = None) -> None:
                 folder.rmdir()
 
 
+def remove_leftover(item: Item) -> bool:
+    """Whether its writer is dead; then it is removed. The caller has the gate."""
+    try:
+        fd = osdep.open_plain(item.path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        dead = osdep.try_lock(fd, exclusive=True)
+    except OSError as error:
+        dead = error.errno in _NO_LOCKS and time.time() - item.used_ns / 1e9 > LEFTOVER_S
+    finally:
+        os.close(fd)
+    if dead:
+        with contextlib.suppress(OSError):
+            osdep.remove_file(item.path)
+    return dead
+
+
 @contextlib.contextmanager
 def gate(root: Path) -> Iterator[None]:
     """Alone among all processes, for moments; without effect where the file system has no locks.
@@ -291,24 +323,6 @@ def items_in(folder: Path) -> list[Item]:
                     status = entry.stat(follow_symlinks=False)
                     items.append(Item(folder / entry.name, status.st_size, status.st_mtime_ns, is_temporary))
     return items
-
-
-def _was_left_behind(item: Item) -> bool:
-    """Whether its writer is dead; then it is removed. The caller has the gate."""
-    try:
-        fd = osdep.open_plain(item.path, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        dead = osdep.try_lock(fd, exclusive=True)
-    except OSError as error:
-        dead = error.errno in _NO_LOCKS and time.time() - item.used_ns / 1e9 > LEFTOVER_S
-    finally:
-        os.close(fd)
-    if dead:
-        with contextlib.suppress(OSError):
-            osdep.remove_file(item.path)
-    return dead
 
 
 def _try_lock(fd: int) -> bool:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from localllm.kvdisk.file import Damaged, Foreign, read_head
-from localllm.kvdisk.fingerprint import Parts
-from localllm.kvdisk.folder import Item, all_items, folders, gate, items_in, open_file, read_about, remove_items
+from localllm.kvdisk.folder import (
+    Item,
+    all_items,
+    folders,
+    gate,
+    items_in,
+    open_file,
+    read_about,
+    remove_items,
+    remove_leftover,
+)
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +28,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The name it was loaded by first; None where `about.json` is missing."""
     fingerprint: str
     """Its first digits, the name of its folder."""
-    parts: Parts | None
+    parts: Any
+    """All that the states depend on, as `about.json` says it."""
     conversations: int
     unreadable: int
     """Of these, how many are damaged, or of another version."""
@@ -68,12 +79,12 @@ def clear(root: Path, model: str | None = None) -> Cleared:
     if not root.exists():
         return Cleared(conversations=0, size_bytes=0)
     with gate(root):
-        items = [item for item in all_items(root) if not item.is_temporary]
+        items = [item for item in all_items(root) if not item.is_temporary or remove_leftover(item)]
         if model is not None:
             wanted = {folder for folder in folders(root) if model in (folder.name, _model_of(folder))}
             items = [item for item in items if item.path.parent in wanted]
         remove_items(items)
-    gone = [item for item in items if not item.path.exists()]
+    gone = [item for item in items if not item.is_temporary and not item.path.exists()]
     return Cleared(conversations=len(gone), size_bytes=sum(item.size_bytes for item in gone))
 
 

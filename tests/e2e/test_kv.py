@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
+from localllm.cli.kv import clear_saved
+from localllm.config import Settings
 from tests.e2e.conftest import Cli
 from tests.kvdisks import OTHER_PARTS, files, opened, put, tokens_of
 
@@ -67,3 +70,14 @@ def test_damaged_conversations_are_counted(cli: Cli, folder: Path) -> None:
     listed = cli("kv", "list", "--home", folder)
     assert listed.returncode == 0
     assert "3 of them cannot be read" in listed.stderr
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 1), ("\n", 3), ("n\n", 3), ("", 3)])
+def test_a_person_is_asked_first(folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: int) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    code = clear_saved(Settings(home=folder), "tiny", sure=False, as_json=False)
+    assert (code, len(files(folder / "kv"))) == (0 if left == 1 else 1, left)

@@ -234,7 +234,7 @@ class Usage:
         self.free = free
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS])
 def test_a_disk_that_takes_no_more_costs_one_warning_and_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -411,6 +411,19 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -
             assert (dead.exists(), living.exists()) == (False, True)
         finally:
             os.close(fd)
+
+
+def test_what_a_crash_left_and_what_is_too_much_by_now_goes_at_the_start(tmp_path: Path) -> None:
+    with opened(tmp_path) as cache:
+        for number in range(3):
+            put(cache, tokens_of(number), b"x" * 1000)
+        leftover = cache._folder.path / "tmp-0"
+    leftover.write_bytes(b"half")
+    with opened(tmp_path, max_bytes=1500) as cache:
+        put(cache, tokens_of(2), b"x" * 1000)  # so that the start is over
+        assert known(cache) == [[2]]
+    assert len(files(tmp_path)) == 1
+    assert not leftover.exists()
 
 
 def test_closing_gives_up_what_takes_too_long_and_leaves_nothing(

@@ -1,4 +1,4 @@
-"""Saved conversations and SIGKILL: whenever writers die, what is found is whole, and what was told to be written stays."""
+"""Saved conversations and SIGKILL: whenever writers die, what is found is whole, and what was written is there."""
 
 from __future__ import annotations
 
