@@ -61,6 +61,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of keys and values in the cache: less memory, less exact."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
+    kv_disk_mb: Count = 0
+    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart; 0: none.
+
+    They lie unencrypted in the data directory, for its owner to read only.
+    """
     context_shift: bool = False
     """An answer that reaches the end of its context goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
@@ -173,6 +178,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             kv=self.kv,
             kv_type=self.kv_type,
             kv_cells=self.kv_cells,
+            kv_disk_mb=self.kv_disk_mb,
             context_shift=self.context_shift,
             max_step_ms=self.max_step_ms,
             prefill_step_ms=self.prefill_step_ms,

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
 
+import msgspec
+
 from localllm import config
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, Runtime
@@ -26,7 +28,8 @@ AnyMessage = Message | Mapping[str, str]
 class AsyncLLM:
     """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
-    ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto".
+    ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto". options:
+    whatever else `LoadOptions` has; the arguments beside it win.
     Errors are those of `localllm.errors`: `ModelNotFound`, `LoadFailed` when loading, `RequestError`s when asking.
     """
 
@@ -38,10 +41,13 @@ class AsyncLLM:
         slots: int | None = None,
         gpu_layers: GpuLayers = "auto",
         threads: int | None = None,
+        options: LoadOptions | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
         self._model = model
-        self._options = LoadOptions(ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads)
+        given = {"ctx": ctx, "slots": slots, "gpu_layers": gpu_layers, "threads": threads}
+        changed = {name: value for name, value in given.items() if value not in (None, "auto")}
+        self._options: LoadOptions = msgspec.structs.replace(options or LoadOptions(), **changed)
         self._on_progress = on_progress
         self._runtime: Runtime | None = None
         self._loaded: LoadedModel | None = None
@@ -130,10 +136,17 @@ class LLM:
         slots: int | None = None,
         gpu_layers: GpuLayers = "auto",
         threads: int | None = None,
+        options: LoadOptions | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
         self._llm = AsyncLLM(
-            model, ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads, on_progress=on_progress
+            model,
+            ctx=ctx,
+            slots=slots,
+            gpu_layers=gpu_layers,
+            threads=threads,
+            options=options,
+            on_progress=on_progress,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="localllm", daemon=True)

@@ -348,6 +348,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Of keys and values in the cache."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
+    kv_disk_mb: int = 0
+    """Disk, in MiB, for the conversations of all models, so that they outlive the process; 0: none."""
     context_shift: bool = False
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
@@ -363,6 +365,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         _check_range("threads", self.threads, 1, 1024)
         _check_range("batch_tokens", self.batch_tokens, 32, 8192)
         _check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
+        _check_range("kv_disk_mb", self.kv_disk_mb, 0, 2**30)
         _check_range("checkpoints", self.checkpoints, 0, 256)
         _check_range("kv_cells", self.kv_cells, 256, 2**28)
         if self.kv_cells is not None and self.kv == "partitioned":

@@ -125,6 +125,7 @@ def serve(
     kv: opt.Kv = None,
     kv_type: opt.KvType = None,
     kv_cells: opt.KvCells = None,
+    kv_disk_mb: opt.KvDiskMb = None,
     context_shift: opt.ContextShift = None,
     max_step_ms: opt.MaxStepMs = None,
     prefill_step_ms: opt.PrefillStepMs = None,

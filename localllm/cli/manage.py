@@ -25,7 +25,7 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """In the order of the help."""
-    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, bench):
+    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, kv, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -178,6 +178,23 @@ def gc(
 
     settings = config.load({"home": home})
     raise Exit(collect_garbage(settings, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
+
+
+def kv(
+    action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show them, or remove them")],
+    model: Annotated[str | None, Argument(metavar="MODEL", help="Only of this one, as kv list calls it")] = None,
+    yes: Annotated[bool, Option("--yes", "-y", help="Clear without asking")] = False,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """List or remove the conversations that are saved on disk, so that they go on without computing them again."""
+    from localllm import config
+    from localllm.cli.kv import clear_saved, list_saved
+
+    settings = config.load({"home": home})
+    if action == "list":
+        raise Exit(list_saved(settings, model, as_json=as_json))
+    raise Exit(clear_saved(settings, model, sure=yes, as_json=as_json))
 
 
 def bench(

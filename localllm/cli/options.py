@@ -36,6 +36,9 @@ KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help
 KvCells = Annotated[
     int | None, Option("--kv-cells", metavar="TOKENS", help="In a unified cache, for all slots together")
 ]
+KvDiskMb = Annotated[
+    int | None, Option("--kv-disk-mb", metavar="MIB", help="Disk for chats, to go on after a restart [default: 0]")
+]
 ContextShift = Annotated[
     bool | None, Option("--context-shift", help="Answers go on at the end of the context, without the oldest tokens")
 ]

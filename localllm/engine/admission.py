@@ -13,9 +13,8 @@ from localllm.engine.checkpoints import Checkpoint
 from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.residency import Found, Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
+from localllm.engine.tiers import WORTH_SAVING, DiskTier
 
-WORTH_SAVING = 64
-"""Tokens that a slot must be about to lose to be saved first: saving 1,000 takes as long as computing 70."""
 WORTH_WAITING = 32
 """Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
 
@@ -52,8 +51,12 @@ class Admission(NamedTuple):
     """What to keep of it."""
 
 
-Waits = Literal["for a prefix", "for room"]
-"""What a sequence that does not enter waits for: what a running one is just computing, or cells of a unified cache."""
+WORTH_READING = 64
+"""Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
+
+Waits = Literal["for a prefix", "for room", "for the disk"]
+"""What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
+what is being read."""
 
 
 class Admitter:
@@ -73,6 +76,7 @@ class Admitter:
         self.host = host
         self._can_rewind = can_rewind
         self._slot_capacity = slot_capacity
+        self.disk: DiskTier | None = None
         self._most_checkpoints = most_checkpoints
 
     def admit(
@@ -83,12 +87,29 @@ class Admitter:
         if self._is_being_computed(sequence, found, running):
             return "for a prefix"
         placement = self.residency.place(found, sequence.num_prompt, free)
+        entries = list(self.host.entries)
+        brought = self._brought(sequence, placement.num_cached)
+        if brought == "reading":
+            return "for the disk"
+        if brought is not None:
+            found = found._replace(saved=[*found.saved, self.host.usable(brought, sequence.prompt[:-1])])
+            entries.append(brought)
+            placement = self.residency.place(found, sequence.num_prompt, free)
         if placement.restored is not None and any(placement.slot == other.source for other in admitted):
             # A copy from that slot is still to come: its cells move with the next decode.
             placement = self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
-        restore = None if placement.restored is None else self.host.entries[placement.restored]
+        restore = None if placement.restored is None else entries[placement.restored]
         emptied = self._make_room(sequence, placement, restore, free, running)
         return "for room" if emptied is None else self._enter(sequence, placement, restore, emptied)
+
+    def _brought(self, sequence: Sequence, num_cached: int) -> Entry | Literal["reading"] | None:
+        """What the disk has of its prompt, if that is much more than there is in memory."""
+        if self.disk is None or not sequence.cache_prompt:
+            return None
+        entry, usable = self.disk.best(sequence.prompt)
+        if entry is None or usable - num_cached < WORTH_READING:
+            return None
+        return self.disk.bring(entry)
 
     def _make_room(
         self,

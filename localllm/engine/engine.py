@@ -19,6 +19,7 @@ from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.engine.tiers import DiskTier, Keeper
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
@@ -44,8 +45,17 @@ class _Stop(NamedTuple):
     pass
 
 
+class _Wake(NamedTuple):
+    """Somebody who waits may enter now."""
+
+
 _EMPTY = Delta()
-_Item = Sequence | _Cancel | _Inspect | _Stop
+_Item = Sequence | _Cancel | _Inspect | _Stop | _Wake
+
+LOOK_UP_S = 0.05
+"""While all that wait wait for the disk: how often deadlines are looked at."""
+KEEP_AFTER_S = 2.0
+"""A conversation is written to the disk when the engine had nothing to do for so long."""
 
 
 class Engine:
@@ -62,6 +72,7 @@ class Engine:
         kv_ram_bytes: int = 0,
         most_checkpoints: int = 8,
         context_shift: bool = False,
+        disk: DiskTier | None = None,
         debug: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -74,6 +85,7 @@ class Engine:
             kv_ram_bytes=kv_ram_bytes,
             most_checkpoints=most_checkpoints,
             num_cells=backend.num_cells,
+            disk=disk,
         )
         self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
         if context_shift and not backend.can_shift:
@@ -90,6 +102,12 @@ class Engine:
         self._emit = emit
         self._debug = debug
         self._shifts = context_shift
+        self._disk = disk
+        self._keeper = None if disk is None else Keeper(disk, backend, self.scheduler.residency)
+        self._computed_something = True
+        if disk is not None:
+            disk.can_rewind = backend.can_rewind
+            disk.wake = lambda: self._inbox.put(_Wake())
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
@@ -116,7 +134,22 @@ class Engine:
         while not self._stopping:
             if self._debug and not self.scheduler.has_work:
                 self.check_integrity()
-            self.step(None if self.scheduler.has_work else self._inbox.get())
+            self.step(self._next_item())
+        if self._keeper is not None:
+            self._keeper.keep_all()
+
+    def _next_item(self) -> _Item | None:
+        """What arrived, if there is nothing to compute; otherwise that comes first."""
+        if self.scheduler.has_work and self._computed_something:
+            return None
+        has_more_to_keep = self._keeper is not None and self._keeper.next() is not None
+        timeout_s = LOOK_UP_S if self.scheduler.has_work else KEEP_AFTER_S if has_more_to_keep else None
+        try:
+            return self._inbox.get(timeout=timeout_s)
+        except queue.Empty:
+            if self._keeper is not None and not self.scheduler.has_work:
+                self._keeper.keep_while(self._inbox.empty)
+            return None
 
     def check_integrity(self) -> None:
         """The scheduler is sound, and every slot holds what it believes. Raises `AssertionError`."""
@@ -141,6 +174,7 @@ class Engine:
         for slot in self.scheduler.to_compact() if plan.admitted else ():
             state = self._backend.save(slot)
             self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
+        self._computed_something = bool(plan.segments)
         if plan.segments:
             self._compute(plan, output)
             self.num_steps += 1
@@ -217,6 +251,8 @@ class Engine:
     def _save(self, entry: Entry | None, slot: int) -> None:
         if entry is not None:
             self.scheduler.host.fill(entry, self._backend.save(slot), self.scheduler.residency.states)
+            if self._disk is not None:
+                self._disk.keep(entry)
 
     def _next_suspect(self) -> Sequence | None:
         """One of those that have to be computed alone, until it is as far as it was."""

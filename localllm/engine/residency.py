@@ -147,6 +147,10 @@ class Residency:
         others = (other for other in range(len(self._lengths)) if other != slot)
         return any(self._restart(other, tokens, self._can_lend_from(other)) == len(tokens) for other in others)
 
+    def stamp(self, slot: int) -> tuple[int, int]:
+        """Changes with what the slot holds."""
+        return self._used[slot], self._lengths[slot]
+
     def idle_first(self, slots: Iterable[int]) -> list[int]:
         """Those slots that hold something, the one first that was used longest ago."""
         return sorted((slot for slot in slots if self._lengths[slot]), key=lambda slot: (self._used[slot], slot))

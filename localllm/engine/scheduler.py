@@ -19,6 +19,7 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import TILE, Budget
 from localllm.engine.residency import Residency
 from localllm.engine.sequence import Sequence
+from localllm.engine.tiers import DiskTier
 from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
@@ -68,6 +69,7 @@ class Scheduler:
         kv_ram_bytes: int = 0,
         most_checkpoints: int = 0,
         num_cells: int | None = None,
+        disk: DiskTier | None = None,
     ) -> None:
         """`most_checkpoints`: of one conversation, where the memory cannot rewind without. `num_cells`: of a unified
         cache; None: every slot has its own.
@@ -89,6 +91,7 @@ class Scheduler:
             most_checkpoints=self._most_checkpoints,
             slot_capacity=slot_capacity,
         )
+        self._admitter.disk = disk
         self._wants_dense = wants_dense
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
@@ -233,7 +236,7 @@ class Scheduler:
             if admission == "for room":
                 passed.append(sequence)  # and nobody passes it: it would wait for ever
                 break
-            if admission == "for a prefix":
+            if admission == "for a prefix" or admission == "for the disk":
                 passed.append(sequence)
                 continue
             self._slots[admission.slot] = sequence

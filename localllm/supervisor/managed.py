@@ -22,6 +22,7 @@ from localllm.supervisor.room import Held, need_bytes
 from localllm.supervisor.session import Session
 from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
+from localllm.worker.handle import TERM_GRACE_S
 from localllm.worker.messages import Hello, Load
 
 OnProgress = Callable[[float], None]
@@ -31,6 +32,8 @@ logger = logging.getLogger("localllm")
 PAUSES_S = (0.0, 1.0, 5.0, 30.0)
 """Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
 DEATHS_WITHIN_S = 120.0
+SAVING_GRACE_S = 120.0
+"""For a process to write its conversations to the disk before it leaves."""
 FOREVER_S = -1.0
 """As a keep-alive time: it stays until somebody unloads it."""
 
@@ -264,6 +267,7 @@ class ManagedModel:
             on_death=self._died,
             on_progress=self._tell_progress,
             verbose=settings.verbose,
+            grace_s=SAVING_GRACE_S if self._options.kv_disk_mb else TERM_GRACE_S,
         )
 
     def _tell_progress(self, fraction: float) -> None:

@@ -17,7 +17,7 @@ from localllm.errors import Draining, LocalLLMError, WorkerCrashed, from_info
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.waiting import QueueTimes
 from localllm.types import Finish, GenerationRequest, LoadedModel
-from localllm.worker.handle import WorkerHandle
+from localllm.worker.handle import TERM_GRACE_S, WorkerHandle
 from localllm.worker.messages import (
     Accepted,
     Call,
@@ -50,8 +50,10 @@ class Session:
         on_death: Callable[[], None] = lambda: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
+        grace_s: float = TERM_GRACE_S,
     ) -> None:
-        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load.
+        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load. `grace_s`:
+        how long it may take to leave when it is asked to.
 
         `on_end` is told how each request ended, by its finish or an error's code; `on_death` that a session which
         answered does not any more, unless it was closed.
@@ -62,6 +64,7 @@ class Session:
         self._exited = asyncio.Event()
         self._make_load = make_load
         self._max_waiting = max_waiting
+        self._grace_s = grace_s
         self._queue_times = QueueTimes()
         self._on_end = on_end
         self._on_death = on_death
@@ -129,7 +132,7 @@ class Session:
     async def aclose(self) -> None:
         """End the process and wait until it is gone; answers that still run fail with `Draining`."""
         self._closing = True
-        await asyncio.to_thread(self._handle.close)
+        await asyncio.to_thread(self._handle.close, self._grace_s)
         await self._exited.wait()
 
     def _post(self, callback: Callable[[Any], None], item: object) -> None:

@@ -116,11 +116,15 @@ class Worker:
         self._outbox = outbox
         self._loads: queue.SimpleQueue[Load] = queue.SimpleQueue()
         self._preparer: Preparer | None = None
+        self._saving: Engine | None = None
+        """The engine, if it has anything to save at the end."""
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
         if isinstance(message, Load):
             self._loads.put(message)
+        elif isinstance(message, Shutdown) and self._saving is not None:
+            self._saving.stop()  # what the engine has in memory is written before it ends
         elif isinstance(message, Shutdown):
             os._exit(0)  # from the reader thread, because the others may be busy for long; the system frees the model
         elif self._preparer is None:
@@ -136,6 +140,7 @@ class Worker:
         """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
         from localllm.llama import library, selftest
+        from localllm.worker.keeping import open_disk
         from localllm.worker.loading import load_model
 
         choice = selftest.choose(data_dir).choice
@@ -146,6 +151,7 @@ class Worker:
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
         backend, model = load_model(loaded, load, self._report_progress())
+        disk = open_disk(loaded, load, backend, data_dir)
         engine = Engine(
             backend,
             self._emit,
@@ -155,6 +161,7 @@ class Worker:
             kv_ram_bytes=load.options.kv_ram_mb * 2**20,
             most_checkpoints=load.options.checkpoints,
             context_shift=load.options.context_shift,
+            disk=disk,
             debug=debug,
         )
         self._preparer = Preparer(
@@ -166,6 +173,8 @@ class Worker:
             load.defaults,
             context_shift=load.options.context_shift,
         )
+        if disk is not None:
+            self._saving = engine
         self._outbox.put(Ready(model))
         engine.run()
 

@@ -19,11 +19,11 @@ STATE_SIZE, CONV_KERNEL, TIME_STEP_RANK = 8, 4, 4
 LORA_RANK = 4
 
 
-def write_sliding_window(path: Path, *, seed: int = 0) -> Path:
+def write_sliding_window(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
     """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary."""
     words = spm()
     with Builder(path, "gemma3", seed=seed) as model:
-        _common(model, words, "tiny-gemma3")
+        _common(model, words, "tiny-gemma3", chat_template=chat_template)
         model.keys(
             {
                 "attention.sliding_window": SLIDING_WINDOW,
@@ -43,11 +43,11 @@ def write_sliding_window(path: Path, *, seed: int = 0) -> Path:
     return path
 
 
-def write_recurrent(path: Path, *, seed: int = 0) -> Path:
+def write_recurrent(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
     """mamba: no attention at all; its state cannot drop a tail."""
     words = bpe()
     with Builder(path, "mamba", seed=seed) as model:
-        _common(model, words, "tiny-mamba", n_head=0, n_kv=0, n_ff=0)
+        _common(model, words, "tiny-mamba", n_head=0, n_kv=0, n_ff=0, chat_template=chat_template)
         _state_space_keys(model)
         _head(model, len(words.tokens))
         for block in range(2):
@@ -56,11 +56,11 @@ def write_recurrent(path: Path, *, seed: int = 0) -> Path:
     return path
 
 
-def write_hybrid(path: Path, *, seed: int = 0) -> Path:
+def write_hybrid(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
     """jamba: a recurrent layer, then one with attention; heads are given per layer."""
     words = bpe()
     with Builder(path, "jamba", seed=seed) as model:
-        _common(model, words, "tiny-jamba", n_kv=[0, N_KV])
+        _common(model, words, "tiny-jamba", n_kv=[0, N_KV], chat_template=chat_template)
         _state_space_keys(model)
         _head(model, len(words.tokens))
         for block, recurrent in enumerate((True, False)):
@@ -125,8 +125,11 @@ def _common(
     n_head: int = N_HEAD,
     n_kv: int | list[int] = N_KV,
     n_ff: int = N_FF,
+    chat_template: str | None = None,
 ) -> None:
     model.writer.add_name(name)
+    if chat_template is not None:
+        model.writer.add_chat_template(chat_template)
     model.writer.add_file_type(0)
     model.keys(
         {

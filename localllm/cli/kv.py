@@ -1,0 +1,83 @@
+"""`localllm kv list` and `localllm kv clear`: saved conversations. Data on stdout, words and questions on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+
+import msgspec
+
+from localllm.cli import report
+from localllm.cli.units import ago, size, table
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable
+from localllm.kvdisk.folder import Busy
+from localllm.kvdisk.survey import Kept, clear, survey
+
+UNKNOWN = "?"
+"""In place of the name of a model that nobody wrote down."""
+
+
+def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
+    """What is saved, per model; with JSON per fingerprint, with all that it depends on. Raises `ModelNotFound`."""
+    found = _found(settings, model)
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        return report.OK
+    groups: defaultdict[str, list[Kept]] = defaultdict(list)
+    for kept in found:
+        groups[kept.model or UNKNOWN].append(kept)
+    rows = [
+        (
+            name,
+            str(sum(kept.conversations for kept in group)),
+            f"{sum(kept.tokens for kept in group):,}",
+            size(sum(kept.size_bytes for kept in group)),
+            ago(max(kept.last_used_unix_s for kept in group)),
+        )
+        for name, group in groups.items()
+    ]
+    sys.stdout.write(table(("MODEL", "CONVERSATIONS", "TOKENS", "SIZE", "LAST USED"), rows))
+    if unreadable := sum(kept.unreadable for kept in found):
+        report.say(f"localllm: {unreadable} of them cannot be read; they go when there is no room, or with kv clear")
+    return report.OK
+
+
+def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: bool) -> int:
+    """Remove what is saved, after asking. Raises `ModelNotFound`, `InvalidParameter` where nobody can be asked."""
+    found = _found(settings, model)
+    count, size_bytes = sum(kept.conversations for kept in found), sum(kept.size_bytes for kept in found)
+    if count and not sure and not _agreed(count, size_bytes, model):
+        report.say("localllm: nothing was removed")
+        return report.FAILURE
+    try:
+        cleared = clear(settings.data_dir / "kv", model)
+    except (Busy, OSError) as error:
+        raise Unavailable(f"saved conversations cannot be removed: {error}; try again") from error
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(cleared)).decode() + "\n")
+    else:
+        report.say(f"localllm: {cleared.conversations} conversations removed, {size(cleared.size_bytes)} freed")
+    return report.OK
+
+
+def _found(settings: Settings, model: str | None) -> list[Kept]:
+    try:
+        found = survey(settings.data_dir / "kv")
+    except OSError as error:
+        raise LocalLLMError(f"saved conversations cannot be listed: {error}") from error
+    if model is None:
+        return found
+    chosen = [kept for kept in found if model in (kept.model, kept.fingerprint)]
+    if not chosen:
+        raise ModelNotFound(f"no conversations are saved of {model!r}; localllm kv list says of which", param="model")
+    return chosen
+
+
+def _agreed(count: int, size_bytes: int, model: str | None) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidParameter("nobody can be asked whether to remove them; add --yes", param="yes")
+    of = "of all models" if model is None else f"of {model}"
+    sys.stderr.write(f"Remove {count} saved conversations {of} ({size(size_bytes)})? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,123 @@
+"""The disk behind main memory: conversations that outlive the model's process.
+
+Between `kvdisk`, which knows files, and the engine, which knows prompts. The engine never waits for the disk: what is
+wanted is read on a thread of its own, and `wake` is called when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.backend import Backend, State
+from localllm.engine.checkpoints import Checkpoint
+from localllm.engine.hostcache import Entry
+from localllm.engine.residency import Residency, common_prefix
+from localllm.kvdisk import cache, file
+from localllm.kvdisk.entry import Entry as DiskEntry
+
+WORTH_SAVING = 64
+"""Tokens that a conversation must have to be saved: saving 1,000 takes as long as computing 70."""
+KEEPING_TIMEOUT_S = 30.0
+"""For one conversation to be written when the model is unloaded."""
+
+
+class DiskTier:
+    """Used by the engine's thread; owns the cache."""
+
+    def __init__(self, open_cache: Callable[[Callable[[DiskEntry], None]], cache.DiskCache]) -> None:
+        """`open_cache` is given what to call when something was read."""
+        self.wake: Callable[[], None] = lambda: None
+        self.can_rewind = True
+        self._cache = open_cache(lambda _: self.wake())
+
+    def best(self, prompt: npt.NDArray[np.int32]) -> tuple[DiskEntry | None, int]:
+        """The conversation that most of a prompt can start from, and how much: never all of it."""
+        best, most = None, 0
+        for entry in self._cache.entries:
+            usable = self._usable(entry, prompt[:-1])
+            if usable > most:
+                best, most = entry, usable
+        return best, most
+
+    def bring(self, entry: DiskEntry) -> Entry | Literal["reading"] | None:
+        """The conversation, if it is in memory; else it is being read, or gone for good."""
+        status = self._cache.status(entry)
+        if status == "reading" or (status == "disk" and self._cache.prefetch(entry)):
+            return "reading"
+        saved = self._cache.load(entry) if status == "memory" else None
+        if saved is None:
+            return None
+        checkpoints = tuple(Checkpoint(one.position, _state(one.state)) for one in saved.checkpoints)
+        brought = Entry(entry.tokens, checkpoints)
+        brought.state = _state(saved.state)
+        return brought
+
+    def keep(self, entry: Entry) -> None:
+        """Have it written; nothing waits for that."""
+        checkpoints = [file.Checkpoint(one.length, one.state) for one in entry.checkpoints]
+        self._cache.put(entry.tokens, entry.state, checkpoints)
+
+    def keeps(self, tokens: npt.NDArray[np.int32]) -> bool:
+        """Whether exactly these tokens can be had from here."""
+        return any(self._usable(entry, tokens) == len(tokens) for entry in self._cache.entries)
+
+    def flush(self) -> None:
+        """Wait until everything is written, but not for ever."""
+        self._cache.flush(KEEPING_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._cache.close(KEEPING_TIMEOUT_S)
+
+    def _usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32]) -> int:
+        common = common_prefix(entry.tokens, tokens)
+        if self.can_rewind or common == len(entry.tokens):
+            return common
+        return max((position for position in entry.positions if position <= common), default=0)
+
+
+class Keeper:
+    """Gives the disk what slots hold: when there is nothing else to do, and at the end."""
+
+    def __init__(self, disk: DiskTier, backend: Backend, residency: Residency) -> None:
+        self._disk = disk
+        self._backend = backend
+        self._residency = residency
+        self._kept: dict[int, tuple[int, int]] = {}
+        """Slot -> what it held, by its stamp, when that was last given to the disk."""
+
+    def next(self) -> int | None:
+        """A slot that holds what the disk does not have and was not given."""
+        for slot in range(self._backend.num_slots):
+            tokens = self._residency.tokens(slot)
+            is_new = self._kept.get(slot) != self._residency.stamp(slot)
+            if is_new and len(tokens) >= WORTH_SAVING and not self._disk.keeps(tokens):
+                return slot
+        return None
+
+    def keep_while(self, is_quiet: Callable[[], bool]) -> None:
+        """One slot after the other."""
+        while is_quiet() and (slot := self.next()) is not None:
+            self._keep(slot)
+
+    def keep_all(self) -> None:
+        """What is in memory is on the disk when this returns; the disk is closed."""
+        while (slot := self.next()) is not None:
+            self._keep(slot)
+            self._disk.flush()
+        self._disk.close()
+
+    def _keep(self, slot: int) -> None:
+        tokens = self._residency.tokens(slot)
+        self._kept[slot] = self._residency.stamp(slot)
+        if self._residency.sound(slot) == len(tokens):  # a running one may have been shifted
+            entry = Entry(tokens.copy(), self._residency.checkpoints[slot])
+            entry.state = self._backend.save(slot)
+            self._disk.keep(entry)
+
+
+def _state(data: file.Bytes) -> State:
+    return data if isinstance(data, bytes | memoryview) else memoryview(data)

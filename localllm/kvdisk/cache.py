@@ -1,0 +1,348 @@
+"""What an engine keeps on disk: conversations to look up by their tokens, written and read on threads of their own.
+
+    put ->  queued  -> (writer thread) -> stored ;   evicted, replaced, damaged, or not to be written: gone
+    prefetch: (reader thread) -> in memory until `load` takes it or `drop` forgets it
+
+Everything may be called from any thread. Only the constructor, `load` of what is not in memory, `flush` and `close`
+wait for the disk. Errors of the disk are never raised: the cache does without, and says so once. Several processes may
+share the folder; what others of this fingerprint stored is noticed whenever something is written here. Knows nothing
+of slots, and not what a state means.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.kvdisk.entry import Entry, find, is_beginning, read
+from localllm.kvdisk.file import Bytes, Checkpoint, Damaged, Foreign, Saved, encode
+from localllm.kvdisk.fingerprint import Parts
+from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, Stopped
+from localllm.kvdisk.prefetch import Prefetcher
+
+MAX_QUEUE_BYTES = 1024**3
+"""Of states that wait to be written; one that waits alone may be larger."""
+MAX_PREFETCHED_BYTES = 1024**3
+"""Of states that were read and not taken yet; one alone may be larger."""
+CLOSE_TIMEOUT_S = 10.0
+THREAD_END_S = 2.0
+"""For each thread to end at the next chunk; one that hangs in the system is left to end with the process."""
+
+logger = logging.getLogger("localllm")
+
+
+class DiskStatistics(NamedTuple):
+    """Since the cache was opened."""
+
+    num_written: int
+    num_read: int
+    num_dropped: int
+    """Not written, since the disk could not follow, or since it would never fit."""
+    num_failed: int
+    """Not written because of an error, or not read: gone or damaged."""
+    queued_bytes: int
+    """Waiting to be written now."""
+
+
+class DiskCache:
+    """The conversations of one fingerprint."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model: str,
+        parts: Parts,
+        max_bytes: int,
+        max_queue_bytes: int = MAX_QUEUE_BYTES,
+        max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
+        on_read: Callable[[Entry], None] | None = None,
+        warn: Callable[[str], None] = logger.warning,
+    ) -> None:
+        """Reads heads and tokens of what is there, not the states. `close` it.
+
+        `folder` is the `kv` of the data directory, and `max_bytes` bounds all of it, whatever the fingerprint; 0: the
+        disk is left alone. `model` is for people. `on_read(entry)` is called on the reader thread when a prefetch is
+        over, `warn` on any; neither may raise.
+        """
+        self._folder = Folder(folder, model=model, parts=parts, max_bytes=max_bytes)
+        self.fingerprint = self._folder.fingerprint
+        self._max_bytes = max_bytes
+        self._max_queue_bytes = max_queue_bytes
+        self._warn = warn
+        self._warned: set[str] = set()
+        self._changed = threading.Condition()
+        """Guards all that follows; held for moments only."""
+        self._entries: tuple[Entry, ...] = ()
+        self._queued: dict[Entry, Saved] = {}
+        """In the order of writing; the one that is just being written too."""
+        self._writing: Entry | None = None
+        self._touched: dict[Entry, None] = {}
+        self._touching = False
+        self._ignored: set[str] = set()
+        """Names of files that are not ours, or could not be read."""
+        self._closing = max_bytes == 0
+        self._stop = self._closing
+        self._num_written = self._num_read = self._num_dropped = self._num_failed = 0
+        self._prefetcher: Prefetcher | None = None
+        self._writer: threading.Thread | None = None
+        if not self._closing:
+            self._index()
+            self._prefetcher = Prefetcher(self._read, max_bytes=max_prefetched_bytes, on_read=on_read)
+            self._writer = threading.Thread(target=self._write_loop, name="kv-write", daemon=True)
+            self._writer.start()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What can be asked for; takes no lock. The same tuple until something changes."""
+        return self._entries
+
+    @property
+    def statistics(self) -> DiskStatistics:
+        with self._changed:
+            queued_bytes = sum(entry.num_bytes for entry in self._queued)
+            return DiskStatistics(self._num_written, self._num_read, self._num_dropped, self._num_failed, queued_bytes)
+
+    def holds(self, tokens: npt.NDArray[np.int32]) -> bool:
+        """Whether all of these tokens are the beginning of an entry."""
+        return any(is_beginning(tokens, entry.tokens) for entry in self._entries)
+
+    def put(self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = ()) -> Entry | None:
+        """Have it written, and replace what is its beginning. The entry can be loaded at once.
+
+        Copies the tokens, not the states: nobody may change those afterwards. None where it is not kept: too large, or
+        too much is waiting already. What is there with the same tokens and checkpoints stays, as used just now.
+        """
+        saved = Saved(state, tuple(checkpoints))
+        num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
+        assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
+        assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint behind the end"
+        entry = Entry(tokens, num_bytes, positions)
+        with self._changed:
+            if self._closing or len(tokens) == 0:
+                return None
+            for known in self._entries:
+                if known.name == entry.name and known.positions == positions:
+                    self._touched[known] = None
+                    self._changed.notify_all()
+                    return known
+            replaced = [
+                one for one in self._queued if one is not self._writing and is_beginning(one.tokens, entry.tokens)
+            ]
+            waiting_bytes = sum(other.num_bytes for other in self._queued) - sum(other.num_bytes for other in replaced)
+            too_much = waiting_bytes > 0 and waiting_bytes + num_bytes > self._max_queue_bytes
+            if too_much or num_bytes + entry.tokens.nbytes > self._max_bytes:
+                self._num_dropped += 1
+                return None
+            for other in replaced:
+                self._forget(other)
+            self._queued[entry] = saved
+            self._entries += (entry,)
+            self._changed.notify_all()
+        return entry
+
+    def status(self, entry: Entry) -> Literal["memory", "reading", "disk", "gone"]:
+        """Where `load` would find it: at once, after waiting for the reader, by reading, or not at all."""
+        with self._changed:
+            if entry in self._queued:
+                return "memory"
+        prefetched = None if self._prefetcher is None else self._prefetcher.status(entry)
+        return prefetched or ("disk" if entry in self._entries else "gone")
+
+    def ready(self, entry: Entry) -> bool:
+        """Whether `load` answers without waiting for the disk, with None perhaps."""
+        return self.status(entry) in ("memory", "gone")
+
+    def prefetch(self, entry: Entry) -> bool:
+        """Have it read; when that is over, `on_read` is called and it is ready. Repeating it does nothing.
+
+        It stays in memory until `load` or `drop`, or until another prefetch needs the room (the oldest goes). False:
+        it is gone, or too much is just being read.
+        """
+        status = self.status(entry)
+        if status == "disk" and self._prefetcher is not None:
+            return self._prefetcher.start(entry)
+        return status != "gone"
+
+    def drop(self, entry: Entry) -> None:
+        """Nobody wants any more what was prefetched of it; its file stays."""
+        if self._prefetcher is not None:
+            self._prefetcher.drop(entry)
+
+    def load(self, entry: Entry) -> Saved | None:
+        """The state and the checkpoints, every byte checked; None where it cannot be had any more.
+
+        Waits for the disk unless it is `ready`. Counts as a use. What was prefetched is the caller's then.
+        """
+        with self._changed:
+            saved = self._queued.get(entry)
+        if saved is None and self._prefetcher is not None:
+            saved = self._prefetcher.take(entry)
+        if saved is None and entry in self._entries:
+            saved = self._read(entry)
+        if saved is not None:
+            self.used(entry)
+        return saved
+
+    def used(self, entry: Entry) -> None:
+        """It is the last to be evicted now."""
+        with self._changed:
+            if not self._closing and entry in self._entries:
+                self._touched[entry] = None
+                self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was put is written or given up; False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stop or self._is_idle(), timeout_s)
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> bool:
+        """Take nothing more, write what waits for so long, give up the rest. Whether all was written. Twice is fine."""
+        with self._changed:
+            self._closing = True
+        is_written = self.flush(timeout_s)
+        with self._changed:
+            self._stop = True
+            self._changed.notify_all()
+        if self._writer is not None:
+            self._writer.join(THREAD_END_S)
+        if self._prefetcher is not None:
+            self._prefetcher.close(THREAD_END_S)
+        with self._changed:
+            self._entries = ()
+            self._queued.clear()
+        return is_written
+
+    def _is_idle(self) -> bool:
+        return not (self._queued or self._touched or self._touching)
+
+    def _forget(self, entry: Entry) -> None:
+        """It is gone; what was prefetched of it can still be had. The caller has the lock."""
+        self._entries = tuple(other for other in self._entries if other is not entry)
+        self._queued.pop(entry, None)
+        self._touched.pop(entry, None)
+
+    def _say_once(self, kind: str, text: str) -> None:
+        with self._changed:
+            if kind in self._warned:
+                return
+            self._warned.add(kind)
+        self._warn(text)
+
+    # ---- reading
+
+    def _index(self) -> None:
+        try:
+            items = self._folder.items()
+        except OSError as error:
+            self._say_once("index", f"saved conversations in {self._folder.path} cannot be listed: {error}")
+        else:
+            self._adopt(items)
+
+    def _adopt(self, items: Sequence[Item]) -> None:
+        """Add what is in those files."""
+        found = find(self._folder, items, {entry.name for entry in self._entries} | self._ignored)
+        self._ignored.update(found.ignored)
+        with self._changed:
+            self._entries += tuple(found.entries)
+        if found.complaints:
+            first, *rest = found.complaints
+            more = f" (and {len(rest)} more)" if rest else ""
+            self._warn(f"saved conversations in {self._folder.path}: {first}{more}")
+
+    def _read(self, entry: Entry) -> Saved | None:
+        """From the file, on the calling thread; None, and the entry is gone, where that does not work."""
+        path = self._folder.path / entry.name
+        try:
+            saved = read(self._folder, entry)
+        except FileNotFoundError:  # evicted by another process, or cleared
+            pass
+        except Damaged as error:
+            self._folder.remove(entry.name)
+            self._warn(f"the saved conversation {path} is damaged and was removed: {error}")
+        except (Foreign, OSError, MemoryError) as error:
+            self._say_once("read", f"the saved conversation {path} cannot be read: {error}")
+        else:
+            with self._changed:
+                self._num_read += 1
+            return saved
+        with self._changed:
+            self._forget(entry)
+            self._num_failed += 1
+        return None
+
+    # ---- writing
+
+    def _write_loop(self) -> None:
+        try:
+            self._notice(self._folder.tidy())
+        except (OSError, NoRoom, Busy) as error:
+            self._say_once("write", f"saved conversations in {self._folder.path} cannot be tidied: {error}")
+        while True:
+            with self._changed:
+                self._writing, self._touching = None, False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._stop or self._touched or self._queued)
+                if self._stop:
+                    return
+                touched, self._touched = self._touched, {}
+                self._touching = bool(touched)
+                self._writing = next(iter(self._queued), None)
+            for entry in touched:
+                self._touch(entry)
+            if self._writing is not None:
+                self._write(self._writing)
+
+    def _touch(self, entry: Entry) -> None:
+        if not self._folder.touch(entry.name):
+            with self._changed:
+                if entry not in self._queued:
+                    self._forget(entry)
+
+    def _write(self, entry: Entry) -> None:
+        """Holds the state no longer than it must, which is why it is not a part of the loop."""
+        with self._changed:
+            saved = self._queued.get(entry)
+        others = None if saved is None else self._store(entry, saved)
+        with self._changed:
+            self._queued.pop(entry, None)
+            if others is None or entry not in self._entries:  # not written, or closed meanwhile
+                self._forget(entry)
+                return
+            self._num_written += 1
+            earlier = self._entries[: self._entries.index(entry)]
+            replaced = [one for one in earlier if is_beginning(one.tokens, entry.tokens)]
+            for one in replaced:
+                self._forget(one)
+        removed = {one.name for one in replaced} - {entry.name}
+        for name in removed:
+            self._folder.remove(name)
+        self._notice([item for item in others if item.path.name not in removed], entry)
+
+    def _notice(self, items: Sequence[Item], written: Entry | None = None) -> None:
+        """What is there besides what was just written: others may have removed and added something."""
+        present = {item.path.name for item in items}
+        with self._changed:
+            for entry in self._entries:
+                if entry is not written and entry not in self._queued and entry.name not in present:
+                    self._forget(entry)
+        self._adopt(items)
+
+    def _store(self, entry: Entry, saved: Saved) -> list[Item] | None:
+        """What else there is; None where it could not be written."""
+        try:
+            head, sections = encode(self.fingerprint, entry.tokens, saved)
+            return self._folder.store(entry.name, head, sections, lambda: self._stop)
+        except Stopped:
+            return None
+        except (OSError, NoRoom, Busy, MemoryError) as error:
+            with self._changed:
+                self._num_failed += 1
+            self._say_once("write", f"conversations cannot be saved in {self._folder.path}: {error}")
+            return None

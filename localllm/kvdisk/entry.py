@@ -1,0 +1,87 @@
+"""A conversation as it is known without its state, and finding it in its file. Knows nothing of threads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.kvdisk.file import Damaged, Foreign, Saved, read_head, read_saved, read_tokens
+from localllm.kvdisk.folder import Folder, Item
+
+
+class Entry:
+    """A conversation; equal to itself only. All of it is constant."""
+
+    def __init__(self, tokens: npt.NDArray[np.int32], num_bytes: int, positions: tuple[int, ...]) -> None:
+        """The tokens are copied."""
+        self.tokens = np.array(tokens, np.int32)
+        """int32 [length], not to be written to."""
+        self.tokens.flags.writeable = False
+        self.num_bytes = num_bytes
+        """Of its state and its checkpoints."""
+        self.positions = positions
+        """Of its checkpoints."""
+        digest = hashlib.blake2b(self.tokens.astype("<i4").tobytes(), digest_size=16)
+        self.name = f"{digest.hexdigest()}.kv"
+        """Of its file: the same in every process."""
+
+
+class Found(NamedTuple):
+    """What was in a folder."""
+
+    entries: list[Entry]
+    ignored: list[str]
+    """Names of files that are left alone."""
+    complaints: list[str]
+
+
+def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> Found:
+    """Reads heads and tokens of those whose names are not known.
+
+    What is damaged is removed, since no file gets its name before it is whole; what is not ours is left alone, until
+    it is the oldest.
+    """
+    found = Found([], [], [])
+    for name in (item.path.name for item in items):
+        if name in known:
+            continue
+        try:
+            found.entries.append(_read_entry(folder, name))
+        except FileNotFoundError:  # evicted by another process
+            continue
+        except Damaged as error:
+            folder.remove(name)
+            found.complaints.append(f"{name} is damaged and was removed: {error}")
+        except (Foreign, OSError) as error:
+            found.ignored.append(name)
+            found.complaints.append(f"{name} is ignored: {error}")
+    return found
+
+
+def read(folder: Folder, entry: Entry) -> Saved:
+    """All that was saved, every byte checked. Raises `Damaged`, `Foreign`, `OSError`, `MemoryError`."""
+    with folder.open(entry.name) as file:
+        head = read_head(file)
+        if head.fingerprint != folder.fingerprint or not np.array_equal(read_tokens(file, head), entry.tokens):
+            raise Foreign("something else is in its place")
+        return read_saved(file, head)
+
+
+def is_beginning(tokens: npt.NDArray[np.int32], of: npt.NDArray[np.int32]) -> bool:
+    """Whether one sequence begins with another, or is it."""
+    return len(tokens) <= len(of) and bool(np.array_equal(tokens, of[: len(tokens)]))
+
+
+def _read_entry(folder: Folder, name: str) -> Entry:
+    with folder.open(name) as file:
+        head = read_head(file)
+        if head.fingerprint != folder.fingerprint:
+            raise Foreign("it belongs to another model or other settings")
+        entry = Entry(read_tokens(file, head), head.num_bytes, head.positions)
+    if entry.name != name:
+        raise Foreign("it was renamed")
+    return entry

@@ -1,0 +1,200 @@
+"""One conversation in one file: what its bytes mean, and how they are checked.
+
+    magic  version  length of head  crc of all before and of head      20 bytes, little-endian
+    head                                                               msgpack, `Head`
+    tokens                                                             int32, little-endian
+    the state, then each checkpoint                                    in chunks, each with a crc in the head
+
+CRC-32, since it keeps up with the page cache (2.7 GB/s where blake2b does 0.6) and misses no wrong byte, nor any 32
+bits in a row; of other damage to a chunk one in 2^32. It is there against accidents, not against somebody who may write
+to the folder. Knows nothing of names, folders and threads but the one that checks while the next chunk is read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from localllm.kvdisk.fingerprint import FORMAT
+
+MAGIC = b"LLMKV\r\n\0"
+PREAMBLE = struct.Struct("<8sIII")
+CHUNK_BYTES = 1024 * 1024
+"""What is read while the one before is checked: 256 kB to 1 MB were fastest, 4 MB a third slower."""
+MAX_HEAD_BYTES = 64 * 1024 * 1024
+"""Room for the checksums of 8 TB."""
+MAX_TOKENS = 2**28
+MAX_CHUNK_BYTES = 2**30
+
+Bytes = bytes | memoryview
+"""A state to save: not changed afterwards by anyone. One that was read is a writable view of `len` bytes."""
+
+
+class Checkpoint(NamedTuple):
+    """What a memory that cannot rewind was after the first `position` tokens."""
+
+    position: int
+    state: Bytes
+
+
+class Saved(NamedTuple):
+    """All that is kept of a conversation, besides its tokens."""
+
+    state: Bytes
+    checkpoints: tuple[Checkpoint, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        return len(self.state) + sum(len(checkpoint.state) for checkpoint in self.checkpoints)
+
+
+class Damaged(Exception):
+    """What is there is not what was written."""
+
+
+class Foreign(Exception):
+    """Not a file of this format, or of another fingerprint."""
+
+
+class Section(msgspec.Struct, frozen=True, array_like=True):
+    """The state, or a checkpoint."""
+
+    position: int
+    num_bytes: int
+    crcs: list[int]
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """All that has to be known before anything else is read."""
+
+    fingerprint: str
+    num_tokens: int
+    tokens_crc: int
+    chunk_bytes: int
+    sections: list[Section]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all sections."""
+        return sum(section.num_bytes for section in self.sections)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Of the checkpoints."""
+        return tuple(section.position for section in self.sections[1:])
+
+
+def encode(
+    fingerprint: str, tokens: npt.NDArray[np.int32], saved: Saved, chunk_bytes: int = CHUNK_BYTES
+) -> tuple[bytes, list[memoryview]]:
+    """Everything before the sections, and the sections. All of it is read once for the checksums."""
+    token_bytes = tokens.astype("<i4").tobytes()
+    parts = [(len(tokens), saved.state), *saved.checkpoints]
+    head = msgspec.msgpack.encode(
+        Head(
+            fingerprint=fingerprint,
+            num_tokens=len(tokens),
+            tokens_crc=zlib.crc32(token_bytes),
+            chunk_bytes=chunk_bytes,
+            sections=[
+                Section(position, len(data), [zlib.crc32(chunk) for chunk in chunks(memoryview(data), chunk_bytes)])
+                for position, data in parts
+            ],
+        )
+    )
+    start = PREAMBLE.pack(MAGIC, FORMAT, len(head), 0)[:-4]
+    crc = zlib.crc32(head, zlib.crc32(start))
+    return start + struct.pack("<I", crc) + head + token_bytes, [memoryview(data) for _, data in parts]
+
+
+def chunks(data: memoryview, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
+    """Pieces of it, as long as that, the last one shorter."""
+    for start in range(0, len(data), chunk_bytes):
+        yield data[start : start + chunk_bytes]
+
+
+def read_head(file: FileIO) -> Head:
+    """From the beginning of an unbuffered file, whose length is checked too.
+
+    Raises `Damaged`, `Foreign`, `OSError`.
+    """
+    preamble = bytes(_read(file, PREAMBLE.size))
+    magic, version, head_bytes, crc = PREAMBLE.unpack(preamble)
+    if magic != MAGIC:
+        raise Foreign("it is no saved conversation")
+    if version != FORMAT:
+        raise Foreign(f"its format is {version}, here it is {FORMAT}")
+    size_bytes = os.fstat(file.fileno()).st_size
+    if head_bytes > min(MAX_HEAD_BYTES, size_bytes):
+        raise Damaged(f"a head of {head_bytes} bytes")
+    data = _read(file, head_bytes)
+    if zlib.crc32(data, zlib.crc32(preamble[:-4])) != crc:
+        raise Damaged("the head's checksum is wrong")
+    try:
+        head = msgspec.msgpack.decode(data, type=Head)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Damaged(f"the head cannot be read: {error}") from error
+    _check(head, size_bytes - PREAMBLE.size - head_bytes)
+    return head
+
+
+def read_tokens(file: FileIO, head: Head) -> npt.NDArray[np.int32]:
+    """What follows the head: int32 [num_tokens]. Raises `Damaged`, `OSError`."""
+    data = _read(file, 4 * head.num_tokens)
+    if zlib.crc32(data) != head.tokens_crc:
+        raise Damaged("the tokens' checksum is wrong")
+    return np.frombuffer(data, "<i4").astype(np.int32)
+
+
+def read_saved(file: FileIO, head: Head) -> Saved:
+    """What follows the tokens, checked on a second thread while it is read. Raises `Damaged`, `OSError`."""
+    with ThreadPoolExecutor(1, "kv-check") as checker:
+        state, *checkpoints = [_read_section(file, section, head.chunk_bytes, checker) for section in head.sections]
+    return Saved(state, tuple(map(Checkpoint, head.positions, checkpoints)))
+
+
+def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: ThreadPoolExecutor) -> memoryview:
+    # Not a bytearray: that fills itself with zeros first, which takes as long as reading.
+    data = np.empty(section.num_bytes, np.uint8).data
+    crcs: list[Future[int]] = []
+    for chunk in chunks(data, chunk_bytes):
+        _fill(file, chunk)
+        crcs.append(checker.submit(zlib.crc32, chunk))
+    if [crc.result() for crc in crcs] != section.crcs:
+        raise Damaged("a checksum is wrong")
+    return data
+
+
+def _check(head: Head, following_bytes: int) -> None:
+    """Numbers that contradict each other or the file; nothing is allocated before."""
+    if not (0 < head.num_tokens <= MAX_TOKENS and 0 < head.chunk_bytes <= MAX_CHUNK_BYTES and head.sections):
+        raise Damaged("the head's numbers are out of range")
+    for section in head.sections:
+        num_chunks = -(-section.num_bytes // head.chunk_bytes)
+        if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:
+            raise Damaged("the head's numbers contradict each other")
+    if 4 * head.num_tokens + head.num_bytes != following_bytes:
+        raise Damaged(f"{following_bytes} bytes follow the head, not {4 * head.num_tokens + head.num_bytes}")
+
+
+def _read(file: FileIO, num_bytes: int) -> bytearray:
+    data = bytearray(num_bytes)
+    _fill(file, memoryview(data))
+    return data
+
+
+def _fill(file: FileIO, view: memoryview) -> None:
+    while len(view):
+        count = file.readinto(view)
+        if not count:
+            raise Damaged("it ends too early")
+        view = view[count:]

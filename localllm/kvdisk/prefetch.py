@@ -1,0 +1,103 @@
+"""States that a thread of its own reads, and keeps until somebody takes them. Knows nothing of where they come from."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from localllm.kvdisk.entry import Entry
+from localllm.kvdisk.file import Saved
+
+
+class Prefetcher:
+    """Everything may be called from any thread; only `take` and `close` wait, for what is just being read."""
+
+    def __init__(
+        self, read: Callable[[Entry], Saved | None], *, max_bytes: int, on_read: Callable[[Entry], None] | None
+    ) -> None:
+        self._read = read
+        self._max_bytes = max_bytes
+        self._on_read = on_read
+        self._changed = threading.Condition()
+        """Guards all that follows; held for moments only."""
+        self._reading: dict[Entry, None] = {}
+        """Asked for, and not there yet."""
+        self._queue: deque[Entry] = deque()
+        self._there: dict[Entry, Saved] = {}
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop, name="kv-read", daemon=True)
+        self._thread.start()
+
+    def start(self, entry: Entry) -> bool:
+        """Have it read, unless it is or was. What was read first goes if there is no room for it.
+
+        False: too much is just being read.
+        """
+        with self._changed:
+            if entry in self._there or entry in self._reading:
+                return True
+            being_read = sum(other.num_bytes for other in self._reading)
+            if self._closed or (being_read and being_read + entry.num_bytes > self._max_bytes):
+                return False
+            held = being_read + sum(other.num_bytes for other in self._there)
+            while self._there and held + entry.num_bytes > self._max_bytes:
+                oldest = next(iter(self._there))
+                del self._there[oldest]
+                held -= oldest.num_bytes
+            self._reading[entry] = None
+            self._queue.append(entry)
+            self._changed.notify_all()
+            return True
+
+    def status(self, entry: Entry) -> Literal["memory", "reading"] | None:
+        """Whether it is there, or asked for."""
+        with self._changed:
+            return "memory" if entry in self._there else "reading" if entry in self._reading else None
+
+    def drop(self, entry: Entry) -> None:
+        """Nobody wants it any more."""
+        with self._changed:
+            self._reading.pop(entry, None)
+            self._there.pop(entry, None)
+            self._changed.notify_all()
+
+    def take(self, entry: Entry) -> Saved | None:
+        """What was read, after waiting for it if it was asked for."""
+        with self._changed:
+            self._changed.wait_for(lambda: entry not in self._reading)
+            return self._there.pop(entry, None)
+
+    def close(self, timeout_s: float) -> None:
+        """Forget everything; a read that takes longer than that ends by itself."""
+        with self._changed:
+            self._closed = True
+            self._reading.clear()
+            self._queue.clear()
+            self._there.clear()
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._queue)
+                if self._closed:
+                    return
+                entry = self._queue.popleft()
+                wanted = entry in self._reading
+            if wanted:
+                self._read_one(entry)
+
+    def _read_one(self, entry: Entry) -> None:
+        """Holds the state no longer than it must, which is why it is not a part of the loop."""
+        saved = self._read(entry)
+        with self._changed:
+            if entry in self._reading:
+                del self._reading[entry]
+                if saved is not None:
+                    self._there[entry] = saved
+            self._changed.notify_all()
+        if self._on_read is not None:
+            self._on_read(entry)

@@ -1,0 +1,50 @@
+"""Opens the disk tier of a model that was just loaded: what its saved states depend on, and where they are.
+
+Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from localllm.engine.tiers import DiskTier
+from localllm.gguf.header import read_header
+from localllm.gguf.shards import shard_paths
+from localllm.kvdisk.cache import DiskCache
+from localllm.kvdisk.fingerprint import Parts, file_identity
+from localllm.llama.context import LlamaBackend
+from localllm.llama.library import Library
+from localllm.worker.messages import Load
+
+logger = logging.getLogger("localllm")
+
+FOLDER = "kv"
+"""In the data directory."""
+
+
+def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Path) -> DiskTier | None:
+    """None where no disk is to be used (`kv_disk_mb` 0)."""
+    max_bytes = load.options.kv_disk_mb * 2**20
+    if max_bytes == 0:
+        return None
+    first = Path(load.path)
+    paths = (first,) if load.info.split_count == 1 else shard_paths(read_header(first))
+    parts = Parts(
+        model=" ".join(file_identity(path) for path in paths),
+        adapters=(),
+        kv_types=(load.options.kv_type, load.options.kv_type),
+        layout=load.placement.kv,
+        slots=backend.num_slots,
+        slot_capacity=backend.slot_capacity,
+        flash_attention="auto",
+        library_version=str(library.build),
+        library_hash=library.build.fingerprint,
+        other={"cells": str(backend.num_cells), "memory": backend.memory_kind},
+    )
+    return DiskTier(
+        lambda on_read: DiskCache(
+            data_dir / FOLDER, model=load.model_id, parts=parts, max_bytes=max_bytes, on_read=on_read,
+            warn=lambda text: logger.warning("%s", text),
+        )
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""Chats with every kind of memory: little is computed again, and what was kept on the disk goes on after everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localllm import LLM, SamplingParams
+from localllm.errors import InvalidParameter, LoadFailed
+from localllm.types import LoadOptions, MemoryKind, Message
+from tests.models import families
+from tests.models.maker import write_llama
+from tests.models.tokenizers import CHATML
+
+GREEDY = SamplingParams(temperature=0, max_tokens=12, ignore_eos=True)
+SYSTEM = Message("system", "You are a tiny model and know nothing of the world beyond these few words. " * 2)
+
+FAMILIES: dict[MemoryKind, Callable[..., Path]] = {
+    "attention": write_llama,
+    "sliding window": families.write_sliding_window,
+    "recurrent": families.write_hybrid,
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def kind(request: pytest.FixtureRequest) -> MemoryKind:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def model(kind: MemoryKind, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return FAMILIES[kind](tmp_path_factory.mktemp("memories") / "model.gguf", chat_template=CHATML)
+
+
+def loaded(model: Path, **options: object) -> LLM:
+    return LLM(model, slots=2, threads=1, options=LoadOptions(**options))  # type: ignore[arg-type]
+
+
+def test_a_chat_whose_answers_are_written_otherwise_computes_under_a_tenth_again(model: Path, kind: MemoryKind) -> None:
+    """As where a template drops thoughts: what the model said is not what the next turn says that it said."""
+    chat = [SYSTEM, Message("user", "Hello there, who are you, and what can you do for me on a day like this?")]
+    repeated = computed_again = num_last = 0
+    with loaded(model, ctx=512) as llm:
+        assert llm.info.memory == kind
+        for turn in range(5):
+            usage = llm.chat(chat, params=GREEDY).finish.usage
+            if turn:
+                repeated += num_last
+                computed_again += max(0, num_last - usage.cached_tokens)
+            num_last = usage.prompt_tokens
+            chat += [Message("assistant", f"Answer {turn}."), Message("user", f"And then? {turn}")]
+        other = llm.chat([SYSTEM, Message("user", "Something else.")], params=GREEDY).finish.usage
+        edited = llm.chat([*chat[:-1], Message("user", "No, wait.")], params=GREEDY).finish.usage
+    assert computed_again < 0.1 * repeated
+    assert other.cached_tokens > 100, "the system message is shared"
+    assert edited.cached_tokens > num_last - 20, "an edited message goes back to the turn before"
+
+
+@pytest.mark.parametrize("ending", ["unload", "crash"])
+def test_a_chat_goes_on_after_an_unload_and_after_a_crash(
+    model: Path, home: Path, ending: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    (tmp_path / "selftest.json").write_bytes((home / "selftest.json").read_bytes())
+    chat = [SYSTEM, Message("user", "Hello there, who are you, and what can you do for me on a day like this?")]
+    with loaded(model, kv_disk_mb=100) as llm:
+        first = llm.chat(chat, params=GREEDY)
+        chat += [Message("assistant", first.text), Message("user", "And then?")]
+        if ending == "crash":
+            deadline = time.monotonic() + 30
+            while not list((tmp_path / "kv").glob("*/*.kv")):
+                assert time.monotonic() < deadline, "an idle conversation is not written"
+                time.sleep(0.02)
+            runtime = llm._llm._runtime
+            assert runtime is not None
+            os.kill(llm._run(runtime._supervisor.acquire("model")).pid, signal.SIGKILL)
+    with loaded(model, kv_disk_mb=100) as llm:
+        second = llm.chat(chat, params=GREEDY)
+    with loaded(model) as llm:
+        fresh = llm.chat(chat, params=GREEDY)
+    assert fresh.finish.usage.cached_tokens == 0
+    assert second.finish.usage.cached_tokens > first.finish.usage.prompt_tokens - 12
+    assert second.text == fresh.text
+
+
+def test_what_is_damaged_or_of_another_setting_is_not_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+    (tmp_path / "selftest.json").write_bytes((home / "selftest.json").read_bytes())
+    model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, n_embd=128)
+    chat = [SYSTEM, Message("user", "Hello there.")]
+    with loaded(model, kv_disk_mb=100) as llm:
+        whole = llm.chat(chat, params=GREEDY)
+    with loaded(model, kv_disk_mb=100, kv_type="q8_0") as llm:
+        assert llm.chat(chat, params=GREEDY).finish.usage.cached_tokens == 0
+    with loaded(model, kv_disk_mb=100) as llm:
+        again = llm.chat(chat, params=GREEDY)
+    assert again.finish.usage.cached_tokens == whole.finish.usage.prompt_tokens - 1
+    assert again.text == whole.text
+    for path in (tmp_path / "kv").glob("*/*.kv"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    with loaded(model, kv_disk_mb=100) as llm:
+        anew = llm.chat(chat, params=GREEDY)
+    assert anew.finish.usage.cached_tokens == 0
+    assert anew.text == whole.text
+
+
+def test_a_context_shifts_where_it_can_and_is_refused_where_it_cannot(model: Path, kind: MemoryKind) -> None:
+    if kind != "attention":
+        with pytest.raises((InvalidParameter, LoadFailed), match="context_shift"):
+            loaded(model, context_shift=True).close()
+        return
+    with loaded(model, ctx=256, context_shift=True) as llm:
+        chat = [SYSTEM, Message("user", "Tell me everything.")]
+        made = llm.chat(chat, params=SamplingParams(temperature=0, max_tokens=400, ignore_eos=True))
+        assert made.finish.usage.completion_tokens == 400
+        assert made.finish.usage.shifted_tokens > 200
+        again = llm.chat(chat, params=GREEDY)
+        assert again.finish.usage.cached_tokens > 100, "the system message stayed where it was"
+        assert made.text.startswith(again.text)
+
+
+def test_a_unified_cache_answers_as_a_partitioned_one_and_says_why(tiny_chat_model: Path) -> None:
+    texts = []
+    for options in (LoadOptions(), LoadOptions(kv="unified"), LoadOptions(kv_cells=512), LoadOptions(kv_type="f16")):
+        with LLM(tiny_chat_model, slots=2, threads=1, options=options) as llm:
+            texts.append(llm.chat([SYSTEM], params=GREEDY).text)
+            assert llm.info.kv == ("unified" if options.kv_cells or options.kv == "unified" else "partitioned")
+            assert llm.info.kv_reason
+    assert len(set(texts)) == 1
+    with pytest.raises(InvalidParameter, match="kv_cells 256 is less"):
+        LLM(tiny_chat_model, ctx=512, options=LoadOptions(kv_cells=256))

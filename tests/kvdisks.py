@@ -1,0 +1,64 @@
+"""What tests of saved conversations share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from localllm.kvdisk.cache import DiskCache
+from localllm.kvdisk.entry import Entry
+from localllm.kvdisk.fingerprint import Parts
+
+PARTS = Parts(
+    model="sha256:00", adapters=(), kv_types=("f16", "f16"), layout="partitioned", slots=4, slot_capacity=1024,
+    flash_attention="on", library_version="0.3.36", library_hash="22",
+)  # fmt: skip
+OTHER_PARTS = msgspec.structs.replace(PARTS, model="sha256:01")
+TIMEOUT_S = 60.0
+MIB = 1024 * 1024
+
+
+def tokens_of(*tokens: int) -> npt.NDArray[np.int32]:
+    return np.array(tokens, np.int32)
+
+
+def complaints(texts: list[str]) -> Callable[[str], None]:
+    """For caches that are to warn: into that list."""
+    return texts.append
+
+
+def unexpected(text: str) -> None:
+    """For those that are not to."""
+    raise AssertionError(text)
+
+
+@contextmanager
+def opened(root: Path, *, parts: Parts = PARTS, model: str = "tiny", **options: Any) -> Iterator[DiskCache]:
+    """Closed in the end; by default with room, and without a word."""
+    cache = DiskCache(root, model=model, parts=parts, **{"max_bytes": 64 * MIB, "warn": unexpected, **options})
+    try:
+        yield cache
+    finally:
+        assert cache.close(TIMEOUT_S)
+
+
+def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state", **options: Any) -> Entry:
+    """And wait until it is written."""
+    entry = cache.put(tokens, state, **options)
+    assert entry is not None
+    assert cache.flush(TIMEOUT_S)
+    return entry
+
+
+def known(cache: DiskCache) -> list[list[int]]:
+    return sorted(entry.tokens.tolist() for entry in cache.entries)
+
+
+def files(root: Path) -> list[Path]:
+    return sorted(root.glob("*/*.kv"))

@@ -1,0 +1,46 @@
+"""A real state goes to the disk and comes back into another context, as good as computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from localllm.engine.backend import Segment
+from localllm.llama.context import LlamaBackend
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from tests.kvdisks import opened
+
+PROMPT = [int(token) for token in np.random.default_rng(3).integers(10, 250, 100)]
+NEXT = [7]
+
+
+@contextmanager
+def context(library: Library, path: Path) -> Iterator[LlamaBackend]:
+    model = LlamaModel(library, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(library, model, ctx=256, slots=2, threads=1, batch_tokens=128)
+    yield backend
+    backend.free()
+    model.close()
+
+
+def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
+    loaded_library: Library, tiny_model: Path, tmp_path: Path
+) -> None:
+    with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
+        backend.decode([Segment(0, 0, PROMPT, wants_token=True)])
+        assert cache.put(np.array(PROMPT, np.int32), backend.save(0)) is not None
+        backend.decode([Segment(0, len(PROMPT), NEXT, wants_token=True)])
+        computed = backend.logits(0).copy()
+    with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
+        (entry,) = cache.entries
+        assert entry.tokens.tolist() == PROMPT
+        assert cache.prefetch(entry)
+        saved = cache.load(entry)
+        assert saved is not None
+        backend.restore(1, bytes(saved.state), len(PROMPT))
+        backend.decode([Segment(1, len(PROMPT), NEXT, wants_token=True)])
+        assert np.array_equal(backend.logits(0), computed)

@@ -1,0 +1,67 @@
+"""States are given back only to what made them: whatever they depend on changes the fingerprint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from localllm.kvdisk.fingerprint import HEAD_BYTES, Parts, file_identity, fingerprint, hash_files
+
+PARTS = Parts(
+    model="sha256:00", adapters=(("sha256:11", 1.0),), kv_types=("f16", "f16"), layout="partitioned", slots=4,
+    slot_capacity=1024, flash_attention="on", library_version="0.3.36", library_hash="22",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("model", "sha256:01"), ("adapters", ()), ("adapters", (("sha256:11", 0.5),)), ("kv_types", ("q8_0", "f16")),
+        ("layout", "unified"), ("slots", 5), ("slot_capacity", 2048), ("flash_attention", "off"),
+        ("library_version", "0.3.37"), ("library_hash", "23"), ("other", {"rope_freq_base": "10000"}),
+    ],
+)  # fmt: skip
+def test_each_part_counts(name: str, other: Any) -> None:
+    assert fingerprint(msgspec.structs.replace(PARTS, **{name: other})) != fingerprint(PARTS)
+
+
+def test_every_part_is_tried_above() -> None:
+    (mark,) = [mark for mark in test_each_part_counts.pytestmark if mark.name == "parametrize"]
+    assert {name for name, _ in mark.args[1]} == set(Parts.__struct_fields__)
+
+
+def test_it_does_not_depend_on_the_order_of_what_else_was_set() -> None:
+    one, other = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+    assert fingerprint(msgspec.structs.replace(PARTS, other=one)) == fingerprint(
+        msgspec.structs.replace(PARTS, other=other)
+    )
+
+
+def test_a_file_that_changed_is_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"x" * (HEAD_BYTES + 10))
+    os.utime(path, ns=(0, 0))
+    before = file_identity(path)
+    assert file_identity(path) == before
+    for changed in (b"x" * HEAD_BYTES + b"y" * 10, b"y" + b"x" * (HEAD_BYTES + 9), b"x" * (HEAD_BYTES + 11)):
+        path.write_bytes(changed)
+        os.utime(path, ns=(0, 0))
+        assert file_identity(path) != before
+    path.write_bytes(b"x" * (HEAD_BYTES + 10))
+    os.utime(path, ns=(0, 1))
+    assert file_identity(path) != before
+
+
+def test_a_library_that_was_built_anew_is_another_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "libllama.so", tmp_path / "libggml.so"
+    one.write_bytes(b"1")
+    other.write_bytes(b"2")
+    before = hash_files([one, other])
+    assert hash_files([other, one, other]) == before
+    one.write_bytes(b"2")
+    other.write_bytes(b"1")
+    assert hash_files([one, other]) != before
