@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from localllm.config import Settings
+from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.states import AvailableModel, PullState, RunningModel
 from localllm.supervisor.mailbox import Mailbox
@@ -182,6 +183,18 @@ class Runtime:
         return [
             Answer(session, id, mailbox, count) for (id, mailbox), count in zip(sent, num_prompt_tokens, strict=True)
         ]
+
+    async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
+        """The vectors of all texts of a request. A cancelled call cancels what is not computed yet.
+
+        `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
+        Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`, `RequestTimeout`.
+        """
+        raise NotImplementedError
+
+    async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
+        """The score of every document of a request; otherwise as `embed`."""
+        raise NotImplementedError
 
     async def tokenize(
         self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
