@@ -115,6 +115,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
     metrics.finished("tiny", FINISH)
     metrics.failed("tiny", "timeout")
     metrics.restarted("tiny")
+    metrics.embedded("tiny", "embedded", (3,), 0.1)
     known: set[str] = set()
     for family in metrics.registry.collect():
         suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))

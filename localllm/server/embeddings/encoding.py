@@ -1,0 +1,73 @@
+"""Vectors as JSON, fast: each number in the fewest digits that give the same float32 again, or as base64.
+
+Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from localllm.embeddings import Embeddings
+from localllm.server.embeddings.replies import EmbeddingList, EmbeddingObject, cut, usage
+
+_DIGITS = 9
+"""Significant ones, which are enough for any float32; as a double it would be written with 17."""
+_LEAST, _MOST = 1e-13, 1e8
+"""Beyond these the power of ten that it takes is not exact, so numbers are written as doubles are."""
+
+Format = Literal["float", "base64"]
+
+
+def embedding_list(made: Embeddings, model: str, format: Format) -> bytes:
+    """The whole response."""
+    # What is encoded already goes in as `Raw`; the types of the response are for its description.
+    encode: Any = _texts if format == "base64" else _numbers
+    data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made))]
+    truncated = cut(made.truncated)
+    return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made.num_tokens), truncated=truncated))
+
+
+def has_vector_per_token(made: Embeddings) -> bool:
+    """Whether nothing was pooled."""
+    return any(number != 1 for number in made.num_vectors)
+
+
+def _numbers(made: Embeddings) -> Iterator[msgspec.Raw]:
+    # One call per item: who else wants the interpreter gets it in between.
+    vectors = short_decimals(np.frombuffer(made.data, "<f4")).reshape(-1, made.dimensions)
+    nested = has_vector_per_token(made)
+    for begin, end in _spans(made):
+        yield msgspec.Raw(msgspec.json.encode(vectors[begin:end].tolist() if nested else vectors[begin].tolist()))
+
+
+def _texts(made: Embeddings) -> Iterator[str | list[str]]:
+    size_bytes = 4 * made.dimensions
+    data = memoryview(made.data)
+    nested = has_vector_per_token(made)
+    for begin, end in _spans(made):
+        texts = [
+            base64.b64encode(data[index * size_bytes : (index + 1) * size_bytes]).decode("ascii")
+            for index in range(begin, end)
+        ]
+        yield texts if nested else texts[0]
+
+
+def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:
+    """Of each item's vectors, [begin, end)."""
+    return itertools.pairwise(itertools.accumulate(made.num_vectors, initial=0))
+
+
+def short_decimals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """The doubles next to each number's decimal form of 9 digits, which is what they are then written as."""
+    exact = values.astype(np.float64)
+    sizes = np.abs(exact)
+    is_within = (sizes > _LEAST) & (sizes < _MOST)
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(np.where(is_within, sizes, 1.0))))
+    return np.where(is_within, np.rint(exact * scale) / scale, exact)
