@@ -6,6 +6,7 @@ A model that is on this machine and not loaded is loaded when it is asked for.
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -190,11 +191,15 @@ class Runtime:
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`, `RequestTimeout`.
         """
-        raise NotImplementedError
+        session = await self._session(model_id, keep_alive_s, embeds=True)
+        return await session.embed(request)
 
     async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
         """The score of every document of a request; otherwise as `embed`."""
-        raise NotImplementedError
+        session = await self._session(model_id, keep_alive_s, embeds=True)
+        answer = await session.embed(request)
+        scores = struct.unpack(f"<{len(request.documents)}f", answer.data)
+        return Ranking(scores=scores, num_tokens=answer.num_tokens, truncated=answer.truncated)
 
     async def tokenize(
         self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
@@ -221,10 +226,12 @@ class Runtime:
         session = await self._session(model_id)
         return await session.call(method, *args)
 
-    async def _session(self, model_id: str, keep_alive_s: float | None = None) -> Session:
+    async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
         while True:
             try:
+                if embeds:
+                    return await self._supervisor.acquire_to_embed(model_id, keep_alive_s)
                 return await self._supervisor.acquire(model_id, keep_alive_s)
             except ModelNotFound as error:
                 if model_id in self._supervisor.ids():

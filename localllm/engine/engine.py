@@ -10,7 +10,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.pace import TILE, Pace
@@ -37,12 +37,27 @@ class _Inspect(NamedTuple):
     tell: Callable[[EngineStatus], None]
 
 
+class _Call(NamedTuple):
+    work: Callable[[], None]
+
+
 class _Stop(NamedTuple):
     pass
 
 
+class Beside(Protocol):
+    """Other work for the same cores, done in pieces between the steps: embeddings."""
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def step(self, num_streams: int) -> None:
+        """One piece, while so many answers stream."""
+        ...
+
+
 _EMPTY = Delta()
-_Item = Sequence | _Cancel | _Inspect | _Stop
+_Item = Sequence | _Cancel | _Inspect | _Call | _Stop
 
 
 class Engine:
@@ -58,6 +73,7 @@ class Engine:
         prefill_step_s: float = 0.1,
         kv_ram_bytes: int = 0,
         debug: bool = False,
+        beside: Beside | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
@@ -76,6 +92,7 @@ class Engine:
         self._sampler = sampler or NumpySampler()
         self._emit = emit
         self._debug = debug
+        self._beside = beside
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
@@ -91,6 +108,10 @@ class Engine:
         """`tell` is called on the engine's thread before the next step."""
         self._inbox.put(_Inspect(tell))
 
+    def call_soon(self, work: Callable[[], None]) -> None:
+        """`work` is called on the engine's thread before the next step."""
+        self._inbox.put(_Call(work))
+
     def stop(self) -> None:
         self._inbox.put(_Stop())
 
@@ -102,7 +123,8 @@ class Engine:
         while not self._stopping:
             if self._debug and not self.scheduler.has_work:
                 self.check_integrity()
-            self.step(None if self.scheduler.has_work else self._inbox.get())
+            has_work = self.scheduler.has_work or (self._beside is not None and self._beside.has_work)
+            self.step(None if has_work else self._inbox.get())
 
     def check_integrity(self) -> None:
         """The scheduler is sound, and every slot holds what it believes. Raises `AssertionError`."""
@@ -125,6 +147,8 @@ class Engine:
             self.num_steps += 1
         if output.deltas or output.failures:
             self._emit(output)
+        if self._beside is not None:
+            self._beside.step(self.scheduler.num_streams)
 
     def _take_inbox(self, item: _Item | None, output: StepOutput) -> None:
         while True:
@@ -136,6 +160,8 @@ class Engine:
                     output.deltas.append((item.id, self._finish(sequence, "cancelled")))
             elif isinstance(item, _Inspect):
                 item.tell(self._status())
+            elif isinstance(item, _Call):
+                item.work()
             elif isinstance(item, _Stop):
                 self._stopping = True
             try:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, LoadOptions, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
+MAX_DEFAULT_EMBEDDING_CTX = 2048
 CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 COMPUTE_BYTES = 512 * 1024 * 1024
@@ -21,19 +22,62 @@ COMPUTE_BYTES = 512 * 1024 * 1024
 
 def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Placement:
     """The placement to ask the worker for. Raises `LoadFailed`, `DeviceUnavailable`, `InvalidParameter`."""
-    if not info.causal:
-        raise LoadFailed(f"{info.architecture} is an embedding model; it cannot generate text")
     if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
-    ctx, slots = context_of(info, options), options.slots or DEFAULT_SLOTS
+    pooling, embedding_ctx = pooling_of(info, options), embedding_context_of(info, options)
+    ctx, slots = context_of(info, options), slots_of(info, options)
     chosen = _devices(options, devices)
     layers, must = _layers(info, options, chosen, ctx * slots)
     names = tuple(device.name for device in chosen) if layers else ()
-    return Placement(ctx=ctx, slots=slots, gpu_layers=layers, devices=names, must_offload=must)
+    return Placement(
+        ctx=ctx,
+        slots=slots,
+        gpu_layers=layers,
+        devices=names,
+        must_offload=must,
+        pooling=pooling,
+        embedding_ctx=embedding_ctx,
+    )
+
+
+def slots_of(info: ModelInfo, options: LoadOptions) -> int:
+    """None for an encoder, whatever is wished for generating models."""
+    return (options.slots or DEFAULT_SLOTS) if info.causal else 0
+
+
+def pooling_of(info: ModelInfo, options: LoadOptions) -> Pooling:
+    """As asked for, else as the model says, else as such models are usually trained.
+
+    Raises `InvalidParameter` for ranking with a model that has no head for it.
+    """
+    pooling = options.pooling or info.pooling or ("last" if info.causal else "mean")
+    if pooling == "rank" and not info.has_ranking_head:
+        if options.pooling is None:  # the header promises what the file does not hold
+            raise LoadFailed("the file has no ranking head; load it with another --pooling")
+        raise InvalidParameter("the model has no ranking head; leave out --pooling", param="pooling")
+    return pooling
+
+
+def embedding_context_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Tokens of the longest text to embed. Raises `InvalidParameter` for more than the model was trained for."""
+    trained = info.context_length
+    if options.embedding_ctx is None:
+        return min(trained or MAX_DEFAULT_EMBEDDING_CTX, MAX_DEFAULT_EMBEDDING_CTX)
+    if trained is not None and options.embedding_ctx > trained:
+        raise InvalidParameter(
+            f"embedding_ctx {options.embedding_ctx} is more than the {trained} tokens the model was trained for",
+            param="embedding_ctx",
+        )
+    return options.embedding_ctx
 
 
 def context_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Tokens each slot holds. Raises `InvalidParameter` for more than the model was trained for."""
+    """Tokens each slot holds; an encoder has none, and reads texts of `embedding_context_of`.
+
+    Raises `InvalidParameter` for more than the model was trained for.
+    """
+    if not info.causal:
+        return embedding_context_of(info, options)
     trained = info.context_length
     if options.ctx is None:
         wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX)
