@@ -132,7 +132,6 @@ class FakeRuntime(Runtime):
         self.is_stuck = False
         self.embedded: list[EmbeddingRequest] = []
         self.ranked: list[RerankRequest] = []
-        self.per_token = False
         self.truncated: tuple[int, ...] = ()
         self.scores: list[float] = []
 
@@ -246,20 +245,21 @@ class FakeRuntime(Runtime):
         return [await self._answer(model_id, request) for request in requests]
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
-        """A text has as many tokens as bytes; `per_token`: and as many vectors."""
+        """A text has as many tokens as bytes, and without pooling as many vectors."""
         self.embedded.append(request)
         await self._begin(model_id, keep_alive_s)
         items: list[Sequence[int]] = [text.encode() for text in request.texts or ()]
         items += request.tokens or ()
+        per_token = self.models[0].pooling == "none"
         numbers = array.array("f")
         for number, item in enumerate(items):
-            for _ in range(len(item) if self.per_token else 1):
+            for _ in range(len(item) if per_token else 1):
                 numbers.extend([number + VECTOR[0], *VECTOR[1:]][: request.dimensions])
         sizes = tuple(map(len, items))
         return Embeddings(
             data=numbers.tobytes(),
             dimensions=min(request.dimensions or len(VECTOR), len(VECTOR)),
-            num_vectors=sizes if self.per_token else (1,) * len(items),
+            num_vectors=sizes if per_token else (1,) * len(items),
             num_tokens=sizes,
             truncated=self.truncated,
         )

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import openai
 import pytest
@@ -23,7 +24,7 @@ from localllm.server.embeddings.encoding import embedding_list, short_decimals
 from localllm.server.embeddings.requests import MAX_INPUTS, EmbeddingsBody
 from localllm.server.openai.fields import NO_EFFECT, REFUSED_EMBEDDING
 from tests.server.conftest import Served, running
-from tests.server.fake_runtime import VECTOR
+from tests.server.fake_runtime import VECTOR, tiny_model
 
 EXTENSIONS = {
     "truncate", "truncate_prompt_tokens", "priority", "timeout", "keep_alive", "normalize", "embd_normalize",
@@ -121,7 +122,7 @@ def test_what_was_cut_is_said_in_the_answer_and_in_a_header(served: Served) -> N
 
 @pytest.mark.parametrize("form", ["float", "base64"])
 def test_without_pooling_an_item_is_an_array_of_vectors(served: Served, form: str) -> None:
-    served.runtime.per_token = True
+    served.runtime.models = [msgspec.structs.replace(tiny_model(), pooling="none")]
     items = [item["embedding"] for item in _post(served, input=["a", "bc"], encoding_format=form).json()["data"]]
     if form == "base64":
         items = [[np.frombuffer(base64.b64decode(text), "<f4").tolist() for text in item] for item in items]
@@ -196,20 +197,21 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
 
 
 @pytest.mark.parametrize(
-    ("given", "theirs", "ours"),
+    ("given", "param", "details", "ours"),
     [
-        (["a", "b"], "texts[1]", "input[1]"),
-        ("a", "texts[0]", "input"),
-        ([[1], [2]], "tokens[1][0]", "input[1][0]"),
-        ([1, 2], "tokens[0][1]", "input[1]"),
-        ([1, 2], "tokens", "input"),
-        ("a", "dimensions", "dimensions"),
+        (["a", "b"], "input", {"item": 1}, "input[1]"),
+        ("a", "input", {"item": 0}, "input"),
+        ([[1], [2]], "input", {"item": 1}, "input[1]"),
+        ([1, 2], "input", {"item": 0}, "input"),
+        (["a", "b"], "input", {}, "input"),
+        ("a", "dimensions", {}, "dimensions"),
     ],
 )
 def test_what_the_model_refuses_is_named_as_the_request_names_it(
-    served: Served, given: object, theirs: str, ours: str
+    served: Served, given: object, param: str, details: dict[str, int], ours: str
 ) -> None:
-    served.runtime.refusal = ContextLengthExceeded(f"{theirs} is too long", param=theirs)
+    name = f"{param} {details['item']}" if details else param
+    served.runtime.refusal = ContextLengthExceeded(f"{name} is too long", param=param, **details)
     response = _post(served, input=given)
     assert _error(response) == (400, "context_length_exceeded", ours)
     assert response.json()["error"]["message"] == f"{ours} is too long"
@@ -247,28 +249,6 @@ def test_a_key_has_as_many_of_these_as_of_answers() -> None:
         assert served.http.post("/rerank", json=rank).status_code == 200
         assert served.http.post("/v1/reranking", json=rank).status_code == 200
         assert _post(served).status_code == served.http.post("/reranking", json=rank).status_code == 429
-
-
-def test_the_metrics_count_texts_tokens_and_ends(served: Served) -> None:
-    def counted(name: str, **labels: str) -> float:
-        value = served.runtime.observer.registry.get_sample_value(  # type: ignore[attr-defined]
-            f"localllm_{name}", {"model": "tiny"} | labels
-        )
-        return float(value or 0)
-
-    def figures() -> list[float]:
-        ends = [counted("requests_total", end=end) for end in ("embedded", "ranked", "timeout")]
-        return [counted("embedded_texts_total"), counted("embedded_tokens_total"), *ends]
-
-    before = figures()
-    _post(served, input=["ab", "c"])
-    served.http.post("/v1/rerank", json={"query": "q", "documents": ["abcd"]})
-    served.runtime.refusal = ContextLengthExceeded("too long")
-    _post(served)
-    _post(served, model="no-such-model")
-    assert [now - then for now, then in zip(figures(), before, strict=True)] == [3, 7, 1, 1, 0]
-    assert counted("requests_total", end="context_length_exceeded") >= 1
-    assert "no-such-model" not in served.http.get("/metrics").text
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=50))

@@ -169,7 +169,7 @@ def test_a_field_that_would_change_the_scores_is_refused_by_name(served: Served,
 
 
 def test_what_the_model_refuses_is_named_as_the_request_names_it(served: Served) -> None:
-    served.runtime.refusal = ContextLengthExceeded("documents[2] is too long", param="documents[2]")
+    served.runtime.refusal = ContextLengthExceeded("document 2 is too long", param="documents", item=2)
     assert _error(_post(served)) == (400, "context_length_exceeded", "documents[2]")
     response = _tei(served)
     assert _error(response) == (400, "context_length_exceeded", "texts[2]")

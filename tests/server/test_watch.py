@@ -54,6 +54,7 @@ def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served)
     served.runtime.observer.finished("tiny", Finish("length", Usage(13, 1, 0), Timings(0.0, 0.1, 0.0)))
     served.runtime.observer.failed("tiny", "queue_full")
     served.runtime.observer.restarted("tiny")
+    served.runtime.observer.embedded("tiny", 30, Timings(0.5, 1.5, 0.0))
     after = _samples(served)
 
     def grown(name: str, **labels: str) -> float:
@@ -68,7 +69,9 @@ def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served)
     assert grown("worker_restarts_total") == 1
     assert grown("queue_seconds_sum") == pytest.approx(0.1)
     assert grown("time_to_first_token_seconds_sum") == pytest.approx(0.4)
-    assert grown("request_seconds_count") == 2
+    assert grown("requests_total", end="embedded") == 1
+    assert grown("embedded_tokens_total") == 30
+    assert grown("request_seconds_count") == 3
     assert grown("time_per_output_token_seconds_count") == 1, "one token has no time between tokens"
     assert grown("time_per_output_token_seconds_sum") == pytest.approx(0.15)
 
@@ -115,7 +118,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
     metrics.finished("tiny", FINISH)
     metrics.failed("tiny", "timeout")
     metrics.restarted("tiny")
-    metrics.embedded("tiny", "embedded", (3,), 0.1)
+    metrics.embedded("tiny", 3, Timings(0.1, 0.1, 0.0))
     known: set[str] = set()
     for family in metrics.registry.collect():
         suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))

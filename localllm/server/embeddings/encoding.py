@@ -25,38 +25,31 @@ _LEAST, _MOST = 1e-13, 1e8
 Format = Literal["float", "base64"]
 
 
-def embedding_list(made: Embeddings, model: str, format: Format) -> bytes:
-    """The whole response."""
+def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: bool = True) -> bytes:
+    """The whole response. Without pooling every item is an array of vectors."""
     # What is encoded already goes in as `Raw`; the types of the response are for its description.
     encode: Any = _texts if format == "base64" else _numbers
-    data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made))]
+    data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made, is_pooled))]
     truncated = cut(made.truncated)
     return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made.num_tokens), truncated=truncated))
 
 
-def has_vector_per_token(made: Embeddings) -> bool:
-    """Whether nothing was pooled."""
-    return any(number != 1 for number in made.num_vectors)
-
-
-def _numbers(made: Embeddings) -> Iterator[msgspec.Raw]:
+def _numbers(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
     # One call per item: who else wants the interpreter gets it in between.
     vectors = short_decimals(np.frombuffer(made.data, "<f4")).reshape(-1, made.dimensions)
-    nested = has_vector_per_token(made)
     for begin, end in _spans(made):
-        yield msgspec.Raw(msgspec.json.encode(vectors[begin:end].tolist() if nested else vectors[begin].tolist()))
+        yield msgspec.Raw(msgspec.json.encode(vectors[begin].tolist() if is_pooled else vectors[begin:end].tolist()))
 
 
-def _texts(made: Embeddings) -> Iterator[str | list[str]]:
+def _texts(made: Embeddings, is_pooled: bool) -> Iterator[str | list[str]]:
     size_bytes = 4 * made.dimensions
     data = memoryview(made.data)
-    nested = has_vector_per_token(made)
     for begin, end in _spans(made):
         texts = [
             base64.b64encode(data[index * size_bytes : (index + 1) * size_bytes]).decode("ascii")
             for index in range(begin, end)
         ]
-        yield texts if nested else texts[0]
+        yield texts[0] if is_pooled else texts
 
 
 def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:

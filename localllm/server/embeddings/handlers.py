@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -44,15 +43,12 @@ async def embeddings(request: Request) -> Response:
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     asked, keep_alive_s = body.asked(state.timeout_s()), body.keep_alive_s()
-    field = "texts" if asked.texts is not None else "tokens"
-    made = await _made(
-        request,
-        body.model,
-        state.runtime.embed(body.model, asked, keep_alive_s=keep_alive_s),
-        ({f"{field}[0]": "input"} if body.is_single else {}) | {field: "input"},
-    )
+    work = state.runtime.embed(body.model, asked, keep_alive_s=keep_alive_s)
+    made = await _made(request, work, "input", is_single=body.is_single)
+    loaded = _loaded(state, body.model)
+    is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
     # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
-    content = await asyncio.to_thread(_encoded, made, body.model, body.encoding_format or "float")
+    content = await asyncio.to_thread(_encoded, made, body.model, body.encoding_format or "float", is_pooled=is_pooled)
     headers |= out.truncated_header(made.truncated)
     return Response(content, media_type="application/json", headers=headers)
 
@@ -64,9 +60,8 @@ async def rerank(request: Request) -> Response:
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     asked, keep_alive_s, model = body.asked(state.timeout_s()), body.keep_alive_s(), state.model_id(body.model)
-    made = await _made(
-        request, model, state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s), {"documents": body.field}
-    )
+    work = state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s)
+    made = await _made(request, work, body.field)
     headers |= out.truncated_header(made.truncated)
     loaded = _loaded(state, model)
     architecture = None if loaded is None else loaded.info.architecture
@@ -102,28 +97,13 @@ def _tei(body: RerankBody, made: Ranking, scores: list[float]) -> list[out.TeiRa
     ]
 
 
-async def _made(request: Request, model: str, work: Coroutine[Any, Any, MadeT], names: Mapping[str, str]) -> MadeT:
-    """What the runtime makes of it, counted. `names`: what the runtime calls a field -> what this API calls it."""
+async def _made(request: Request, work: Coroutine[Any, Any, MadeT], field: str, *, is_single: bool = False) -> MadeT:
+    """What the runtime makes of it. `field` holds the items, or the only one if `is_single`."""
     state: ServerState = request.app.state.server
-    started_s = time.perf_counter()
     try:
-        made = await sse.unless_gone(request.receive, work)
+        return await sse.unless_gone(request.receive, work)
     except LocalLLMError as error:
-        _count_failure(state, model, error.code)
-        raise state.seen_by_client(_renamed(error, names)) from error
-    except (sse.ClientGone, asyncio.CancelledError):
-        _count_failure(state, model, "cancelled")
-        raise
-    if (loaded := _loaded(state, model)) is not None:
-        end = "embedded" if isinstance(made, Embeddings) else "ranked"
-        state.metrics.embedded(loaded.id, end, made.num_tokens, time.perf_counter() - started_s)
-    return made
-
-
-def _count_failure(state: ServerState, model: str, code: str) -> None:
-    """Of a model that is there: a client must not fill the metrics with names of its own making."""
-    if (loaded := _loaded(state, model)) is not None:
-        state.metrics.failed(loaded.id, code)
+        raise state.seen_by_client(_renamed(error, field, is_single=is_single)) from error
 
 
 def _loaded(state: ServerState, model: str) -> LoadedModel | None:
@@ -137,18 +117,17 @@ def _loaded(state: ServerState, model: str) -> LoadedModel | None:
         return None
 
 
-def _renamed(error: LocalLLMError, names: Mapping[str, str]) -> LocalLLMError:
-    """`texts[3]` of the runtime is what this API calls `input[3]`, in the sentence too."""
-    for theirs, ours in names.items():
-        match = re.match(re.escape(theirs) + r"(?=\[|$)", error.param or "")
-        if match is not None and error.param is not None and theirs != ours:
-            param = ours + error.param[match.end() :]
-            message = error.message.replace(error.param, param)
-            return type(error)(message, param=param, **error.details)
-    return error
+def _renamed(error: LocalLLMError, field: str, *, is_single: bool) -> LocalLLMError:
+    """`input 3` or `document 3` of the runtime is the path `input[3]` of this API, in the sentence too."""
+    if error.param not in ("input", "documents"):
+        return error
+    item = error.details.get("item")
+    path = field if is_single or item is None else f"{field}[{item}]"
+    message = re.sub(rf"\b(?:input|documents?) {item}\b", path, error.message)
+    return type(error)(message, param=path, **error.details)
 
 
-def _encoded(made: Embeddings, model: str, format: str) -> bytes:
+def _encoded(made: Embeddings, model: str, format: Literal["float", "base64"], *, is_pooled: bool) -> bytes:
     from localllm.server.embeddings.encoding import embedding_list
 
-    return embedding_list(made, model, "base64" if format == "base64" else "float")
+    return embedding_list(made, model, format, is_pooled=is_pooled)
