@@ -5,6 +5,8 @@ Many texts are sent in several requests, each of which is printed before the nex
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ BATCH_TEXTS = 256
 BATCH_CHARS = 500_000
 """Of one request, at most, and a text more: with all characters escaped still less than `max_body_bytes`."""
 _STDIN = Path("-")
+_NO_TEXT = InvalidParameter("no text: give texts as arguments, or one a line in --file or on stdin")
 
 
 class EmbedOptions(NamedTuple):
@@ -55,14 +58,17 @@ def embed_texts(options: EmbedOptions) -> int:
     settings = config.load(options.load)
     if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED
-    with serving.begin(options.model, options.load, settings, logs_to_file=False) as server:
-        batches = _batches(_texts(options))  # read as they are needed, and while the model loads
+    with (
+        _source(options) as texts,
+        serving.begin(options.model, options.load, settings, logs_to_file=False) as server,
+    ):
+        batches = _batches(texts)  # read as they are needed, and while the model loads
         first = next(batches, None)
         if first is None:
-            raise InvalidParameter("no text: give texts as arguments, or one a line in --file or on stdin")
+            raise _NO_TEXT
         with server.client() as client:
             show = _embed if options.query is None else _rank
-            return show(client, server.model_id, options, _begun(first, batches))
+            return show(client, server.model_id, options, itertools.chain([first], batches))
 
 
 def _check(options: EmbedOptions) -> None:
@@ -79,17 +85,22 @@ def _check(options: EmbedOptions) -> None:
         raise InvalidParameter("give texts as arguments or in --file, not both", param="--file")
 
 
-def _texts(options: EmbedOptions) -> Iterator[str]:
+@contextlib.contextmanager
+def _source(options: EmbedOptions) -> Iterator[Iterator[str]]:
+    """The texts, not read yet. Raises `InvalidParameter` where there can be none, before a model is loaded for them."""
     if options.texts:
-        yield from options.texts
+        yield iter(options.texts)
     elif options.file is not None and options.file != _STDIN:
         try:
-            with options.file.open("rb") as file:
-                yield from _lines(file)
+            file = options.file.open("rb")
         except OSError as error:
             raise InvalidParameter(f"--file cannot be read: {error}", param="--file") from error
+        with file:
+            yield _lines(file)
     elif options.file == _STDIN or not sys.stdin.isatty():
-        yield from _lines(sys.stdin.buffer)
+        yield _lines(sys.stdin.buffer)
+    else:
+        raise _NO_TEXT
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
@@ -110,11 +121,6 @@ def _batches(texts: Iterable[str]) -> Iterator[_Batch]:
             batch, num_chars = _Batch(batch.start + len(batch.texts), []), 0
     if batch.texts:
         yield batch
-
-
-def _begun(first: _Batch, others: Iterator[_Batch]) -> Iterator[_Batch]:
-    yield first
-    yield from others
 
 
 def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[_Batch]) -> int:

@@ -145,7 +145,10 @@ class FakeRuntime(Runtime):
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
     ) -> LoadedModel:
-        """Knows `other:1b`."""
+        """Knows `other:1b`, and what is loaded."""
+        loaded = {each.id: each for each in self.models}
+        if model in loaded:
+            return loaded[str(model)]
         if model != "other:1b":
             raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
         self.loads.append((model, options, keep_alive_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
@@ -44,8 +45,7 @@ async def embeddings(request: Request) -> Response:
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     asked, keep_alive_s = body.asked(state.timeout_s()), body.keep_alive_s()
     work = state.runtime.embed(body.model, asked, keep_alive_s=keep_alive_s)
-    made = await _made(request, work, "input", is_single=body.is_single)
-    loaded = _loaded(state, body.model)
+    made, loaded = await _made(request, body.model, work, "input", is_single=body.is_single)
     is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
     # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
     content = await asyncio.to_thread(_encoded, made, body.model, body.encoding_format or "float", is_pooled=is_pooled)
@@ -61,9 +61,8 @@ async def rerank(request: Request) -> Response:
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     asked, keep_alive_s, model = body.asked(state.timeout_s()), body.keep_alive_s(), state.model_id(body.model)
     work = state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s)
-    made = await _made(request, work, body.field)
+    made, loaded = await _made(request, model, work, body.field)
     headers |= out.truncated_header(made.truncated)
-    loaded = _loaded(state, model)
     architecture = None if loaded is None else loaded.info.architecture
     scores = out.shown_scores(made, architecture, raw=bool(body.raw_scores))
     if body.is_tei:
@@ -97,13 +96,21 @@ def _tei(body: RerankBody, made: Ranking, scores: list[float]) -> list[out.TeiRa
     ]
 
 
-async def _made(request: Request, work: Coroutine[Any, Any, MadeT], field: str, *, is_single: bool = False) -> MadeT:
-    """What the runtime makes of it. `field` holds the items, or the only one if `is_single`."""
+async def _made(
+    request: Request, model: str, work: Coroutine[Any, Any, MadeT], field: str, *, is_single: bool = False
+) -> tuple[MadeT, LoadedModel | None]:
+    """What the runtime makes of it, and by which model. `field` holds the items, or the only one if `is_single`."""
     state: ServerState = request.app.state.server
+    started_s = time.perf_counter()
     try:
-        return await sse.unless_gone(request.receive, work)
+        made = await sse.unless_gone(request.receive, work)
     except LocalLLMError as error:
         raise state.seen_by_client(_renamed(error, field, is_single=is_single)) from error
+    loaded = _loaded(state, model)
+    if loaded is not None:  # else it is being unloaded already
+        end = "embedded" if isinstance(made, Embeddings) else "ranked"
+        state.metrics.embedded(loaded.id, end, made.num_tokens, time.perf_counter() - started_s)
+    return made, loaded
 
 
 def _loaded(state: ServerState, model: str) -> LoadedModel | None:
