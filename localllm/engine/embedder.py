@@ -113,13 +113,13 @@ class Embedder:
 
     def _budget(self, num_streams: int) -> int:
         seconds = self._prefill_step_s if num_streams else self._max_step_s
-        return max(1, min(TOGETHER_TOKENS, int(seconds / self._token_s)))
+        return max(1, min(TOGETHER_TOKENS, int(seconds / self._token_s + 1e-6)))
 
     def _learn(self, num_tokens: int, seconds: float) -> None:
         """Slower than thought counts at once, faster soon. Longer texts say nothing of batches: they cost more."""
         if not TELLING <= num_tokens <= TOGETHER_TOKENS:
             return
-        token_s = seconds / num_tokens
+        token_s = max(seconds, 1e-9) / num_tokens
         if not self._is_measured:
             self._token_s, self._is_measured = token_s, True
         elif token_s > self._token_s:
@@ -146,7 +146,7 @@ class Embedder:
         if len(texts) > 1:
             self._queue.compute_alone(texts)
         else:
-            self._fail(texts[0].job, InternalError(f"the model failed to compute text {texts[0].index}: {error}"))
+            self._fail(texts[0].job, InternalError(f"the model failed to compute text {texts[0].number}: {error}"))
 
     def _fail(self, job: TextJob, error: LocalLLMError) -> None:
         self.cancel(job.id)

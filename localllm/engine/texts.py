@@ -130,7 +130,7 @@ class TextQueue:
         while waiting and room > 0 and len(batch) < limits.max_texts:
             job = min(waiting, key=lambda job: (job.priority, job.tokens_had))
             fits = len(job.texts[job.num_begun]) <= room
-            if fits or not batch or (limits.splits_texts and self._carried is None):
+            if fits or not batch:  # what fits into a batch is never cut
                 batch.append(self._piece(Text(job, job.num_begun, next(places)), 0, room, limits))
                 room -= len(batch[-1][1].tokens)
                 job.num_begun += 1

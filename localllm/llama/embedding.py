@@ -26,6 +26,12 @@ from localllm.types import Pooling
 
 _POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
 """LLAMA_POOLING_TYPE_*."""
+_FLASH_OFF, _FLASH_AUTO = 0, -1
+"""LLAMA_FLASH_ATTN_TYPE_*."""
+MAX_PLAIN_TOKENS = 2048
+"""Without flash attention a text's vector is the same to 1e-6 whatever it is computed with (with it to 2e-4, since that
+changes its arithmetic at 64 rows and rounds keys to F16). But it takes 4 bytes for each head and pair of tokens: 200 MB
+for 12 heads and so many tokens, only once such a text comes. For longer texts flash attention is what fits."""
 BATCH_TOKENS = 512
 """Of short texts together: see `engine.embedding`. A longer text of an encoder is a batch of its own."""
 MAX_TEXTS = 128
@@ -59,6 +65,7 @@ class LlamaEmbedder:
         params.pooling_type = _POOLING["none" if self._pools_here else pooling]
         params.kv_unified = True
         params.no_perf = True
+        params.flash_attn_type = _FLASH_AUTO if ctx > MAX_PLAIN_TOKENS else _FLASH_OFF
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
         if not self._context:

@@ -27,7 +27,13 @@ def bad_worker(*arguments: str) -> list[str]:
 
 
 def make_load(_hello: Hello) -> Load:
-    return Load("fake", "fake.gguf", INFO, LoadOptions(), Placement(256, 2, 0, (), must_offload=False))
+    return Load(
+        "fake",
+        "fake.gguf",
+        INFO,
+        LoadOptions(),
+        Placement(256, 2, 0, (), must_offload=False, pooling="last", embedding_ctx=256),
+    )
 
 
 @pytest.fixture
