@@ -134,6 +134,14 @@ def test_what_an_encoder_cannot_do_is_refused_by_name(client: openai.OpenAI, htt
     assert (response.status_code, response.json()["error"]["param"]) == (400, "model")
 
 
+def test_texts_of_a_client_that_has_gone_away_hold_nobody_up(client: openai.OpenAI, http: httpx.Client) -> None:
+    many = {"model": "tiny-bert", "input": ["a b " * 200] * 2048}
+    with pytest.raises(httpx.ReadTimeout):
+        http.post("/v1/embeddings", json=many, timeout=httpx.Timeout(60, read=0.3))
+    assert client.embeddings.create(model="tiny-bert", input="a b").usage.prompt_tokens == 4
+    assert 'localllm_requests_total{end="cancelled",model="tiny-bert"} 1.0' in http.get("/metrics").text
+
+
 def test_what_was_embedded_is_in_the_metrics(client: openai.OpenAI, http: httpx.Client) -> None:
     client.embeddings.create(model="tiny-bert", input=["the cat", "a b"])
     metrics = http.get("/metrics").text

@@ -22,6 +22,8 @@ _DIGITS = 9
 _LEAST, _MOST = 1e-13, 1e8
 """Beyond these the power of ten that it takes is not exact, so numbers are written as doubles are."""
 
+_NUMBERS_AT_A_TIME = 32_768
+
 Format = Literal["float", "base64"]
 
 
@@ -35,21 +37,27 @@ def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: b
 
 
 def _numbers(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
-    # One call per item: who else wants the interpreter gets it in between.
-    vectors = short_decimals(np.frombuffer(made.data, "<f4")).reshape(-1, made.dimensions)
-    for begin, end in _spans(made):
-        yield msgspec.Raw(msgspec.json.encode(vectors[begin].tolist() if is_pooled else vectors[begin:end].tolist()))
+    vectors = np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)
+    if not is_pooled:
+        for begin, end in _spans(made):
+            yield msgspec.Raw(msgspec.json.encode(short_decimals(vectors[begin:end]).tolist()))
+        return
+    # Some at a time, each a call of its own: the doubles take little memory, and others get the interpreter in between.
+    step = max(1, _NUMBERS_AT_A_TIME // made.dimensions)
+    for begin in range(0, len(vectors), step):
+        for vector in short_decimals(vectors[begin : begin + step]).tolist():
+            yield msgspec.Raw(msgspec.json.encode(vector))
 
 
-def _texts(made: Embeddings, is_pooled: bool) -> Iterator[str | list[str]]:
+def _texts(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
     size_bytes = 4 * made.dimensions
     data = memoryview(made.data)
     for begin, end in _spans(made):
         texts = [
-            base64.b64encode(data[index * size_bytes : (index + 1) * size_bytes]).decode("ascii")
+            b'"%b"' % base64.b64encode(data[index * size_bytes : (index + 1) * size_bytes])
             for index in range(begin, end)
         ]
-        yield texts[0] if is_pooled else texts
+        yield msgspec.Raw(texts[0] if is_pooled else b"[%b]" % b",".join(texts))
 
 
 def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:
