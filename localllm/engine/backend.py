@@ -121,6 +121,11 @@ class EmbeddingBackend(Protocol):
         ...
 
     @property
+    def together_tokens(self) -> int:
+        """Up to which several texts in a batch are faster than one after the other."""
+        ...
+
+    @property
     def max_texts(self) -> int:
         """Texts begun and not ended, those of the batch included, at most."""
         ...

@@ -16,9 +16,8 @@ from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
 from localllm.engine.texts import Limits, Text, TextJob, TextQueue
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
-TOGETHER_TOKENS = 512
-"""Texts are put together up to so many tokens: every token of a batch is compared with every other, whatever text it
-belongs to, and from some hundreds on a larger batch saves nothing."""
+LARGEST_TOKENS = 512
+"""Of a batch, but for a text that is longer and cannot be split. No more of a text at a time is any faster."""
 ASSUMED_TOKENS_PER_S = 214
 """Before anything is measured, as `pace` has it."""
 TELLING = 8
@@ -85,7 +84,8 @@ class Embedder:
             for job in self._queue.jobs:
                 self._fail(job, error)
             return
-        planned = self._queue.plan(self._budget(num_streams), Limits(backend.splits_texts, backend.max_texts))
+        limits = Limits(backend.splits_texts, backend.max_texts, backend.together_tokens)
+        planned = self._queue.plan(self._budget(num_streams), limits)
         pieces = [piece for _, piece in planned]
         started_s = self.clock()
         try:
@@ -113,11 +113,11 @@ class Embedder:
 
     def _budget(self, num_streams: int) -> int:
         seconds = self._prefill_step_s if num_streams else self._max_step_s
-        return max(1, min(TOGETHER_TOKENS, int(seconds / self._token_s + 1e-6)))
+        return max(1, min(LARGEST_TOKENS, int(seconds / self._token_s + 1e-6)))
 
     def _learn(self, num_tokens: int, seconds: float) -> None:
         """Slower than thought counts at once, faster soon. Longer texts say nothing of batches: they cost more."""
-        if not TELLING <= num_tokens <= TOGETHER_TOKENS:
+        if not TELLING <= num_tokens <= LARGEST_TOKENS:
             return
         token_s = max(seconds, 1e-9) / num_tokens
         if not self._is_measured:

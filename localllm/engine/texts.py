@@ -65,6 +65,7 @@ class Limits(NamedTuple):
 
     splits_texts: bool
     max_texts: int
+    together_tokens: int
 
 
 class TextQueue:
@@ -111,19 +112,24 @@ class TextQueue:
         self._alone.extend((text.job, text.number) for text in texts)
 
     def plan(self, budget: int, limits: Limits) -> list[tuple[Text, Piece]]:
-        """The next batch, of at most `budget` tokens or else one text; empty if there is no work."""
+        """The next batch; empty if there is no work.
+
+        One text of at most `budget` tokens, or a longer one where texts are not split; or several of at most
+        `together_tokens`.
+        """
         if self._alone and self._carried is None:
             job, index = self._alone.popleft()
             return [self._piece(Text(job, index, 0), 0, budget, limits)]
         batch: list[tuple[Text, Piece]] = []
         room = budget
+        together = min(budget, limits.together_tokens)
         waiting = [job for job in self._jobs.values() if job.num_begun < len(job.texts)]
         if self._carried is not None:
             text, start = self._carried
             batch.append(
                 self._piece(text, start, budget if not waiting or self._alone else max(1, budget // 2), limits)
             )
-            room -= len(batch[0][1].tokens)
+            room = together - len(batch[0][1].tokens)
             if self._alone:
                 return batch
         places = (place for place in range(limits.max_texts) if not batch or place != batch[0][0].place)
@@ -132,7 +138,7 @@ class TextQueue:
             fits = len(job.texts[job.num_begun]) <= room
             if fits or not batch:  # what fits into a batch is never cut
                 batch.append(self._piece(Text(job, job.num_begun, next(places)), 0, room, limits))
-                room -= len(batch[-1][1].tokens)
+                room = together - sum(len(piece.tokens) for _, piece in batch)
                 job.num_begun += 1
             if not fits or job.num_begun == len(job.texts):
                 waiting.remove(job)

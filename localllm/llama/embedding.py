@@ -26,14 +26,13 @@ from localllm.types import Pooling
 
 _POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
 """LLAMA_POOLING_TYPE_*."""
-_FLASH_OFF, _FLASH_AUTO = 0, -1
-"""LLAMA_FLASH_ATTN_TYPE_*."""
-MAX_PLAIN_TOKENS = 2048
-"""Without flash attention a text's vector is the same to 1e-6 whatever it is computed with (with it to 2e-4, since that
-changes its arithmetic at 64 rows and rounds keys to F16). But it takes 4 bytes for each head and pair of tokens: 200 MB
-for 12 heads and so many tokens, only once such a text comes. For longer texts flash attention is what fits."""
 BATCH_TOKENS = 512
-"""Of short texts together: see `engine.embedding`. A longer text of an encoder is a batch of its own."""
+"""Of a causal model. An encoder's batch is as large as its context: a text is computed at once or not at all."""
+TOGETHER_TOKENS = 63
+"""Of several texts in a batch on the CPU. From 64 rows on attention compares every token of a batch with every other,
+whatever text they belong to, so that larger batches are slower (33 M parameters, one thread, tokens/s: one text of 144
+tokens 770, three 630, seven 480); and it rounds otherwise, so that a text's vector would depend by 2e-4 on its company
+(so, by less than 1e-6)."""
 MAX_TEXTS = 128
 """In one batch: queries are a dozen tokens long."""
 MAX_STATES = 4
@@ -44,13 +43,22 @@ class LlamaEmbedder:
     """Used by one thread."""
 
     def __init__(
-        self, library: Library, model: LlamaModel, *, causal: bool, pooling: Pooling, ctx: int, threads: int
+        self,
+        library: Library,
+        model: LlamaModel,
+        *,
+        causal: bool,
+        pooling: Pooling,
+        ctx: int,
+        threads: int,
+        is_offloaded: bool = False,
     ) -> None:
         """`ctx`: tokens of the longest text. Raises `LoadFailed` where there is no memory for it."""
         self._api: Any = library.api
         self.splits_texts = causal
         self.max_text_tokens = ctx
         self.batch_tokens = BATCH_TOKENS if causal else max(BATCH_TOKENS, ctx)
+        self.together_tokens = BATCH_TOKENS if is_offloaded else TOGETHER_TOKENS
         has_state = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
         self.max_texts = MAX_STATES if has_state else MAX_TEXTS
         self._pooling = pooling
@@ -65,7 +73,6 @@ class LlamaEmbedder:
         params.pooling_type = _POOLING["none" if self._pools_here else pooling]
         params.kv_unified = True
         params.no_perf = True
-        params.flash_attn_type = _FLASH_AUTO if ctx > MAX_PLAIN_TOKENS else _FLASH_OFF
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
         if not self._context:

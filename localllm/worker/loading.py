@@ -52,6 +52,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
             pooling=placement.pooling,
             ctx=placement.embedding_ctx,
             threads=threads,
+            is_offloaded=placement.gpu_layers > 0,
         )
 
     backend = _backend(library, model, load, threads) if load.info.causal else None

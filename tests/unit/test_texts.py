@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.engine.backend import BackendError, Piece, Vectors
-from localllm.engine.embedder import TOGETHER_TOKENS, Embedder, TextOutput, shaped
+from localllm.engine.embedder import Embedder, TextOutput, shaped
 from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.texts import Limits, TextJob, TextQueue
 from localllm.errors import InternalError, LoadFailed, RequestTimeout
 from tests.fakes import FakeBackend
 
-WHOLE = Limits(splits_texts=False, max_texts=8)
-SPLIT = Limits(splits_texts=True, max_texts=8)
+WHOLE = Limits(splits_texts=False, max_texts=8, together_tokens=100)
+SPLIT = Limits(splits_texts=True, max_texts=8, together_tokens=100)
 
 
 class FakeEmbedder:
@@ -29,6 +29,7 @@ class FakeEmbedder:
         self.splits_texts = splits_texts
         self.max_text_tokens = self.batch_tokens = 4096
         self.max_texts = 8
+        self.together_tokens = 250
         self.dimensions = 2
         self.now_s = 0.0
         self.batches: list[list[Piece]] = []
@@ -183,12 +184,12 @@ def test_no_batch_is_planned_longer_than_a_step_once_the_speed_is_known() -> Non
     assert len(backend.batches[-1][0].tokens) >= 45, "nor much shorter"
 
 
-def test_a_fast_machine_still_puts_no_more_together_than_is_fastest() -> None:
+def test_no_more_is_put_together_than_is_fastest_however_fast_the_machine() -> None:
     backend, outputs = FakeEmbedder(seconds_per_token=1e-6), Outputs()
     embedder = embedder_with(backend, outputs)
     embedder.add(TextJob(1, [[1] * 100] * 50))
     drain(embedder)
-    assert max(sum(len(piece.tokens) for piece in batch) for batch in backend.batches) == 500 <= TOGETHER_TOKENS
+    assert max(sum(len(piece.tokens) for piece in batch) for batch in backend.batches) == 200
 
 
 def test_a_text_that_cannot_be_computed_fails_its_own_request_only() -> None:
