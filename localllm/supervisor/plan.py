@@ -14,8 +14,8 @@ from localllm.worker.messages import Placement
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
 MAX_DEFAULT_EMBEDDING_CTX = 2048
-"""Not for memory (a text of so many tokens takes 34 MB with 33 M parameters), but for time: an encoder computes a text at
-once, and whoever else asks waits as long (10 s there, on one slow core)."""
+"""Not for memory (a text of so many tokens takes 34 MB with 33 M parameters), but for time: an encoder computes a text
+at once, and whoever else asks waits as long (10 s there, on one slow core)."""
 CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 COMPUTE_BYTES = 512 * 1024 * 1024
