@@ -16,7 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter
-from localllm.types import GpuLayers, KvType, LoadOptions
+from localllm.types import GpuLayers, KvType, LoadOptions, Pooling
 
 ENV_PREFIX = "LOCALLLM_"
 
@@ -72,6 +72,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The longest that one step of the model is planned to take."""
     prefill_step_ms: int = 100
     """The longest that one is planned to take which computes prompts while answers stream."""
+    pooling: Pooling | None = None
+    """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
+    embedding_ctx: int | None = None
+    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -182,6 +186,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             context_shift=self.context_shift,
             max_step_ms=self.max_step_ms,
             prefill_step_ms=self.prefill_step_ms,
+            pooling=self.pooling,
+            embedding_ctx=self.embedding_ctx,
         )
 
 

@@ -12,23 +12,41 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
 from localllm import config
+from localllm.embeddings import EmbeddingRequest, Embeddings, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, Runtime
-from localllm.types import Chat, Delta, GpuLayers, LoadedModel, LoadOptions, Message, SamplingParams, TokenLogprob
+from localllm.types import (
+    Chat,
+    Delta,
+    GpuLayers,
+    LoadedModel,
+    LoadOptions,
+    Message,
+    Pooling,
+    SamplingParams,
+    TokenLogprob,
+)  # fmt: skip
+
+if TYPE_CHECKING:  # imported where it is used: commands that embed nothing start sooner
+    import numpy as np
+    import numpy.typing as npt
 
 T = TypeVar("T")
 AnyMessage = Message | Mapping[str, str]
+Texts = Sequence[str] | Sequence[Sequence[int]]
+"""As text, or as token ids."""
 
 
 class AsyncLLM:
     """One model, awaited. `async with AsyncLLM(path) as llm:` loads it; so does `await llm.load()`.
 
-    ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto". options:
+    ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto". pooling: how
+    embeddings are made, where not as the model says. embedding_ctx: tokens of the longest text to embed. options:
     whatever else `LoadOptions` has; the arguments beside it win.
     Errors are those of `localllm.errors`: `ModelNotFound`, `LoadFailed` when loading, `RequestError`s when asking.
     """
@@ -41,11 +59,20 @@ class AsyncLLM:
         slots: int | None = None,
         gpu_layers: GpuLayers = "auto",
         threads: int | None = None,
+        pooling: Pooling | None = None,
+        embedding_ctx: int | None = None,
         options: LoadOptions | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
         self._model = model
-        given = {"ctx": ctx, "slots": slots, "gpu_layers": gpu_layers, "threads": threads}
+        given = {
+            "ctx": ctx,
+            "slots": slots,
+            "gpu_layers": gpu_layers,
+            "threads": threads,
+            "pooling": pooling,
+            "embedding_ctx": embedding_ctx,
+        }
         changed = {name: value for name, value in given.items() if value not in (None, "auto")}
         self._options: LoadOptions = msgspec.structs.replace(options or LoadOptions(), **changed)
         self._on_progress = on_progress
@@ -116,6 +143,41 @@ class AsyncLLM:
         """Token ids of a text, with the model's BOS unless `add_special` is off."""
         return await self._live().tokenize(self.info.id, text, add_special=add_special)
 
+    async def embed(
+        self, texts: Texts, *, dimensions: int | None = None, normalize: bool = True, truncate: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """One vector for each text, shape (texts, dimensions), float32; with pooling `none` one for each of their
+        tokens, those of the first text first.
+
+        `dimensions`: only so many numbers of each, the first, for models that are trained for that; `normalize` makes
+        what is left of length 1. A text that is too long is refused, or with `truncate` cut at its end.
+        """
+        if isinstance(texts, str):
+            raise InvalidParameter("give a list of texts, not one text", param="input")
+        are_texts = all(isinstance(text, str) for text in texts)
+        request = EmbeddingRequest(
+            texts=tuple(str(text) for text in texts) if are_texts else None,
+            tokens=None if are_texts else tuple(tuple(text) for text in texts if not isinstance(text, str)),
+            dimensions=dimensions,
+            normalize=normalize,
+            truncate=truncate,
+        )
+        if request.tokens is not None and len(request.tokens) < len(texts):
+            raise InvalidParameter("give texts or token arrays, not both in one list", param="input")
+        return _array(await self._live().embed(self.info.id, request))
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], *, top_n: int | None = None, truncate: bool = False
+    ) -> list[tuple[int, float]]:
+        """(number of the document, score), the best answer to the query first; the `top_n` best, or all.
+
+        Scores are the model's own: higher is better, any number. Documents that are too long are refused, or with
+        `truncate` cut at their end.
+        """
+        request = RerankRequest(query=query, documents=tuple(documents), truncate=truncate)
+        ranking = await self._live().rerank(self.info.id, request)
+        return sorted(enumerate(ranking.scores), key=lambda scored: -scored[1])[:top_n]
+
     def _live(self) -> Runtime:
         if self._runtime is None:
             raise ModelNotFound("the model is not loaded; use `async with`, or call load() first")
@@ -136,6 +198,8 @@ class LLM:
         slots: int | None = None,
         gpu_layers: GpuLayers = "auto",
         threads: int | None = None,
+        pooling: Pooling | None = None,
+        embedding_ctx: int | None = None,
         options: LoadOptions | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
@@ -145,6 +209,8 @@ class LLM:
             slots=slots,
             gpu_layers=gpu_layers,
             threads=threads,
+            pooling=pooling,
+            embedding_ctx=embedding_ctx,
             options=options,
             on_progress=on_progress,
         )
@@ -202,6 +268,20 @@ class LLM:
         """Token ids of a text, with the model's BOS unless `add_special` is off."""
         return self._run(self._llm.tokenize(text, add_special=add_special))
 
+    def embed(
+        self, texts: Texts, *, dimensions: int | None = None, normalize: bool = True, truncate: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """One vector for each text, shape (texts, dimensions), float32; with pooling `none` one for each of their
+        tokens. See `AsyncLLM.embed`.
+        """
+        return self._run(self._llm.embed(texts, dimensions=dimensions, normalize=normalize, truncate=truncate))
+
+    def rerank(
+        self, query: str, documents: Sequence[str], *, top_n: int | None = None, truncate: bool = False
+    ) -> list[tuple[int, float]]:
+        """(number of the document, score), the best answer to the query first. See `AsyncLLM.rerank`."""
+        return self._run(self._llm.rerank(query, documents, top_n=top_n, truncate=truncate))
+
     def close(self) -> None:
         """Free the model and end its process. Idempotent."""
         if self._loop.is_closed():
@@ -235,6 +315,12 @@ class LLM:
         finally:
             if not self._loop.is_closed():
                 self._run(answer.aclose())
+
+
+def _array(embeddings: Embeddings) -> npt.NDArray[np.float32]:
+    import numpy as np
+
+    return np.frombuffer(embeddings.data, "<f4").reshape(-1, embeddings.dimensions).astype(np.float32)
 
 
 def _message(message: AnyMessage) -> Message:

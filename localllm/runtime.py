@@ -6,6 +6,7 @@ A model that is on this machine and not loaded is loaded when it is asked for.
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from localllm.config import Settings
+from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel
 from localllm.supervisor.mailbox import Mailbox
@@ -183,6 +185,22 @@ class Runtime:
             Answer(session, id, mailbox, count) for (id, mailbox), count in zip(sent, num_prompt_tokens, strict=True)
         ]
 
+    async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
+        """The vectors of all texts of a request. A cancelled call cancels what is not computed yet.
+
+        `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
+        Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`, `RequestTimeout`.
+        """
+        session = await self._session(model_id, keep_alive_s, embeds=True)
+        return await session.embed(request)
+
+    async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
+        """The score of every document of a request; otherwise as `embed`."""
+        session = await self._session(model_id, keep_alive_s, embeds=True)
+        answer = await session.embed(request)
+        scores = struct.unpack(f"<{len(request.documents)}f", answer.data)
+        return Ranking(scores=scores, num_tokens=answer.num_tokens, truncated=answer.truncated)
+
     async def tokenize(
         self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
@@ -208,10 +226,12 @@ class Runtime:
         session = await self._session(model_id)
         return await session.call(method, *args)
 
-    async def _session(self, model_id: str, keep_alive_s: float | None = None) -> Session:
+    async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
         while True:
             try:
+                if embeds:
+                    return await self._supervisor.acquire_to_embed(model_id, keep_alive_s)
                 return await self._supervisor.acquire(model_id, keep_alive_s)
             except ModelNotFound as error:
                 if model_id in self._supervisor.ids():

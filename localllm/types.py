@@ -5,23 +5,25 @@ Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are second
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.ranges import check_range, check_texts
 
 KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
 
 KvType = Literal["f16", "q8_0", "q4_0"]
-
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
-
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, every one of them, or what fits."""
+
+Pooling = Literal["none", "mean", "cls", "last", "rank"]
+"""How the vectors of a text's tokens become the text's: none at all (one for each token), their mean, the first one's,
+the last one's, or a score by the model's ranking head."""
 
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
@@ -111,41 +113,26 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     def __post_init__(self) -> None:
         for name, (low, high) in SAMPLING_RANGES.items():
-            _check_range(name, getattr(self, name), low, high)
-        _check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
+            check_range(name, getattr(self, name), low, high)
+        check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
         if len(self.logit_bias or ()) > MAX_BIASED_TOKENS:
             raise InvalidParameter(
                 f"logit_bias takes at most {MAX_BIASED_TOKENS} tokens, got {len(self.logit_bias or ())}",
                 param="logit_bias",
             )
         for token, bias in (self.logit_bias or {}).items():
-            _check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
+            check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise InvalidParameter(
                 f"min_tokens must not be above max_tokens ({self.max_tokens}), got {self.min_tokens}",
                 param="min_tokens",
             )
-        _check_texts("stop", self.stop, MAX_STOP_STRINGS, MAX_STOP_CHARS)
+        check_texts("stop", self.stop, MAX_STOP_STRINGS, MAX_STOP_CHARS)
         if len(self.stop_token_ids) > MAX_STOP_TOKENS:
             raise InvalidParameter(
                 f"stop_token_ids takes at most {MAX_STOP_TOKENS} tokens, got {len(self.stop_token_ids)}",
                 param="stop_token_ids",
             )
-
-
-def _check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> None:
-    if len(texts) > most:
-        raise InvalidParameter(f"{name} takes at most {most} strings, got {len(texts)}", param=name)
-    for text in texts:
-        if not 1 <= len(text) <= chars:
-            raise InvalidParameter(
-                f"each string of {name} must have 1 to {chars} characters, got {len(text)}", param=name
-            )
-
-
-def _check_range(name: str, value: float | None, low: float, high: float) -> None:
-    if value is not None and not (math.isfinite(value) and low <= value <= high):
-        raise InvalidParameter(f"{name} must be from {low} to {high}, got {value}", param=name)
 
 
 class DrySampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,9 +208,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Where it has no slot by then: an error."""
 
     def __post_init__(self) -> None:
-        _check_range("priority", self.priority, -1000, 1000)
-        _check_range("timeout", self.timeout_s, 0.001, 1e6)
-        _check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)
+        check_range("priority", self.priority, -1000, 1000)
+        check_range("timeout", self.timeout_s, 0.001, 1e6)
+        check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -327,6 +314,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Number of files; 1 when not split."""
     causal: bool = True
     """False for encoders such as BERT."""
+    pooling: Pooling | None = None
+    """How its vectors are meant to be pooled, if it says so."""
+    has_ranking_head: bool = False
+    """It can score a text: what pooling `rank` needs."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -354,26 +345,30 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
     """No step is planned longer, so that a cancel or a new request never waits longer."""
-
     prefill_step_ms: int = 100
     """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
     for the prompts."""
+    pooling: Pooling | None = None
+    """How embeddings are made; None: as the model says, else the mean for encoders and the last token for others."""
+    embedding_ctx: int | None = None
+    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
 
     def __post_init__(self) -> None:
-        _check_range("ctx", self.ctx, 8, 2**24)
-        _check_range("slots", self.slots, 1, 256)
-        _check_range("threads", self.threads, 1, 1024)
-        _check_range("batch_tokens", self.batch_tokens, 32, 8192)
-        _check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
-        _check_range("kv_disk_mb", self.kv_disk_mb, 0, 2**30)
-        _check_range("checkpoints", self.checkpoints, 0, 256)
-        _check_range("kv_cells", self.kv_cells, 256, 2**28)
+        check_range("ctx", self.ctx, 8, 2**24)
+        check_range("slots", self.slots, 1, 256)
+        check_range("threads", self.threads, 1, 1024)
+        check_range("batch_tokens", self.batch_tokens, 32, 8192)
+        check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
+        check_range("kv_disk_mb", self.kv_disk_mb, 0, 2**30)
+        check_range("checkpoints", self.checkpoints, 0, 256)
+        check_range("kv_cells", self.kv_cells, 256, 2**28)
         if self.kv_cells is not None and self.kv == "partitioned":
             raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
-        _check_range("max_step_ms", self.max_step_ms, 10, 60_000)
-        _check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
+        check_range("max_step_ms", self.max_step_ms, 10, 60_000)
+        check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
+        check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
         if isinstance(self.gpu_layers, int):
-            _check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
+            check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -383,8 +378,9 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     info: ModelInfo
     ctx: int
-    """Tokens each slot holds."""
+    """Tokens each slot holds; of an encoder those of the longest text."""
     slots: int
+    """0 for an encoder: it generates nothing."""
     memory: MemoryKind = "attention"
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
@@ -396,3 +392,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """What computes on the CPU, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
     load_s: float
     created_unix_s: int
+    pooling: Pooling = "last"
+    embedding_ctx: int = 0
+    """Tokens of the longest text that it embeds or ranks."""
+    dimensions: int = 0
+    """Numbers in a vector of its embeddings."""

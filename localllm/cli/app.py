@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Context, Exit, Option, Typer
@@ -111,6 +112,41 @@ def run(
     raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load, look, stats)))
 
 
+def embed(
+    model: Model,
+    texts: Annotated[list[str] | None, Argument(metavar="TEXT...", help="None: one a line, from stdin")] = None,
+    file: Annotated[
+        Path | None, Option("--file", "-f", metavar="FILE", help="One text a line, instead of arguments; - reads stdin")
+    ] = None,
+    query: Annotated[
+        str | None,
+        Option("--query", metavar="TEXT", help="Rank the texts by how well they answer this"),
+    ] = None,
+    dimensions: Annotated[
+        int | None, Option("--dimensions", metavar="N", help="Only the first N of each vector")
+    ] = None,
+    no_normalize: Annotated[bool, Option("--no-normalize", help="Vectors of any length, not of length 1")] = False,
+    truncate: Annotated[bool, Option("--truncate", help="Cut what is too long, and say so")] = False,
+    as_json: opt.AsJson = False,
+    npy: Annotated[Path | None, Option("--npy", metavar="FILE", help="Write a NumPy array, a row a text")] = None,
+    pooling: opt.Pooling = None,
+    embedding_ctx: opt.EmbeddingCtx = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    plugin_dir: opt.PluginDir = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Turn texts into vectors, a JSON array a line, or rank them by a query."""
+    given = dict(locals())
+    loading = ("pooling", "embedding_ctx", "threads", "gpu_layers", "device", "plugin_dir", "home", "verbose")
+    load = {name: given.pop(name) for name in loading}
+    from localllm.cli.embed import EmbedOptions, embed_texts
+
+    raise Exit(embed_texts(EmbedOptions(**given, load=load)))
+
+
 def serve(
     model: Annotated[str | None, MODEL] = None,
     host: opt.Host = None,
@@ -129,6 +165,8 @@ def serve(
     context_shift: opt.ContextShift = None,
     max_step_ms: opt.MaxStepMs = None,
     prefill_step_ms: opt.PrefillStepMs = None,
+    pooling: opt.Pooling = None,
+    embedding_ctx: opt.EmbeddingCtx = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[
@@ -237,6 +275,6 @@ def doctor(
     raise Exit(examine(settings, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, serve=serve, show=show, ps=ps, stop=stop)
+COMMANDS.update(run=run, embed=embed, serve=serve, show=show, ps=ps, stop=stop)
 manage.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

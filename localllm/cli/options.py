@@ -49,6 +49,14 @@ PrefillStepMs = Annotated[
     int | None,
     Option("--prefill-step-ms", metavar="MS", help="Longest step with prompts while answers stream [default: 100]"),
 ]
+Pooling = Annotated[
+    str | None,
+    Option("--pooling", metavar="none|mean|cls|last|rank", help="How embeddings are made [default: the model's own]"),
+]
+EmbeddingCtx = Annotated[
+    int | None,
+    Option("--embedding-ctx", metavar="TOKENS", help="Longest text to embed [default: the model's, at most 2048]"),
+]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),

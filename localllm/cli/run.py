@@ -72,6 +72,8 @@ def run_model(options: RunOptions) -> int:
 
 def _talk(client: Client, model_id: str, options: RunOptions) -> Talk:
     model = client.model(model_id)
+    if model.loaded and not model.slots:
+        raise InvalidParameter(f"{model_id} generates no text; localllm embed asks it for what it does", param="model")
     return Talk(client, model_id, options.params, raw=options.raw or not model.chat_template, ctx=model.ctx or None)
 
 

@@ -6,7 +6,7 @@ Errors come out as the server's own error tree; a server that is not there as `S
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import httpx
@@ -47,6 +47,44 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
+
+
+class _Embedding(msgspec.Struct, frozen=True):
+    embedding: msgspec.Raw
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+
+
+class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What texts became, in their order."""
+
+    data: list[_Embedding]
+    usage: _Tokens
+    truncated: list[int] = []
+    """The numbers of those that were cut."""
+
+    @property
+    def vectors(self) -> list[msgspec.Raw]:
+        """Of each, its vector as JSON: most pass it on. With pooling `none` an array of vectors."""
+        return [item.embedding for item in self.data]
+
+
+class RankedText(msgspec.Struct, frozen=True):
+    """`index`: its number in the request."""
+
+    index: int
+    relevance_score: float
+
+
+class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """The best first."""
+
+    results: list[RankedText]
+    usage: _Tokens
+    truncated: list[int] = []
+    """The numbers of those that were cut."""
 
 
 class _Processes(msgspec.Struct, frozen=True):
@@ -155,6 +193,26 @@ class Client:
         """The continuation of a text, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
         return self._stream("/v1/completions", model, params, prompt=prompt)
 
+    def embed(
+        self,
+        model: str,
+        texts: Sequence[str],
+        *,
+        dimensions: int | None = None,
+        normalize: bool = True,
+        truncate: bool = False,
+    ) -> EmbeddedTexts:
+        """The vectors of texts. Raises `LocalLLMError`s; a text at fault is `input[N]` in them."""
+        asked = {"input": texts, "dimensions": dimensions, "normalize": normalize, "truncate": truncate}
+        return self._post("/v1/embeddings", {"model": model, **asked}, EmbeddedTexts)
+
+    def rerank(
+        self, model: str, query: str, documents: Sequence[str], *, raw_scores: bool = False, truncate: bool = False
+    ) -> RankedTexts:
+        """How well documents answer a query. Raises `LocalLLMError`s; one at fault is `documents[N]` in them."""
+        asked = {"query": query, "documents": documents, "raw_scores": raw_scores, "truncate": truncate}
+        return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts)
+
     def close(self) -> None:
         self._http.close()
 
@@ -180,10 +238,11 @@ class Client:
             raise _not_there(error) from error
         if response.status_code != httpx.codes.OK:
             raise _to_error(response.content)
-        try:
-            return msgspec.json.decode(response.content, type=kind)
-        except msgspec.DecodeError as error:
-            raise InternalError(f"this is not a localllm server: it answered {response.content[:200]!r}") from error
+        return _typed(response.content, kind)
+
+    def _post(self, path: str, asked: Mapping[str, Any], kind: type[T]) -> T:
+        with self._posted(path, msgspec.json.encode(asked)) as response:
+            return _typed(response.read(), kind)
 
     @contextlib.contextmanager
     def _posted(self, path: str, body: bytes) -> Iterator[httpx.Response]:
@@ -196,6 +255,13 @@ class Client:
                 yield response
         except httpx.HTTPError as error:
             raise _not_there(error) from error
+
+
+def _typed(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise InternalError(f"this is not a localllm server: it answered {body[:200]!r}") from error
 
 
 def _data(response: httpx.Response) -> Iterator[str]:

@@ -126,3 +126,59 @@ class Backend(Protocol):
     def ends_generation(self, token: int) -> bool:
         """Whether the token is one of the model's end-of-generation tokens."""
         ...
+
+
+Vectors = npt.NDArray[np.float32]
+"""Shape (how many, dimensions)."""
+
+
+class Piece(NamedTuple):
+    """Consecutive tokens of one text, at positions `[start, start + len(tokens))`, computed in a place of its own."""
+
+    place: int
+    start: int
+    tokens: Sequence[int]
+    is_last: bool
+    """It ends its text."""
+
+
+class EmbeddingBackend(Protocol):
+    """One model in memory that turns texts into vectors; `place`s are from 0 to `max_texts - 1`."""
+
+    @property
+    def splits_texts(self) -> bool:
+        """Whether a text may be computed piece by piece. If not, every piece is a whole text."""
+        ...
+
+    @property
+    def max_text_tokens(self) -> int: ...
+
+    @property
+    def batch_tokens(self) -> int:
+        """That one `compute` takes at most; where texts are not split, at least `max_text_tokens`."""
+        ...
+
+    @property
+    def together_tokens(self) -> int:
+        """Up to which several texts in a batch are faster than one after the other."""
+        ...
+
+    @property
+    def max_texts(self) -> int:
+        """Texts begun and not ended, those of the batch included, at most."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
+        """Compute all pieces in one batch: for each that ends its text that text's vectors, as a copy.
+
+        Of texts that are begun and not in this batch there is at most one. Raises `BackendError`; the texts in the
+        batch are forgotten then.
+        """
+        ...
+
+    def forget(self, place: int) -> None:
+        """Drop what was computed of the text there."""
+        ...

@@ -10,7 +10,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
@@ -41,16 +41,27 @@ class _Inspect(NamedTuple):
     tell: Callable[[EngineStatus], None]
 
 
+class _Call(NamedTuple):
+    work: Callable[[], None]
+
+
 class _Stop(NamedTuple):
     pass
 
 
-class _Wake(NamedTuple):
-    """Somebody who waits may enter now."""
+class Beside(Protocol):
+    """Other work for the same cores, done in pieces between the steps: embeddings."""
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def step(self, num_streams: int) -> None:
+        """One piece, while so many answers stream."""
+        ...
 
 
 _EMPTY = Delta()
-_Item = Sequence | _Cancel | _Inspect | _Stop | _Wake
+_Item = Sequence | _Cancel | _Inspect | _Call | _Stop
 
 LOOK_UP_S = 0.05
 """While all that wait wait for the disk: how often deadlines are looked at."""
@@ -74,6 +85,7 @@ class Engine:
         context_shift: bool = False,
         disk: DiskTier | None = None,
         debug: bool = False,
+        beside: Beside | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
@@ -107,7 +119,8 @@ class Engine:
         self._computed_something = True
         if disk is not None:
             disk.can_rewind = backend.can_rewind
-            disk.wake = lambda: self._inbox.put(_Wake())
+            disk.wake = lambda: self.call_soon(lambda: None)
+        self._beside = beside
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
@@ -122,6 +135,10 @@ class Engine:
     def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
         """`tell` is called on the engine's thread before the next step."""
         self._inbox.put(_Inspect(tell))
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        """`work` is called on the engine's thread before the next step."""
+        self._inbox.put(_Call(work))
 
     def stop(self) -> None:
         self._inbox.put(_Stop())
@@ -140,7 +157,8 @@ class Engine:
 
     def _next_item(self) -> _Item | None:
         """What arrived, if there is nothing to compute; otherwise that comes first."""
-        if self.scheduler.has_work and self._computed_something:
+        has_texts = self._beside is not None and self._beside.has_work
+        if has_texts or (self.scheduler.has_work and self._computed_something):
             return None
         has_more_to_keep = self._keeper is not None and self._keeper.next() is not None
         timeout_s = LOOK_UP_S if self.scheduler.has_work else KEEP_AFTER_S if has_more_to_keep else None
@@ -180,6 +198,8 @@ class Engine:
             self.num_steps += 1
         if output.deltas or output.failures:
             self._emit(output)
+        if self._beside is not None:
+            self._beside.step(self.scheduler.num_streams)
 
     def _take_inbox(self, item: _Item | None, output: StepOutput) -> None:
         while True:
@@ -191,6 +211,8 @@ class Engine:
                     output.deltas.append((item.id, self._finish(sequence, "cancelled")))
             elif isinstance(item, _Inspect):
                 item.tell(self._status())
+            elif isinstance(item, _Call):
+                item.work()
             elif isinstance(item, _Stop):
                 self._stopping = True
             try:

@@ -14,7 +14,7 @@ from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.tables import FILE_TYPES
 from localllm.gguf.values import MetadataValue, Undecoded
-from localllm.types import ModelInfo
+from localllm.types import ModelInfo, Pooling
 
 MAX_LAYERS = 4_096
 """llama.cpp's LLAMA_MAX_LAYERS is 512."""
@@ -24,6 +24,11 @@ _NON_CAUSAL = frozenset({
     "gemma-embedding", "t5encoder", "dream", "llada", "llada-moe", "rnd1",
 })  # fmt: skip
 """Attend both ways even where the key `attention.causal` is missing: encoders, and diffusion models."""
+
+_POOLING: dict[int, Pooling] = {0: "none", 1: "mean", 2: "cls", 3: "last", 4: "rank"}
+"""LLAMA_POOLING_TYPE_*."""
+_RANKING_HEAD = frozenset({"cls.weight", "cls.output.weight"})
+"""Either will do: some models have one matrix, some two (llama-graph.cpp, build_pooling)."""
 
 _SAMPLING_KEYS = {
     "temperature": ("general.sampling.temp", 0.0, 100.0),
@@ -74,6 +79,8 @@ def read_model_info(path: Path) -> ModelInfo:
         other_bytes=other_bytes,
         split_count=len(headers),
         causal=keys.causal(),
+        pooling=keys.pooling(),
+        has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
     )
 
 
@@ -170,6 +177,11 @@ class _Keys:
         if isinstance(value, bool):
             return value
         raise self._wrong(key, "true or false")
+
+    def pooling(self) -> Pooling | None:
+        """A number that llama.cpp does not know is as good as none."""
+        number = self.model_count("pooling_type")
+        return None if number is None else _POOLING.get(number)
 
     def _value(self, key: str) -> MetadataValue | None:
         entry = self._header.metadata.get(key)

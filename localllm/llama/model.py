@@ -57,6 +57,11 @@ class LlamaModel:
     def vocab(self) -> Any:
         return self._api.llama_model_get_vocab(self.handle)
 
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector that it makes of a text."""
+        return int(self._api.llama_model_n_embd_out(self.handle))
+
     def close(self) -> None:
         """Free the model; its contexts must be closed before. Idempotent."""
         if self.handle:

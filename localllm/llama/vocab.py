@@ -60,6 +60,24 @@ class Vocab:
         bos = [self._api.llama_vocab_bos(self._handle)] if self._adds_bos else []
         return [*bos, before, *prefix, after, *behind, middle]
 
+    def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
+        """What a model is to rank: both between its special tokens, as llama-server's `format_prompt_rerank` has it."""
+        api, handle = self._api, self._handle
+        ends = [self._end] if api.llama_vocab_get_add_eos(handle) and self._end >= 0 else []
+        separator = [api.llama_vocab_sep(handle)] if api.llama_vocab_get_add_sep(handle) else []
+        bos = [api.llama_vocab_bos(handle)] if self._adds_bos else []
+        return [*bos, *query, *ends, *separator, *document, *ends]
+
+    @functools.cached_property
+    def closing_tokens(self) -> tuple[int, ...]:
+        """Those that `tokenize` may put behind a text, so that a text which is cut keeps them."""
+        return tuple(token for token in (self._end, self._api.llama_vocab_sep(self._handle)) if token >= 0)
+
+    @property
+    def _end(self) -> int:
+        eos: int = self._api.llama_vocab_eos(self._handle)
+        return eos if eos >= 0 else int(self._api.llama_vocab_sep(self._handle))
+
     def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:
         """The same ids, or `InvalidParameter` naming the first that the vocabulary does not have."""
         for token in tokens:

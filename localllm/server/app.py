@@ -25,6 +25,7 @@ from localllm.errors import LocalLLMError
 from localllm.server import log, watch
 from localllm.server.body import TimedBody
 from localllm.server.cors import Cors
+from localllm.server.embeddings import handlers as embeddings
 from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
 from localllm.server.gate import Gate
 from localllm.server.limits import KeyLimits, Limited
@@ -47,6 +48,7 @@ def routes() -> list[Route]:
         Route("/openapi.json", openapi_document),
         *openai.routes(),
         *responses.routes(),
+        *embeddings.routes(),
         *native.routes(),
         *manage.routes(),
     ]

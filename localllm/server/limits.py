@@ -70,15 +70,19 @@ class KeyLimits:
         use.tokens -= 1
 
 
+COUNTED = ("/v1/", "/rerank")
+"""How the paths begin at which the model computes; the last is a ranking by llama-server's names."""
+
+
 class Limited:
-    """ASGI middleware behind the gate: requests for answers (POST below /v1) are counted, nothing else is."""
+    """ASGI middleware behind the gate: requests for answers (POST to such a path) are counted, nothing else is."""
 
     def __init__(self, app: ASGIApp, limits: KeyLimits) -> None:
         self.app = app
         self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST" or not scope["path"].startswith("/v1/"):
+        if scope["method"] != "POST" or not scope["path"].startswith(COUNTED):
             await self.app(scope, receive, send)
             return
         with self.limits.request(scope["state"]["key_name"]):

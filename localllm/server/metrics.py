@@ -7,6 +7,7 @@ Times are those of the worker: a request arrives there, waits, its prompt is com
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -49,11 +50,16 @@ class Metrics(Observer):
 
         self._http = counter("http_requests_total", "HTTP responses; status 0: none was sent", "path", "status")
         self._requests = counter(
-            "requests_total", "Requests by their end: stop, length, timeout, cancelled or an error code", "model", "end"
+            "requests_total",
+            "Requests by their end: stop, length, timeout, embedded, ranked, cancelled or an error code",
+            "model",
+            "end",
         )
         self._prompt = counter("prompt_tokens_total", "Prompt tokens of finished requests")
         self._cached = counter("cached_tokens_total", "Prompt tokens that were in the KV cache already")
         self._completion = counter("completion_tokens_total", "Tokens made by finished requests")
+        self._texts = counter("embedded_texts_total", "Texts that were embedded, and documents that were ranked")
+        self._text_tokens = counter("embedded_tokens_total", "Tokens of these")
         self._restarts = counter("worker_restarts_total", "Starts of a worker process after one that died")
         self._queue = histogram("queue_seconds", "From a request's arrival until it has a slot", _SECONDS)
         self._ttft = histogram("time_to_first_token_seconds", "From a request's arrival to its first token", _SECONDS)
@@ -89,6 +95,13 @@ class Metrics(Observer):
         self._whole.labels(model_id).observe(first_s + timings.decode_s)
         if usage.completion_tokens > 1:
             self._tpot.labels(model_id).observe(timings.decode_s / (usage.completion_tokens - 1))
+
+    def embedded(self, model_id: str, end: str, num_tokens: Sequence[int], seconds: float) -> None:
+        """Texts were `embedded` or `ranked`; `num_tokens`: of each of them."""
+        self._requests.labels(model_id, end).inc()
+        self._texts.labels(model_id).inc(len(num_tokens))
+        self._text_tokens.labels(model_id).inc(sum(num_tokens))
+        self._whole.labels(model_id).observe(seconds)
 
     def failed(self, model_id: str, code: str) -> None:
         self._requests.labels(model_id, code).inc()

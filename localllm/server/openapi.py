@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm import __version__
+from localllm.server.embeddings import replies as vectors
+from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
 from localllm.server.errors import ErrorBody
 from localllm.server.manage import messages as manage
 from localllm.server.native import requests as native
@@ -75,6 +77,16 @@ OPERATIONS = (
     Operation("get", "/v1/responses/{response_id}", "A kept response", response=response_replies.ResponseObject),
     Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
     Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
+    Operation("post", "/v1/embeddings", "Texts to vectors", EmbeddingsBody, vectors.EmbeddingList),
+    *(
+        Operation("post", path, summary, RerankBody, vectors.RankedList | list[vectors.TeiRank])
+        for path, summary in (
+            ("/v1/rerank", "How well documents answer a query, the best first"),
+            ("/v1/reranking", "As /v1/rerank"),
+            ("/rerank", "As /v1/rerank"),
+            ("/reranking", "As /v1/rerank"),
+        )
+    ),
     Operation("post", "/tokenize", "Text to tokens", native.TokenizeRequest, native.Tokens),
     Operation("post", "/detokenize", "Tokens to text", native.DetokenizeRequest, native.Content),
     Operation(

@@ -17,8 +17,8 @@ from localllm.config import Settings
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import cells_of, plan
-from localllm.supervisor.room import Held, need_bytes
+from localllm.supervisor.plan import cells_of, embedding_context_of, plan, pooling_of
+from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
 from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
@@ -69,10 +69,14 @@ class ManagedModel:
     ) -> None:
         """`stays`: never put out for another model. `release` is called once its file is not needed any more.
 
-        Raises `InvalidParameter` for a context that the model cannot have.
+        Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
         self.id = id
-        self.need_bytes = need_bytes(info, cells_of(info, options), options.kv_type)
+        pooling_of(info, options)
+        embedding_ctx = embedding_context_of(info, options)
+        self._embedding_bytes = embedding_bytes(info, embedding_ctx)
+        self._base_bytes = need_bytes(info, cells_of(info, options), options.kv_type)
+        self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is set aside."""
         self.loaded: LoadedModel | None = None
@@ -102,6 +106,15 @@ class ManagedModel:
     @property
     def path(self) -> Path:
         return self._path
+
+    @property
+    def need_bytes(self) -> int:
+        """Main memory; what embedding takes only once that was asked for, unless it is all that the model does."""
+        return self._base_bytes + (self._embedding_bytes if self._embeds else 0)
+
+    def will_embed(self) -> None:
+        """Texts come to be embedded."""
+        self._embeds = True
 
     @property
     def answers(self) -> bool:
@@ -251,6 +264,10 @@ class ManagedModel:
         self.used()
         self._owner.changed()
 
+    def _embedded(self) -> None:
+        self.used()
+        self._owner.changed()
+
     def _start(self) -> Session:
         settings = self._settings
         command = worker_command(
@@ -264,6 +281,7 @@ class ManagedModel:
             self._make_load,
             max_waiting=settings.max_waiting,
             on_end=self._end,
+            on_embedded=self._embedded,
             on_death=self._died,
             on_progress=self._tell_progress,
             verbose=settings.verbose,

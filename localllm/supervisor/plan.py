@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.types import DeviceInfo, KvLayout, KvType, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, KvLayout, KvType, LoadOptions, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
+MAX_DEFAULT_EMBEDDING_CTX = 2048
+"""Not for memory (a text of so many tokens takes 34 MB with 33 M parameters), but for time: an encoder computes a text
+at once, and whoever else asks waits as long (10 s there, on one slow core)."""
 CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 KV_BYTES: dict[KvType, float] = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
@@ -23,24 +26,24 @@ COMPUTE_BYTES = 512 * 1024 * 1024
 
 def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Placement:
     """The placement to ask the worker for. Raises `LoadFailed`, `DeviceUnavailable`, `InvalidParameter`."""
-    if not info.causal:
-        raise LoadFailed(f"{info.architecture} is an embedding model; it cannot generate text")
     if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
-    ctx, slots = context_of(info, options), options.slots or DEFAULT_SLOTS
+    pooling, embedding_ctx = pooling_of(info, options), embedding_context_of(info, options)
     kv, reason = _layout(options)
     num_cells = cells_of(info, options)
     chosen = _devices(options, devices)
     layers, must = _layers(info, options, chosen, num_cells)
     return Placement(
-        ctx=ctx,
-        slots=slots,
+        ctx=context_of(info, options),
+        slots=slots_of(info, options),
         kv=kv,
         kv_reason=reason,
         num_cells=num_cells,
         gpu_layers=layers,
         devices=tuple(device.name for device in chosen) if layers else (),
         must_offload=must,
+        pooling=pooling,
+        embedding_ctx=embedding_ctx,
     )
 
 
@@ -60,7 +63,7 @@ def cells_of(info: ModelInfo, options: LoadOptions) -> int:
     """Tokens that the whole KV cache holds. Raises `InvalidParameter`."""
     ctx = context_of(info, options)
     if options.kv_cells is None:
-        return ctx * (options.slots or DEFAULT_SLOTS)
+        return ctx * slots_of(info, options)
     if options.kv_cells < ctx:
         raise InvalidParameter(
             f"kv_cells {options.kv_cells} is less than one slot's ctx, {ctx}; ask for more cells or a smaller ctx",
@@ -69,8 +72,44 @@ def cells_of(info: ModelInfo, options: LoadOptions) -> int:
     return _round_up(options.kv_cells)
 
 
+def slots_of(info: ModelInfo, options: LoadOptions) -> int:
+    """None for an encoder, whatever is wished for generating models."""
+    return (options.slots or DEFAULT_SLOTS) if info.causal else 0
+
+
+def pooling_of(info: ModelInfo, options: LoadOptions) -> Pooling:
+    """As asked for, else as the model says, else as such models are usually trained.
+
+    Raises `InvalidParameter` for ranking with a model that has no head for it.
+    """
+    pooling = options.pooling or info.pooling or ("last" if info.causal else "mean")
+    if pooling == "rank" and not info.has_ranking_head:
+        if options.pooling is None:  # the header promises what the file does not hold
+            raise LoadFailed("the file has no ranking head; load it with another --pooling")
+        raise InvalidParameter("the model has no ranking head; leave out --pooling", param="pooling")
+    return pooling
+
+
+def embedding_context_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Tokens of the longest text to embed. Raises `InvalidParameter` for more than the model was trained for."""
+    trained = info.context_length
+    if options.embedding_ctx is None:
+        return min(trained or MAX_DEFAULT_EMBEDDING_CTX, MAX_DEFAULT_EMBEDDING_CTX)
+    if trained is not None and options.embedding_ctx > trained:
+        raise InvalidParameter(
+            f"embedding_ctx {options.embedding_ctx} is more than the {trained} tokens the model was trained for",
+            param="embedding_ctx",
+        )
+    return options.embedding_ctx
+
+
 def context_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Tokens each slot holds. Raises `InvalidParameter` for more than the model was trained for."""
+    """Tokens each slot holds; an encoder has none, and reads texts of `embedding_context_of`.
+
+    Raises `InvalidParameter` for more than the model was trained for.
+    """
+    if not info.causal:
+        return embedding_context_of(info, options)
     trained = info.context_length
     if options.ctx is None:
         wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX, options.kv_cells or MAX_DEFAULT_CTX)

@@ -18,6 +18,8 @@ FIXED_BYTES = 96 * 2**20
 """A worker's own: Python, llama.cpp, compute buffers of a small model."""
 LOGITS_ROWS = 512
 """As many rows of logits llama.cpp may make room for."""
+MASK_BYTES = 6
+"""For each pair of an encoder's tokens: whether they see each other, as F32 and as F16."""
 
 
 class Held(NamedTuple):
@@ -64,7 +66,17 @@ class Room(NamedTuple):
 def need_bytes(info: ModelInfo, num_cells: int, kv_type: KvType) -> int:
     """Main memory of a model with all its layers on the CPU: an estimate, rather too high."""
     kv = num_cells * kv_bytes_per_cell(info, kv_type) * info.num_layers
-    return info.size_bytes + kv + 4 * LOGITS_ROWS * info.vocabulary_size + FIXED_BYTES
+    logits = 4 * LOGITS_ROWS * info.vocabulary_size if info.causal else 0
+    return info.size_bytes + kv + logits + FIXED_BYTES
+
+
+def embedding_bytes(info: ModelInfo, embedding_ctx: int) -> int:
+    """What embedding takes beyond that, likewise: cells and logits of a causal model, else the longest text at once."""
+    if info.causal:
+        cells = embedding_ctx + LOGITS_ROWS
+        return cells * kv_bytes_per_cell(info, "f16") * info.num_layers + 4 * LOGITS_ROWS * info.vocabulary_size
+    width = 8 * (info.embedding_length or 0) + 2 * (info.feed_forward_length or 0)
+    return embedding_ctx * (4 * width + MASK_BYTES * embedding_ctx)
 
 
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:

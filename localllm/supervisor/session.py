@@ -13,7 +13,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from localllm.errors import Draining, LocalLLMError, WorkerCrashed, from_info
+from localllm.embeddings import EmbeddingRequest, Embeddings, RerankRequest
+from localllm.errors import Draining, InvalidParameter, LocalLLMError, QueueFull, WorkerCrashed, from_info
+from localllm.supervisor.collector import Collector
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.waiting import QueueTimes
 from localllm.types import Finish, GenerationRequest, LoadedModel
@@ -23,6 +25,7 @@ from localllm.worker.messages import (
     Call,
     Cancel,
     Deltas,
+    Embed,
     Failed,
     Hello,
     Load,
@@ -31,8 +34,13 @@ from localllm.worker.messages import (
     Rejected,
     Reply,
     Submit,
+    Tokenized,
     Up,
+    Vectors,
 )  # fmt: skip
+
+MAX_WAITING_TEXTS = 20_000
+"""Texts to embed or rank that one model may have at a time, those of all its requests together."""
 
 MakeLoad = Callable[[Hello], Load]
 
@@ -47,6 +55,7 @@ class Session:
         *,
         max_waiting: int,
         on_end: Callable[[Finish | str], None] = lambda _: None,
+        on_embedded: Callable[[], None] = lambda: None,
         on_death: Callable[[], None] = lambda: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
@@ -55,7 +64,8 @@ class Session:
         """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load. `grace_s`:
         how long it may take to leave when it is asked to.
 
-        `on_end` is told how each request ended, by its finish or an error's code; `on_death` that a session which
+        `on_end` is told how each request ended, by its finish or an error's code; `on_embedded` that one of texts was
+        answered; `on_death` that a session which
         answered does not any more, unless it was closed.
         """
         self._loop = asyncio.get_running_loop()
@@ -67,9 +77,13 @@ class Session:
         self._grace_s = grace_s
         self._queue_times = QueueTimes()
         self._on_end = on_end
+        self._on_embedded = on_embedded
         self._on_death = on_death
         self._on_progress = on_progress
         self._mailboxes: dict[int, Mailbox] = {}
+        self._collectors: dict[int, Collector] = {}
+        self._num_texts = 0
+        """In all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
@@ -92,7 +106,7 @@ class Session:
     @property
     def num_requests(self) -> int:
         """Requests and questions that are not answered yet."""
-        return len(self._mailboxes) + len(self._calls)
+        return len(self._mailboxes) + len(self._collectors) + len(self._calls)
 
     def submit(self, request: GenerationRequest) -> tuple[int, Mailbox]:
         """Send a request; its answer comes to the mailbox. Raises `QueueFull`, `WorkerCrashed`."""
@@ -106,6 +120,59 @@ class Session:
         self._mailboxes[id] = mailbox
         self._handle.send(Submit(id, request))
         return id, mailbox
+
+    async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
+        """The vectors of all texts, or of each document one of a single number: its score.
+
+        Cancelled when the task is. Raises what the worker refuses, `QueueFull`, `WorkerCrashed`.
+        """
+        if self._death is not None:
+            raise self._death
+        num_texts = _count_texts(request)
+        self._check_room(num_texts)
+        id, collector = next(self._ids), Collector(self._loop)
+        self._collectors[id] = collector
+        self._num_texts += num_texts
+        if isinstance(request, RerankRequest):
+            self._handle.send(Embed(id, None, request))
+        else:
+            self._handle.send(Embed(id, request, None))
+        end: str | None = None
+        try:
+            return await collector.result
+        except LocalLLMError as error:
+            end = error.code
+            raise
+        except asyncio.CancelledError:
+            self._handle.send(Cancel(id))
+            end = "cancelled"
+            raise
+        finally:  # counted off before it is told: who is idle now may be unloaded
+            del self._collectors[id]
+            self._num_texts -= num_texts
+            if end is None:
+                self._on_embedded()
+            else:
+                self._on_end(end)
+
+    def _check_room(self, num_texts: int) -> None:
+        if len(self._collectors) >= self._max_waiting:
+            raise QueueFull(
+                f"{len(self._collectors)} requests with texts wait already and {self._max_waiting} may (max_waiting); "
+                "try again later",
+                waiting=len(self._collectors),
+                limit=self._max_waiting,
+            )
+        if num_texts > MAX_WAITING_TEXTS:
+            raise InvalidParameter(
+                f"{num_texts} texts are too many for one request; send at most {MAX_WAITING_TEXTS}", param="input"
+            )
+        if self._num_texts + num_texts > MAX_WAITING_TEXTS:
+            raise QueueFull(
+                f"{self._num_texts} texts wait already and {MAX_WAITING_TEXTS} may; try again later",
+                waiting=self._num_texts,
+                limit=MAX_WAITING_TEXTS,
+            )
 
     def cancel(self, id: int) -> None:
         """Nobody waits for this answer any more."""
@@ -152,9 +219,13 @@ class Session:
             if (mailbox := self._find(message.id)) is not None:
                 mailbox.accept(message.num_prompt_tokens)
         elif isinstance(message, Rejected):
-            if (mailbox := self._find(message.id, ends=True)) is not None:
+            if (collector := self._collectors.get(message.id)) is not None:
+                collector.fail(from_info(message.error))
+            elif (mailbox := self._find(message.id, ends=True)) is not None:
                 mailbox.fail(from_info(message.error))
                 self._on_end(message.error.code)
+        elif isinstance(message, Tokenized | Vectors):
+            self._collect(message)
         elif isinstance(message, Reply):
             self._reply(message)
         elif isinstance(message, Hello):
@@ -171,6 +242,15 @@ class Session:
     def _find(self, id: int, *, ends: bool = False) -> Mailbox | None:
         """The request's mailbox; None for one that was cancelled while this was on its way."""
         return self._mailboxes.pop(id, None) if ends else self._mailboxes.get(id)
+
+    def _collect(self, message: Tokenized | Vectors) -> None:
+        collector = self._collectors.get(message.id)
+        if collector is None:  # cancelled while this was on its way
+            return
+        if isinstance(message, Tokenized):
+            collector.expect(message)
+            return
+        collector.take(message)
 
     def _reply(self, message: Reply) -> None:
         answer = self._calls.get(message.id)
@@ -201,11 +281,27 @@ class Session:
         for mailbox in mailboxes.values():
             mailbox.fail(death)
             self._on_end(death.code)
+        for collector in self._collectors.values():
+            collector.fail(death)
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(death)
         if answered and not self._closing:
             self._on_death()
+
+
+def _count_texts(request: EmbeddingRequest | RerankRequest) -> int:
+    """Raises `InvalidParameter` for a request without any."""
+    if isinstance(request, RerankRequest):
+        if not request.documents:
+            raise InvalidParameter("give at least one document", param="documents")
+        return len(request.documents)
+    if (request.texts is None) == (request.tokens is None):
+        raise InvalidParameter("give texts or token arrays, one of them", param="input")
+    items = request.tokens if request.texts is None else request.texts
+    if not items:
+        raise InvalidParameter("give at least one text", param="input")
+    return len(items)
 
 
 def _retrieve(future: asyncio.Future[LoadedModel]) -> None:

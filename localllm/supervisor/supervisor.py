@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from localllm import osdep
 from localllm.config import Settings
 from localllm.errors import LoadFailed, Loading, ModelNotFound, QueueFull
@@ -117,6 +119,12 @@ class Supervisor:
         model.used(keep_alive_s)
         return session
 
+    async def acquire_to_embed(self, id: str, keep_alive_s: float | None = None) -> Session:
+        """The same, for texts to embed."""
+        session = await self.acquire(id, keep_alive_s)
+        self._models[id].will_embed()
+        return session
+
     async def unload(self, id: str) -> None:
         """End a model's process. Raises `ModelNotFound`."""
         model = self._models.get(id)
@@ -212,11 +220,14 @@ class Supervisor:
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:
     """Whether what is loaded will do. Less than is loaded always does."""
+    if not candidate.info.causal:
+        options = msgspec.structs.replace(options, ctx=None, slots=None)  # an encoder has no slots
     if model.path != candidate.path:
         raise LoadFailed(f"another file is loaded as {model.id}; unload it first", param="model")
     for name, wanted, there in (
         ("ctx", options.ctx, model.loaded.ctx if model.loaded else None),
         ("slots", options.slots, model.loaded.slots if model.loaded else None),
+        ("embedding_ctx", options.embedding_ctx, model.loaded.embedding_ctx if model.loaded else None),
     ):
         if wanted is not None and there is not None and wanted > there:
             raise LoadFailed(

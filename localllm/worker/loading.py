@@ -5,16 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from localllm import osdep
+from localllm.engine.backend import BackendError, Piece
+from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
+from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.llama.vocab import Vocab
 from localllm.types import LoadedModel
 from localllm.worker.messages import Load
 
 
-def load_model(library: Library, load: Load, on_progress: Callable[[float], None]) -> tuple[LlamaBackend, LoadedModel]:
+class Loaded(NamedTuple):
+    """A model in memory."""
+
+    report: LoadedModel
+    vocab: Vocab
+    backend: LlamaBackend | None
+    """None for an encoder: it does not generate."""
+    make_embedder: Callable[[], LlamaEmbedder]
+    """A context for embeddings, when the first text comes. Raises `LoadFailed`."""
+
+
+def load_model(library: Library, load: Load, on_progress: Callable[[float], None]) -> Loaded:
     """Loads, allocates the KV cache and reports. Raises `LoadFailed`, `DeviceUnavailable`."""
     started = time.perf_counter()
     placement = load.placement
@@ -27,23 +43,26 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         must_offload=placement.must_offload,
         on_progress=on_progress,
     )
-    backend = LlamaBackend(
-        library,
-        model,
-        ctx=placement.ctx,
-        slots=placement.slots,
-        threads=threads,
-        batch_tokens=load.options.batch_tokens,
-        num_cells=placement.num_cells if placement.kv == "unified" else None,
-        kv_type=load.options.kv_type,
-    )
-    return backend, LoadedModel(
+
+    def make_embedder() -> LlamaEmbedder:
+        return LlamaEmbedder(
+            library,
+            model,
+            causal=load.info.causal,
+            pooling=placement.pooling,
+            ctx=placement.embedding_ctx,
+            threads=threads,
+            is_offloaded=placement.gpu_layers > 0,
+        )
+
+    backend = _backend(library, model, load, threads) if load.info.causal else None
+    report = LoadedModel(
         id=load.model_id,
         path=load.path,
         info=load.info,
-        ctx=backend.slot_capacity,
+        ctx=placement.ctx if backend is None else backend.slot_capacity,
         slots=placement.slots,
-        memory=backend.memory_kind,
+        memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
         threads=threads,
@@ -51,4 +70,30 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         backend=library.choice.label(),
         load_s=time.perf_counter() - started,
         created_unix_s=int(time.time()),
+        pooling=placement.pooling,
+        embedding_ctx=placement.embedding_ctx,
+        dimensions=model.dimensions,
     )
+    return Loaded(report, Vocab(library.api, model.vocab) if backend is None else backend.vocab, backend, make_embedder)
+
+
+def _backend(library: Library, model: LlamaModel, load: Load, threads: int) -> LlamaBackend:
+    return LlamaBackend(
+        library,
+        model,
+        ctx=load.placement.ctx,
+        slots=load.placement.slots,
+        threads=threads,
+        batch_tokens=load.options.batch_tokens,
+        num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
+        kv_type=load.options.kv_type,
+    )
+
+
+def warm_up_embedder(embedder: LlamaEmbedder) -> LlamaEmbedder:
+    """Computes one token; returns it. Raises `LoadFailed`."""
+    try:
+        embedder.compute([Piece(0, 0, [0], is_last=True)])
+    except BackendError as error:
+        raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+    return embedder

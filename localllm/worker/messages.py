@@ -1,7 +1,7 @@
 """What parent and worker say to each other. Tagged msgpack structs; `framing.py` puts them on a pipe.
 
-Down (parent to worker): Load, Submit, Cancel, Call, Shutdown.
-Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Reply, Failed.
+Down (parent to worker): Load, Submit, Embed, Cancel, Call, Shutdown.
+Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Failed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import ErrorInfo
 from localllm.types import (
     Delta,
@@ -20,6 +21,7 @@ from localllm.types import (
     LoadOptions,
     ModelDefaults,
     ModelInfo,
+    Pooling,
 )
 
 
@@ -40,6 +42,9 @@ class Placement(msgspec.Struct, frozen=True):
     devices: tuple[str, ...]
     must_offload: bool
     """The user named the layers, so fewer than `gpu_layers` on the devices is an error."""
+    pooling: Pooling
+    embedding_ctx: int
+    """Tokens of the longest text to embed."""
 
 
 class Load(_Frame, frozen=True, tag=True, array_like=True):
@@ -58,6 +63,14 @@ class Submit(_Frame, frozen=True, tag=True, array_like=True):
 
     id: int
     request: GenerationRequest
+
+
+class Embed(_Frame, frozen=True, tag=True, array_like=True):
+    """Turn these texts into vectors, or score them; `Tokenized` or `Rejected` follows, then `Vectors`."""
+
+    id: int
+    embedding: EmbeddingRequest | None
+    ranking: RerankRequest | None
 
 
 class Cancel(_Frame, frozen=True, tag=True, array_like=True):
@@ -82,7 +95,7 @@ class Shutdown(_Frame, frozen=True, tag=True, array_like=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Down = Load | Submit | Cancel | Call | Shutdown
+Down = Load | Submit | Embed | Cancel | Call | Shutdown
 
 
 class Hello(_Frame, frozen=True, tag=True, array_like=True):
@@ -127,6 +140,28 @@ class Deltas(_Frame, frozen=True, tag=True, array_like=True):
     items: tuple[tuple[int, Delta], ...]
 
 
+class Tokenized(_Frame, frozen=True, tag=True, array_like=True):
+    """The texts of an `Embed` are valid and wait for their turn; what they will become is known."""
+
+    id: int
+    dimensions: int
+    num_vectors: tuple[int, ...]
+    """Of each text."""
+    num_tokens: tuple[int, ...]
+    truncated: tuple[int, ...]
+
+
+class Vectors(_Frame, frozen=True, tag=True, array_like=True):
+    """Some texts of an `Embed`, in any order: so a result of any size never has to fit into one frame."""
+
+    id: int
+    texts: tuple[int, ...]
+    """Their numbers."""
+    data: bytes
+    """float32, little-endian: all vectors of the first of these, then of the next."""
+    is_last: bool
+
+
 class Reply(_Frame, frozen=True, tag=True, array_like=True):
     """The answer to a `Call`."""
 
@@ -141,7 +176,7 @@ class Failed(_Frame, frozen=True, tag=True, array_like=True):
     error: ErrorInfo
 
 
-Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Reply | Failed
+Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Tokenized | Vectors | Reply | Failed
 
 
 down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)

@@ -6,11 +6,9 @@ calls (tokenize, render ...). Knows nothing of batches or KV.
 
 from __future__ import annotations
 
-import math
 import queue
 import secrets
 import threading
-import traceback
 from collections.abc import Callable
 from collections.abc import Sequence as Tokens
 from typing import Any, Protocol
@@ -19,16 +17,10 @@ import msgspec
 
 from localllm.chat.request import RenderRequest
 from localllm.engine.dry import Dry
+from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
-from localllm.errors import (
-    ContextLengthExceeded,
-    InternalError,
-    InvalidParameter,
-    LocalLLMError,
-    NoChatTemplate,
-    TemplateError,
-)  # fmt: skip
+from localllm.errors import ContextLengthExceeded, InternalError, InvalidParameter, NoChatTemplate, TemplateError
 from localllm.types import (
     Delta,
     DrySampling,
@@ -43,6 +35,7 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.messages import Accepted, Call, Deltas, Rejected, Reply, Submit, Up
+from localllm.worker.refusals import as_ours, deadline_s
 from localllm.worker.template_child import TemplateChild
 
 
@@ -81,7 +74,7 @@ class Preparer:
         model: LoadedModel,
         vocab: Tokenizer,
         templates: TemplateChild | None,
-        engine: Engine,
+        engine: Engine | EncoderEngine,
         send: Callable[[Up], None],
         defaults: ModelDefaults = NO_DEFAULTS,
         *,
@@ -130,7 +123,7 @@ class Preparer:
         except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
             with self._lock:
                 self._preparing.discard(message.id)
-            self._send(Rejected(message.id, _as_ours(error).info()))
+            self._send(Rejected(message.id, as_ours(error).info()))
             return
         with self._lock:  # after this a cancel goes to the engine, and so finds the request there
             cancelled = message.id not in self._preparing
@@ -144,6 +137,8 @@ class Preparer:
             self._send(Deltas(-1, ((message.id, Delta(finish=finish)),)))
 
     def _sequence(self, message: Submit, arrived_s: float) -> Sequence:
+        if not self._model.info.causal:
+            raise InvalidParameter(f"{self._model.id} is an embedding model; it cannot generate text", param="model")
         params = with_defaults(message.request.params, self._defaults.params)
         tokens = self._tokens(message.request)
         if not tokens:
@@ -180,8 +175,8 @@ class Preparer:
             keep=self._keep(message.request, tokens),
             priority=message.request.priority,
             created_s=arrived_s,
-            deadline_s=_deadline(arrived_s, message.request.timeout_s),
-            queue_deadline_s=_deadline(arrived_s, message.request.queue_timeout_s),
+            deadline_s=deadline_s(arrived_s, message.request.timeout_s),
+            queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
         )
 
     def _check_token(self, token: int, name: str, param: str) -> None:
@@ -258,7 +253,7 @@ class Preparer:
         try:
             self._send(Reply(message.id, self._call(message.method, message.args)))
         except Exception as error:  # noqa: BLE001  as above
-            self._send(Reply(message.id, None, _as_ours(error).info()))
+            self._send(Reply(message.id, None, as_ours(error).info()))
 
     def _call(self, method: str, args: tuple[Any, ...]) -> Any:
         if method == "tokenize":
@@ -275,18 +270,6 @@ class Preparer:
 def _common(one: Tokens[int], other: Tokens[int]) -> int:
     """How many tokens two sequences begin alike with."""
     return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
-
-
-def _as_ours(error: Exception) -> LocalLLMError:
-    if isinstance(error, LocalLLMError):
-        return error
-    traceback.print_exception(error)  # to stderr, where the parent keeps it
-    # Its text may name files of ours: for the log, not for clients.
-    return InternalError(f"preparing the request failed with {type(error).__name__}", reason=repr(error)[:500])
-
-
-def _deadline(arrived_s: float, timeout_s: float | None) -> float:
-    return math.inf if timeout_s is None else arrived_s + timeout_s
 
 
 def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingParams:

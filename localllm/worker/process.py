@@ -17,6 +17,8 @@ from pathlib import Path
 
 from localllm import osdep
 from localllm.engine import native
+from localllm.engine.embedder import Embedder, TextOutput
+from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, LocalLLMError
@@ -26,6 +28,7 @@ from localllm.worker.messages import (
     Cancel,
     Deltas,
     Down,
+    Embed,
     Failed,
     Hello,
     Load,
@@ -36,9 +39,11 @@ from localllm.worker.messages import (
     Shutdown,
     Submit,
     Up,
+    Vectors,
     down_decoder,
 )  # fmt: skip
 from localllm.worker.prepare import Preparer
+from localllm.worker.prepare_texts import TextPreparer
 from localllm.worker.template_child import TemplateChild
 
 EXIT_BACKEND = 4
@@ -118,6 +123,7 @@ class Worker:
         self._preparer: Preparer | None = None
         self._saving: Engine | None = None
         """The engine, if it has anything to save at the end."""
+        self._texts: TextPreparer | None = None
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
@@ -127,12 +133,15 @@ class Worker:
             self._saving.stop()  # what the engine has in memory is written before it ends
         elif isinstance(message, Shutdown):
             os._exit(0)  # from the reader thread, because the others may be busy for long; the system frees the model
-        elif self._preparer is None:
+        elif self._preparer is None or self._texts is None:
             self._refuse(message)
         elif isinstance(message, Submit):
             self._preparer.submit(message)
         elif isinstance(message, Cancel):
             self._preparer.cancel(message.id)
+            self._texts.cancel(message.id)
+        elif isinstance(message, Embed):
+            self._texts.submit(message)
         else:
             self._preparer.call(message)
 
@@ -141,7 +150,7 @@ class Worker:
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
         from localllm.llama import library, selftest
         from localllm.worker.keeping import open_disk
-        from localllm.worker.loading import load_model
+        from localllm.worker.loading import load_model, warm_up_embedder
 
         choice = selftest.choose(data_dir).choice
         loaded = library.load(choice, plugin_dir=plugin_dir, verbose=verbose)
@@ -150,31 +159,40 @@ class Worker:
         load = self._loads.get()
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
-        backend, model = load_model(loaded, load, self._report_progress())
-        disk = open_disk(loaded, load, backend, data_dir)
-        engine = Engine(
-            backend,
-            self._emit,
-            sampler=_sampler(model.threads),
-            max_step_s=load.options.max_step_ms / 1000,
-            prefill_step_s=load.options.prefill_step_ms / 1000,
-            kv_ram_bytes=load.options.kv_ram_mb * 2**20,
-            most_checkpoints=load.options.checkpoints,
-            context_shift=load.options.context_shift,
-            disk=disk,
-            debug=debug,
-        )
+        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress())
+        max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
+        if backend is None:
+            ready_embedder = warm_up_embedder(make_embedder())
+            embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=max_step_s)
+            engine: Engine | EncoderEngine = EncoderEngine(embedder)
+        else:
+            embedder = Embedder(make_embedder, self._emit_vectors, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
+            disk = open_disk(loaded, load, backend, data_dir)
+            engine = Engine(
+                backend,
+                self._emit,
+                sampler=_sampler(model.threads),
+                max_step_s=max_step_s,
+                prefill_step_s=prefill_step_s,
+                kv_ram_bytes=load.options.kv_ram_mb * 2**20,
+                most_checkpoints=load.options.checkpoints,
+                context_shift=load.options.context_shift,
+                disk=disk,
+                debug=debug,
+                beside=embedder,
+            )
+            if disk is not None:
+                self._saving = engine
+        self._texts = TextPreparer(model, vocab, engine, embedder, self._outbox.put)
         self._preparer = Preparer(
             model,
-            backend.vocab,
+            vocab,
             templates,
             engine,
             self._outbox.put,
             load.defaults,
             context_shift=load.options.context_shift,
         )
-        if disk is not None:
-            self._saving = engine
         self._outbox.put(Ready(model))
         engine.run()
 
@@ -195,9 +213,16 @@ class Worker:
         for id, error in output.failures:
             self._outbox.put(Rejected(id, error.info()))
 
-    def _refuse(self, message: Submit | Cancel | Call) -> None:
+    def _emit_vectors(self, output: TextOutput) -> None:
+        if output.error is not None:
+            self._outbox.put(Rejected(output.id, output.error.info()))
+            return
+        data = b"".join(vectors.astype("<f4", copy=False).tobytes() for _, vectors in output.items)
+        self._outbox.put(Vectors(output.id, tuple(index for index, _ in output.items), data, output.is_last))
+
+    def _refuse(self, message: Submit | Embed | Cancel | Call) -> None:
         error = InternalError("the worker has no model yet").info()
-        if isinstance(message, Submit):
+        if isinstance(message, Submit | Embed):
             self._outbox.put(Rejected(message.id, error))
         elif isinstance(message, Call):
             self._outbox.put(Reply(message.id, None, error))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from localllm.config import Settings
+from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus
@@ -28,6 +30,8 @@ from localllm.types import (
 FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
 
 HANG = "hang"
+VECTOR = (0.1, -0.25, 3e-7, 0.0)
+"""What every text becomes, plus its number in the first place."""
 Step = Delta | Exception | str
 
 HELLO: tuple[Step, ...] = (Delta("Hel", 1), Delta("lo ✓", 1), Delta("", 1, FINISH))
@@ -124,6 +128,10 @@ class FakeRuntime(Runtime):
         self.pull_script: list[PullState | Exception] = []
         self.pull_stopped = threading.Event()
         self.is_stuck = False
+        self.embedded: list[EmbeddingRequest] = []
+        self.ranked: list[RerankRequest] = []
+        self.truncated: tuple[int, ...] = ()
+        self.scores: list[float] = []
 
     async def load(
         self,
@@ -135,7 +143,10 @@ class FakeRuntime(Runtime):
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
     ) -> LoadedModel:
-        """Knows `other:1b`."""
+        """Knows `other:1b`, and what is loaded."""
+        loaded = {each.id: each for each in self.models}
+        if model in loaded:
+            return loaded[str(model)]
         if model != "other:1b":
             raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
         self.loads.append((model, options, keep_alive_s))
@@ -234,8 +245,47 @@ class FakeRuntime(Runtime):
         self.keep_alives.append(keep_alive_s)
         return [await self._answer(model_id, request) for request in requests]
 
+    async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
+        """A text has as many tokens as bytes, and without pooling as many vectors."""
+        self.embedded.append(request)
+        await self._begin(model_id, keep_alive_s)
+        items: list[Sequence[int]] = [text.encode() for text in request.texts or ()]
+        items += request.tokens or ()
+        per_token = self.models[0].pooling == "none"
+        numbers = array.array("f")
+        for number, item in enumerate(items):
+            for _ in range(len(item) if per_token else 1):
+                numbers.extend([number + VECTOR[0], *VECTOR[1:]][: request.dimensions])
+        sizes = tuple(map(len, items))
+        return Embeddings(
+            data=numbers.tobytes(),
+            dimensions=min(request.dimensions or len(VECTOR), len(VECTOR)),
+            num_vectors=sizes if per_token else (1,) * len(items),
+            num_tokens=sizes,
+            truncated=self.truncated,
+        )
+
+    async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
+        """The scores are `scores`, then zeros."""
+        self.ranked.append(request)
+        await self._begin(model_id, keep_alive_s)
+        scores = [*self.scores, *[0.0] * len(request.documents)][: len(request.documents)]
+        return Ranking(scores=tuple(scores), num_tokens=tuple(map(len, request.documents)), truncated=self.truncated)
+
     async def aclose(self) -> None:
         pass
+
+    async def _begin(self, model_id: str, keep_alive_s: float | None) -> None:
+        self._check(model_id)
+        self.keep_alives.append(keep_alive_s)
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.accepts:
+            self.asking.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.gave_up.set()
 
     def _check(self, model_id: str) -> None:
         if model_id not in {model.id for model in self.models}:

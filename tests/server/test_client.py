@@ -69,3 +69,16 @@ def test_the_token_is_sent(guarded: Served) -> None:
 def test_a_server_that_is_not_there_is_said_to_be_gone() -> None:
     with Client("http://127.0.0.1:1") as client, pytest.raises(ServerGone):
         client.models()
+
+
+def test_vectors_and_rankings_come_back_in_order(served: Served, client: Client) -> None:
+    served.runtime.truncated = (1,)
+    made = client.embed("tiny", ["a", "bc"], dimensions=2, normalize=False, truncate=True)
+    assert [bytes(vector) for vector in made.vectors] == [b"[0.100000001,-0.25]", b"[1.10000002,-0.25]"]
+    assert (made.usage.prompt_tokens, made.truncated) == (3, [1])
+    served.runtime.scores = [-1.0, 1.0]
+    ranked = client.rerank("tiny", "q", ["a", "bc"], raw_scores=True)
+    assert [(result.index, result.relevance_score) for result in ranked.results] == [(1, 1.0), (0, -1.0)]
+    served.runtime.refusal = QueueFull("full")
+    with pytest.raises(QueueFull):
+        client.embed("tiny", ["a"])

@@ -73,6 +73,19 @@ def test_a_finished_request_is_counted_with_its_tokens_and_times(served: Served)
     assert grown("time_per_output_token_seconds_sum") == pytest.approx(0.15)
 
 
+def test_texts_are_counted_with_their_tokens_by_the_names_of_models_that_are_there(served: Served) -> None:
+    before = _samples(served)
+    served.http.post("/v1/embeddings", json={"model": "tiny", "input": ["ab", "c"]})
+    served.http.post("/rerank", json={"query": "q", "texts": ["abcd"]})
+    assert served.http.post("/v1/embeddings", json={"model": "nobody", "input": "x"}).status_code == 404
+    after = _samples(served)
+    names: list[tuple[str, dict[str, str]]] = [("embedded_texts_total", {}), ("embedded_tokens_total", {})]
+    names += [("requests_total", {"end": end}) for end in ("embedded", "ranked")]
+    keys = [(f"localllm_{name}", frozenset({"model": "tiny", **labels}.items())) for name, labels in names]
+    assert [after[key] - before.get(key, 0.0) for key in keys] == [3, 7, 1, 1]
+    assert "nobody" not in {dict(labels).get("model") for _, labels in after}
+
+
 def test_the_gauges_are_those_of_the_engine(served: Served) -> None:
     samples = _samples(served)
     assert _of(samples, "model_ready") == 1
@@ -115,6 +128,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
     metrics.finished("tiny", FINISH)
     metrics.failed("tiny", "timeout")
     metrics.restarted("tiny")
+    metrics.embedded("tiny", "ranked", (3,), 0.1)
     known: set[str] = set()
     for family in metrics.registry.collect():
         suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))

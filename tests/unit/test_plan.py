@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor.plan import COMPUTE_BYTES, plan
+from localllm.supervisor.plan import COMPUTE_BYTES, MAX_DEFAULT_EMBEDDING_CTX, plan
 from localllm.types import DeviceInfo, LoadOptions, ModelInfo
 from tests.worker.conftest import INFO
 
@@ -80,9 +80,31 @@ def test_more_context_than_the_model_was_trained_for_is_refused_with_both_number
     assert caught.value.param == "ctx"
 
 
-def test_an_embedding_model_is_refused_by_name() -> None:
-    with pytest.raises(LoadFailed, match="bert is an embedding model"):
-        plan(msgspec.structs.replace(MODEL, architecture="bert", causal=False), LoadOptions(), [CPU])
+def test_an_encoder_gets_no_slots_and_reads_what_it_was_trained_for() -> None:
+    encoder = msgspec.structs.replace(MODEL, architecture="bert", causal=False, context_length=512)
+    placement = plan(encoder, LoadOptions(ctx=8192, slots=4), [CPU])
+    assert (placement.slots, placement.ctx, placement.embedding_ctx, placement.pooling) == (0, 512, 512, "mean")
+    assert plan(MODEL, LoadOptions(), [CPU]).embedding_ctx == MAX_DEFAULT_EMBEDDING_CTX
+    assert plan(MODEL, LoadOptions(embedding_ctx=4096), [CPU]).embedding_ctx == 4096
+    with pytest.raises(InvalidParameter, match=r"4097.*4096") as caught:
+        plan(MODEL, LoadOptions(embedding_ctx=4097), [CPU])
+    assert caught.value.param == "embedding_ctx"
+
+
+def test_pooling_is_as_asked_for_else_as_the_model_says_else_as_usual() -> None:
+    assert plan(MODEL, LoadOptions(), [CPU]).pooling == "last"
+    named = msgspec.structs.replace(MODEL, pooling="cls")
+    assert plan(named, LoadOptions(), [CPU]).pooling == "cls"
+    assert plan(named, LoadOptions(pooling="mean"), [CPU]).pooling == "mean"
+
+
+def test_ranking_needs_a_head_for_it() -> None:
+    with pytest.raises(InvalidParameter, match="no ranking head"):
+        plan(MODEL, LoadOptions(pooling="rank"), [CPU])
+    ranker = msgspec.structs.replace(MODEL, pooling="rank")
+    with pytest.raises(LoadFailed, match="no ranking head"):
+        plan(ranker, LoadOptions(), [CPU])
+    assert plan(msgspec.structs.replace(ranker, has_ranking_head=True), LoadOptions(), [CPU]).pooling == "rank"
 
 
 def test_a_model_without_tokenizer_is_refused_instead_of_crashing_on_its_first_text() -> None:

@@ -27,8 +27,9 @@ def bad_worker(*arguments: str) -> list[str]:
 
 
 PLACEMENT = Placement(
-    ctx=256, slots=2, kv="partitioned", kv_reason="", num_cells=512, gpu_layers=0, devices=(), must_offload=False
-)
+    ctx=256, slots=2, kv="partitioned", kv_reason="", num_cells=512, gpu_layers=0, devices=(), must_offload=False,
+    pooling="last", embedding_ctx=256,
+)  # fmt: skip
 
 
 def make_load(_hello: Hello) -> Load:

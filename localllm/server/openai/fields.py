@@ -70,6 +70,42 @@ REFUSED_COMPLETION: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "store": (False,),
 }
 
+_REFUSED_WITH_TEXTS: dict[str, tuple[Any, ...]] = {
+    # Of TEI, vLLM, Jina and Cohere: known, and they would change vectors or scores.
+    "activation": (True,),
+    "add_special_tokens": (True,),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "lora": ([],),
+    "messages": (),
+    "softmax": (True,),
+    "truncation_direction": ("right", "Right"),
+    "truncation_side": ("right",),
+    "use_activation": (True,),
+}
+
+REFUSED_EMBEDDING: Mapping[str, tuple[Any, ...]] = _REFUSED_WITH_TEXTS | {
+    "content": (),
+    "embed_dtype": ("float32",),
+    "embedding_type": ("float",),
+    "embedding_types": (["float"],),
+    "endianness": ("little", "native"),
+    "input_type": (),
+    "late_chunking": (False,),
+    "normalized": (True,),
+    "output_dtype": ("float",),
+    "prompt_name": (),
+    "task": (),
+}
+
+REFUSED_RERANK: Mapping[str, tuple[Any, ...]] = _REFUSED_WITH_TEXTS | {
+    "instruction": ("",),
+    "max_chunks_per_doc": (),
+    "max_tokens_per_doc": (),
+    "rank_fields": (["text"],),
+    "return_embeddings": (False,),
+}
+
 _NO_REASONING: dict[str, Any] = {"effort": None, "summary": None}
 
 REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {

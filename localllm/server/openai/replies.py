@@ -10,7 +10,7 @@ from localllm import __version__
 from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
 from localllm.states import AvailableModel
-from localllm.types import Finish, LoadedModel, Timings, Usage
+from localllm.types import Finish, LoadedModel, Pooling, Timings, Usage
 
 FINGERPRINT = f"localllm-{__version__}"
 
@@ -110,6 +110,11 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | msgspec.UnsetType | None = msgspec.UNSET
     layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     backend: str | msgspec.UnsetType = msgspec.UNSET
+    pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
+    """`rank`: it ranks; otherwise it embeds."""
+    dimensions: int | msgspec.UnsetType = msgspec.UNSET
+    embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
+    """Tokens of the longest text that it embeds or ranks."""
 
 
 class ModelList(msgspec.Struct, frozen=True):
@@ -134,6 +139,9 @@ def model_entry(model: LoadedModel) -> ModelEntry:
         context_length=model.info.context_length,
         layers_per_device=model.layers_per_device,
         backend=model.backend,
+        pooling=model.pooling,
+        dimensions=model.dimensions,
+        embedding_ctx=model.embedding_ctx,
     )
 
 

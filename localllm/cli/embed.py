@@ -1,0 +1,228 @@
+"""`localllm embed`: texts from arguments, a file or stdin; vectors or a ranking on stdout. Knows no HTTP.
+
+Many texts are sent in several requests, each of which is printed before the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from localllm import config
+from localllm.cli import report, serving
+from localllm.errors import InvalidParameter, LocalLLMError, RequestError
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client, EmbeddedTexts, RankedTexts
+
+BATCH_TEXTS = 256
+BATCH_CHARS = 500_000
+"""Of one request, at most, and a text more: with all characters escaped still less than `max_body_bytes`."""
+_STDIN = Path("-")
+_NO_TEXT = InvalidParameter("no text: give texts as arguments, or one a line in --file or on stdin")
+
+
+class EmbedOptions(NamedTuple):
+    """What the command line asked for."""
+
+    model: str
+    texts: Sequence[str] | None
+    file: Path | None
+    query: str | None
+    dimensions: int | None
+    no_normalize: bool
+    truncate: bool
+    as_json: bool
+    npy: Path | None
+    load: Mapping[str, Any]
+    """Settings by name; None: not given."""
+
+
+class _Batch(NamedTuple):
+    """Texts of one request; `start` is the first one's number."""
+
+    start: int
+    texts: list[str]
+
+
+def embed_texts(options: EmbedOptions) -> int:
+    """Embed or rank; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
+    _check(options)
+    settings = config.load(options.load)
+    if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
+        return report.INTERRUPTED
+    with (
+        _source(options) as texts,
+        serving.begin(options.model, options.load, settings, logs_to_file=False) as server,
+    ):
+        batches = _batches(texts)  # read as they are needed, and while the model loads
+        first = next(batches, None)
+        if first is None:
+            raise _NO_TEXT
+        with server.client() as client:
+            show = _embed if options.query is None else _rank
+            return show(client, server.model_id, options, itertools.chain([first], batches))
+
+
+def _check(options: EmbedOptions) -> None:
+    for name, is_given in {
+        "--npy": options.npy is not None,
+        "--dimensions": options.dimensions is not None,
+        "--no-normalize": options.no_normalize,
+    }.items():
+        if is_given and options.query is not None:
+            raise InvalidParameter(f"{name} is for vectors; leave it or --query out", param=name)
+    if options.npy is not None and options.as_json:
+        raise InvalidParameter("--npy and --json exclude each other", param="--npy")
+    if options.texts and options.file is not None:
+        raise InvalidParameter("give texts as arguments or in --file, not both", param="--file")
+
+
+@contextlib.contextmanager
+def _source(options: EmbedOptions) -> Iterator[Iterator[str]]:
+    """The texts, not read yet. Raises `InvalidParameter` where there can be none, before a model is loaded for them."""
+    if options.texts:
+        yield iter(options.texts)
+    elif options.file is not None and options.file != _STDIN:
+        try:
+            file = options.file.open("rb")
+        except OSError as error:
+            raise InvalidParameter(f"--file cannot be read: {error}", param="--file") from error
+        with file:
+            yield _lines(file)
+    elif options.file == _STDIN or not sys.stdin.isatty():
+        yield _lines(sys.stdin.buffer)
+    else:
+        raise _NO_TEXT
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    for number, line in enumerate(file, 1):
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        if not text:
+            raise InvalidParameter(f"line {number} is empty, and an empty text has no vector; take it out")
+        yield text
+
+
+def _batches(texts: Iterable[str]) -> Iterator[_Batch]:
+    batch, num_chars = _Batch(0, []), 0
+    for text in texts:
+        batch.texts.append(text)
+        num_chars += len(text)
+        if len(batch.texts) == BATCH_TEXTS or num_chars >= BATCH_CHARS:
+            yield batch
+            batch, num_chars = _Batch(batch.start + len(batch.texts), []), 0
+    if batch.texts:
+        yield batch
+
+
+def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[_Batch]) -> int:
+    vectors: list[msgspec.Raw] = []
+    truncated: list[int] = []
+    num_tokens = num_texts = 0
+    for batch in batches:
+        made = _asked(client, model, options, batch)
+        truncated += [batch.start + index for index in made.truncated]
+        num_tokens += made.usage.prompt_tokens
+        num_texts += len(batch.texts)
+        if options.as_json or options.npy is not None:
+            vectors += made.vectors
+        else:
+            sys.stdout.write("".join(f"{bytes(vector).decode()}\n" for vector in made.vectors))
+            sys.stdout.flush()
+    if options.as_json:
+        _print_json({"model": model, "embeddings": vectors, "prompt_tokens": num_tokens, "truncated": truncated})
+    if options.npy is not None:
+        _save(options.npy, vectors)
+    _say_cut(truncated, num_texts)
+    return report.OK
+
+
+def _asked(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> EmbeddedTexts:
+    try:
+        return client.embed(
+            model,
+            batch.texts,
+            dimensions=options.dimensions,
+            normalize=not options.no_normalize,
+            truncate=options.truncate,
+        )
+    except RequestError as error:
+        raise _numbered(error, "input", batch.start) from error
+
+
+def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_Batch]) -> int:
+    texts: list[str] = []
+    scores: list[float] = []
+    truncated: list[int] = []
+    num_tokens = 0
+    for batch in batches:
+        ranked = _ranked(client, model, options, batch)
+        texts += batch.texts
+        scores += [result.relevance_score for result in sorted(ranked.results, key=lambda result: result.index)]
+        truncated += [batch.start + index for index in ranked.truncated]
+        num_tokens += ranked.usage.prompt_tokens
+    best = sorted(range(len(texts)), key=lambda index: -scores[index])
+    if options.as_json:
+        results = [{"index": index, "relevance_score": scores[index], "text": texts[index]} for index in best]
+        _print_json({"model": model, "results": results, "prompt_tokens": num_tokens, "truncated": truncated})
+    else:
+        sys.stdout.write("".join(f"{scores[index]:.4f}\t{_shown(texts[index])}\n" for index in best))
+    _say_cut(truncated, len(texts))
+    return report.OK
+
+
+def _ranked(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> RankedTexts:
+    try:
+        return client.rerank(model, options.query or "", batch.texts, truncate=options.truncate)
+    except RequestError as error:
+        raise _numbered(error, "documents", batch.start) from error
+
+
+def _numbered(error: LocalLLMError, field: str, start: int) -> LocalLLMError:
+    """`input[3]` of a request is the text that a person counts as the fourth, or a later one."""
+    match = re.fullmatch(rf"{field}\[(\d+)\].*", error.param or "")
+    if match is None or error.param is None:
+        return error
+    name = f"text {start + int(match[1]) + 1}"
+    return type(error)(error.message.replace(error.param, name), param=error.param, **error.details)
+
+
+def _save(path: Path, vectors: Sequence[msgspec.Raw]) -> None:
+    import numpy as np
+
+    try:
+        rows = [msgspec.json.decode(vector, type=list[float]) for vector in vectors]
+    except msgspec.ValidationError as error:
+        raise InvalidParameter("--npy needs one vector for each text, and pooling is none", param="--npy") from error
+    try:
+        with path.open("wb") as file:
+            np.save(file, np.array(rows, np.float32))
+    except OSError as error:
+        raise InvalidParameter(f"--npy cannot be written: {error}", param="--npy") from error
+
+
+def _say_cut(truncated: Sequence[int], num_texts: int) -> None:
+    if truncated:
+        which = ", ".join(str(index + 1) for index in truncated[:10]) + (" ..." if len(truncated) > 10 else "")
+        report.say(f"localllm: {len(truncated)} of {num_texts} texts were too long and were cut: {which}")
+
+
+def _print_json(content: Mapping[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
+
+
+def _shown(text: str) -> str:
+    """A terminal gets nothing that it would obey."""
+    if not sys.stdout.isatty():
+        return text
+    from localllm.cli.render.cells import harmless
+
+    return harmless(text)

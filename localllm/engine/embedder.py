@@ -1,0 +1,162 @@
+"""Computes texts into vectors in bounded pieces, between the steps of a generation or alone.
+
+Everything happens on the engine's thread: two threads of ggml would fight for the same cores. Knows nothing of
+processes, tokenizing or llama.cpp.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
+from localllm.engine.texts import Limits, Text, TextJob, TextQueue
+from localllm.errors import InternalError, LocalLLMError, RequestTimeout
+
+LARGEST_TOKENS = 512
+"""Of a batch, but for a text that is longer and cannot be split. No more of a text at a time is any faster."""
+ASSUMED_TOKENS_PER_S = 214
+"""Before anything is measured, as `pace` has it."""
+TELLING = 8
+"""Batches with fewer tokens tell little of what one costs."""
+MOST_WORSE = 4.0
+"""A batch that took longer than so many times what was expected was held up by something else."""
+
+
+class TextOutput(NamedTuple):
+    """What one batch made of one request."""
+
+    id: int
+    items: list[tuple[int, Vectors]]
+    """(number of the text, its vectors)"""
+    is_last: bool
+    error: LocalLLMError | None = None
+    """Set when there will be no more."""
+
+
+class Embedder:
+    """One model's texts. Not thread-safe: `Engine.call_soon` brings work to its thread."""
+
+    def __init__(
+        self,
+        make_backend: Callable[[], EmbeddingBackend],
+        emit: Callable[[TextOutput], None],
+        *,
+        max_step_s: float = 0.3,
+        prefill_step_s: float = 0.1,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`make_backend` is called when the first text comes; `LoadFailed` ends the requests that are there."""
+        self.clock = clock
+        self._make_backend = make_backend
+        self._backend: EmbeddingBackend | None = None
+        self._emit = emit
+        self._max_step_s = max_step_s
+        self._prefill_step_s = min(prefill_step_s, max_step_s)
+        self._token_s = 1 / ASSUMED_TOKENS_PER_S
+        self._is_measured = False
+        self._queue = TextQueue()
+
+    @property
+    def has_work(self) -> bool:
+        return self._queue.has_work
+
+    def add(self, job: TextJob) -> None:
+        self._queue.add(job)
+
+    def cancel(self, id: int) -> None:
+        """Nothing more is computed for it, and nothing is told; an unknown id is one that ended already."""
+        place = self._queue.remove(id)
+        if place is not None and self._backend is not None:
+            self._backend.forget(place)
+
+    def step(self, num_streams: int = 0) -> None:
+        """Compute one batch, if there is work; a shorter one while so many answers stream."""
+        self._end_expired()
+        if not self._queue.has_work:
+            return
+        try:
+            backend = self._ready_backend()
+        except LocalLLMError as error:
+            for job in self._queue.jobs:
+                self._fail(job, error)
+            return
+        limits = Limits(backend.splits_texts, backend.max_texts, backend.together_tokens)
+        planned = self._queue.plan(self._budget(num_streams), limits)
+        pieces = [piece for _, piece in planned]
+        started_s = self.clock()
+        try:
+            results = backend.compute(pieces)
+        except BackendError as error:
+            self._isolate([text for text, _ in planned], error)
+            return
+        self._learn(sum(len(piece.tokens) for piece in pieces), self.clock() - started_s)
+        self._tell(
+            [(text, vectors) for (text, _), vectors in zip(planned, results, strict=True) if vectors is not None]
+        )
+
+    def _tell(self, results: list[tuple[Text, Vectors]]) -> None:
+        items: dict[int, list[tuple[int, Vectors]]] = {}
+        for text, vectors in results:
+            self._queue.ended(text)
+            items.setdefault(text.job.id, []).append((text.number, shaped(vectors, text.job)))
+        for id, job in {text.job.id: text.job for text, _ in results}.items():
+            self._emit(TextOutput(id, items[id], is_last=job.is_over))
+
+    def _ready_backend(self) -> EmbeddingBackend:
+        if self._backend is None:
+            self._backend = self._make_backend()
+        return self._backend
+
+    def _budget(self, num_streams: int) -> int:
+        seconds = self._prefill_step_s if num_streams else self._max_step_s
+        return max(1, min(LARGEST_TOKENS, int(seconds / self._token_s + 1e-6)))
+
+    def _learn(self, num_tokens: int, seconds: float) -> None:
+        """Slower than thought counts at once, faster soon. Longer texts say nothing of batches: they cost more."""
+        if not TELLING <= num_tokens <= LARGEST_TOKENS:
+            return
+        token_s = max(seconds, 1e-9) / num_tokens
+        if not self._is_measured:
+            self._token_s, self._is_measured = token_s, True
+        elif token_s > self._token_s:
+            self._token_s = min(token_s, MOST_WORSE * self._token_s)
+        else:
+            self._token_s = 0.3 * self._token_s + 0.7 * token_s
+
+    def _end_expired(self) -> None:
+        now_s = self.clock()
+        for job in self._queue.jobs:
+            if job.deadline_s <= now_s:
+                allowed_s = job.deadline_s - job.created_s
+                left = len(job.texts) - job.num_ended
+                self._fail(
+                    job,
+                    RequestTimeout(
+                        f"{left} of {len(job.texts)} texts were not computed within the {allowed_s:.3g} s that the "
+                        "request allows (timeout)"
+                    ),
+                )
+
+    def _isolate(self, texts: list[Text], error: BackendError) -> None:
+        """Only the culprit's request fails: each text of the batch is computed again, alone."""
+        if len(texts) > 1:
+            self._queue.compute_alone(texts)
+        else:
+            self._fail(texts[0].job, InternalError(f"the model failed to compute text {texts[0].number}: {error}"))
+
+    def _fail(self, job: TextJob, error: LocalLLMError) -> None:
+        self.cancel(job.id)
+        self._emit(TextOutput(job.id, [], is_last=True, error=error))
+
+
+def shaped(vectors: Vectors, job: TextJob) -> Vectors:
+    """As the request wants them: the first `dimensions` numbers, and these of length 1; zeros stay zeros."""
+    vectors = vectors[:, : job.dimensions]
+    if job.normalize:
+        lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))
+        vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return vectors

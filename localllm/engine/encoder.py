@@ -1,0 +1,54 @@
+"""The loop of the engine thread for models that do not generate: nothing but texts into vectors.
+
+Offers what a worker asks of `Engine`, without slots. Knows nothing of processes or llama.cpp.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+
+from localllm.engine.embedder import Embedder
+from localllm.engine.sequence import Sequence
+from localllm.states import EngineStatus
+
+NO_SLOTS = EngineStatus(slots=(), num_waiting=0, num_steps=0, host_cache_bytes=0, host_cache_entries=0)
+
+
+class EncoderEngine:
+    """`call_soon` may be called from any thread; the work is done on the thread that calls `run`."""
+
+    def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._embedder = embedder
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._stopping = False
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        self._inbox.put(work)
+
+    def submit(self, sequence: Sequence) -> None:
+        raise AssertionError(f"an encoder generates nothing; request {sequence.id} should have been refused")
+
+    def cancel(self, id: int) -> None:
+        """There is nothing to cancel but texts, and those are the embedder's."""
+
+    def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
+        """`tell` is called on the engine's thread."""
+        self.call_soon(lambda: tell(NO_SLOTS))
+
+    def stop(self) -> None:
+        self.call_soon(self._stop)
+
+    def run(self) -> None:
+        """Compute while there is work, sleep on the inbox while there is none, until `stop`."""
+        while not self._stopping:
+            if not self._embedder.has_work:
+                self._inbox.get()()
+            while not self._inbox.empty():  # this thread alone takes from it
+                self._inbox.get()()
+            self._embedder.step()
+
+    def _stop(self) -> None:
+        self._stopping = True

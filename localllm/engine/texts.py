@@ -1,0 +1,156 @@
+"""Which texts go into the next batch of embeddings: pure policy. Knows nothing of threads, clocks or llama.cpp.
+
+The requests take turns by tokens: who has had the fewest is next, and who comes new has had as many as the one that had
+the fewest. So a request of 10,000 texts delays one of a single text by one batch. Lower `priority` goes first.
+
+    a job's texts   [0 .. num_begun) computed, or in a batch, or carried     [num_begun .. len(texts)) waiting
+
+A text that is computed piece by piece is *carried* from batch to batch; there is one such text at a time, and half of
+every batch is left to others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from localllm.engine.backend import Piece
+
+
+class TextJob:
+    """One request: texts as tokens, and what its vectors are to be. Mutable; owned by the engine's thread."""
+
+    def __init__(
+        self,
+        id: int,
+        texts: Sequence[Sequence[int]],
+        *,
+        dimensions: int | None = None,
+        normalize: bool = False,
+        priority: int = 0,
+        created_s: float = 0.0,
+        deadline_s: float = math.inf,
+    ) -> None:
+        """No text is empty. `dimensions`: of each vector only so many numbers, the first; `normalize` comes after."""
+        self.id = id
+        self.texts = texts
+        self.dimensions = dimensions
+        self.normalize = normalize
+        self.priority = priority
+        self.created_s = created_s
+        self.deadline_s = deadline_s
+        self.num_begun = 0
+        self.num_ended = 0
+        self.tokens_had = 0
+        """Its turn: tokens computed, and what others had before it came."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.num_ended == len(self.texts)
+
+
+class Text(NamedTuple):
+    """One text of a job on its way through batches."""
+
+    job: TextJob
+    number: int
+    """Which of its job's."""
+    place: int
+
+
+class Limits(NamedTuple):
+    """What the backend can do; see `EmbeddingBackend`."""
+
+    splits_texts: bool
+    max_texts: int
+    together_tokens: int
+
+
+class TextQueue:
+    """`plan` a batch, then `ended` for each text whose last piece was in it."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, TextJob] = {}
+        self._carried: tuple[Text, int] | None = None
+        """A text that is begun and not ended, and how many of its tokens are computed."""
+        self._alone: deque[tuple[TextJob, int]] = deque()
+        """Texts of a batch that failed."""
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._jobs)
+
+    @property
+    def jobs(self) -> list[TextJob]:
+        return list(self._jobs.values())
+
+    def add(self, job: TextJob) -> None:
+        job.tokens_had = min((other.tokens_had for other in self._jobs.values()), default=0)
+        self._jobs[job.id] = job
+
+    def remove(self, id: int) -> int | None:
+        """Forget a job, if it is there; the place of its text that was computed in part."""
+        self._jobs.pop(id, None)
+        self._alone = deque((job, index) for job, index in self._alone if job.id != id)
+        if self._carried is None or self._carried[0].job.id != id:
+            return None
+        place = self._carried[0].place
+        self._carried = None
+        return place
+
+    def ended(self, text: Text) -> None:
+        """It has its vectors."""
+        text.job.num_ended += 1
+        if text.job.is_over:
+            self._jobs.pop(text.job.id, None)
+
+    def compute_alone(self, texts: Sequence[Text]) -> None:
+        """A batch with these failed: each begins anew, in batches of its own."""
+        self._carried = None
+        self._alone.extend((text.job, text.number) for text in texts)
+
+    def plan(self, budget: int, limits: Limits) -> list[tuple[Text, Piece]]:
+        """The next batch; empty if there is no work.
+
+        One text of at most `budget` tokens, or a longer one where texts are not split; or several of at most
+        `together_tokens`.
+        """
+        if self._alone and self._carried is None:
+            job, index = self._alone.popleft()
+            return [self._piece(Text(job, index, 0), 0, budget, limits)]
+        batch: list[tuple[Text, Piece]] = []
+        room = budget
+        together = min(budget, limits.together_tokens)
+        waiting = [job for job in self._jobs.values() if job.num_begun < len(job.texts)]
+        if self._carried is not None:
+            text, start = self._carried
+            batch.append(
+                self._piece(text, start, budget if not waiting or self._alone else max(1, budget // 2), limits)
+            )
+            room = together - len(batch[0][1].tokens)
+            if self._alone:
+                return batch
+        places = (place for place in range(limits.max_texts) if not batch or place != batch[0][0].place)
+        while waiting and room > 0 and len(batch) < limits.max_texts:
+            job = min(waiting, key=lambda job: (job.priority, job.tokens_had))
+            fits = len(job.texts[job.num_begun]) <= room
+            if fits or not batch:  # what fits into a batch is never cut
+                batch.append(self._piece(Text(job, job.num_begun, next(places)), 0, room, limits))
+                room = together - sum(len(piece.tokens) for _, piece in batch)
+                job.num_begun += 1
+            if not fits or job.num_begun == len(job.texts):
+                waiting.remove(job)
+        return batch
+
+    def _piece(self, text: Text, start: int, room: int, limits: Limits) -> tuple[Text, Piece]:
+        tokens = text.job.texts[text.number]
+        end = min(len(tokens), start + room) if limits.splits_texts else len(tokens)
+        is_last = end == len(tokens)
+        if not is_last:
+            self._carried = (text, end)
+        elif self._carried is not None and self._carried[0] == text:
+            self._carried = None
+        text.job.tokens_had += end - start
+        return text, Piece(text.place, start, tokens[start:end], is_last)

@@ -1,0 +1,190 @@
+"""A second context of a loaded model: tokens in, vectors or scores out. Implements `engine.backend.EmbeddingBackend`.
+
+Two kinds of models differ in what may be computed when:
+
+    attends both ways (encoders)   a whole text at once, so a batch is whole texts and no longer than the context
+    causal                         any part of a text, the rest later: its keys and values stay until its end
+
+Of causal models the tokens' own vectors are taken and pooled here, because llama.cpp pools what one batch holds.
+Knows nothing of requests. Touches no other context of the model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.backend import BackendError, Piece, Vectors
+from localllm.errors import LoadFailed
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from localllm.types import Pooling
+
+_POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
+"""LLAMA_POOLING_TYPE_*."""
+BATCH_TOKENS = 512
+"""Of a causal model. An encoder's batch is as large as its context: a text is computed at once or not at all."""
+TOGETHER_TOKENS = 63
+"""Of several texts in a batch on the CPU. From 64 rows on attention compares every token of a batch with every other,
+whatever text they belong to, so that larger batches are slower (33 M parameters, one thread, tokens/s: one text of 144
+tokens 770, three 630, seven 480); and it rounds otherwise, so that a text's vector would depend by 2e-4 on its company
+(so, by less than 1e-6)."""
+MAX_TEXTS = 128
+"""In one batch: queries are a dozen tokens long."""
+MAX_STATES = 4
+"""The same for models with a recurrent state: they make room for so many states."""
+
+
+class LlamaEmbedder:
+    """Used by one thread."""
+
+    def __init__(
+        self,
+        library: Library,
+        model: LlamaModel,
+        *,
+        causal: bool,
+        pooling: Pooling,
+        ctx: int,
+        threads: int,
+        is_offloaded: bool = False,
+    ) -> None:
+        """`ctx`: tokens of the longest text. Raises `LoadFailed` where there is no memory for it."""
+        self._api: Any = library.api
+        self.splits_texts = causal
+        self.max_text_tokens = ctx
+        self.batch_tokens = BATCH_TOKENS if causal else max(BATCH_TOKENS, ctx)
+        self.together_tokens = BATCH_TOKENS if is_offloaded else TOGETHER_TOKENS
+        has_state = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
+        self.max_texts = MAX_STATES if has_state else MAX_TEXTS
+        self._pooling = pooling
+        self._pools_here = causal and pooling != "rank"
+        params = self._api.llama_context_default_params()
+        # A long text of a causal model keeps its cells while short ones pass it.
+        params.n_ctx = ctx + BATCH_TOKENS if causal else self.batch_tokens
+        params.n_batch = params.n_ubatch = self.batch_tokens
+        params.n_seq_max = self.max_texts
+        params.n_threads = params.n_threads_batch = threads
+        params.embeddings = True
+        params.pooling_type = _POOLING["none" if self._pools_here else pooling]
+        params.kv_unified = True
+        params.no_perf = True
+        mark = library.log.mark()
+        self._context: Any = self._api.llama_init_from_model(model.handle, params)
+        if not self._context:
+            raise LoadFailed(
+                f"no memory for texts of {ctx} tokens ({library.log.errors_since(mark)}); ask for less with "
+                "--embedding-ctx",
+                param="embedding_ctx",
+            )
+        self._memory = self._api.llama_get_memory(self._context)
+        decodes = self._memory and self._api.llama_model_has_decoder(model.handle)
+        self._compute = self._api.llama_decode if decodes else self._api.llama_encode
+        self._token_dim: int = self._api.llama_model_n_embd_out(model.handle)
+        self.dimensions = 1 if pooling == "rank" else self._token_dim
+        self._batch = _Batch(self._api, self.batch_tokens)
+        self._begun: dict[int, list[Vectors]] = {}
+        """Of a text of which a part was computed: by its place, what pooling needs of that part."""
+
+    def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
+        """In one batch. Raises `BackendError`; the texts of these pieces have to begin anew then."""
+        self._batch.fill(pieces)
+        status = self._compute(self._context, self._batch.struct)
+        if status != 0:
+            for piece in pieces:
+                self.forget(piece.place)
+            raise BackendError(f"llama.cpp computed no vectors (status {status})")
+        if self._pools_here or self._pooling == "none":
+            results = self._pooled(pieces)
+        else:
+            results = [self._of_sequence(piece.place) if piece.is_last else None for piece in pieces]
+        for piece in pieces:
+            if piece.is_last:
+                self.forget(piece.place)
+        return results
+
+    def forget(self, place: int) -> None:
+        """What was computed of the text there."""
+        self._begun.pop(place, None)
+        if self._memory:
+            self._api.llama_memory_seq_rm(self._memory, place, -1, -1)
+
+    def free(self) -> None:
+        """Release the context; the model may be closed after this."""
+        self._batch.free()
+        self._api.llama_free(self._context)
+
+    def _of_sequence(self, place: int) -> Vectors:
+        address = self._address(self._api.llama_get_embeddings_seq(self._context, place))
+        vector = np.ctypeslib.as_array((ctypes.c_float * self.dimensions).from_address(address))
+        return vector.reshape(1, -1).copy()
+
+    def _pooled(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
+        num_tokens = sum(len(piece.tokens) for piece in pieces)
+        address = self._address(self._api.llama_get_embeddings(self._context))
+        rows = np.ctypeslib.as_array((ctypes.c_float * (num_tokens * self._token_dim)).from_address(address))
+        rows = rows.reshape(num_tokens, self._token_dim)
+        results: list[Vectors | None] = []
+        end = 0
+        for piece in pieces:
+            begin, end = end, end + len(piece.tokens)
+            results.append(self._pool(piece, rows[begin:end]))
+        return results
+
+    def _pool(self, piece: Piece, rows: Vectors) -> Vectors | None:
+        """The text's vectors at its end, else None. `rows`: those of the piece, shape (its tokens, dimensions)."""
+        before = self._begun.setdefault(piece.place, [])
+        if self._pooling == "mean":
+            before[:] = [sum(before, rows.sum(axis=0, keepdims=True, dtype=np.float32))]
+        elif self._pooling == "last":
+            before[:] = [rows[-1:].copy()]
+        elif self._pooling == "none" or not before:  # cls: the first of all
+            before.append(rows.copy() if self._pooling == "none" else rows[:1].copy())
+        if not piece.is_last:
+            return None
+        vectors = np.concatenate(before)
+        return vectors / np.float32(piece.start + len(piece.tokens)) if self._pooling == "mean" else vectors
+
+    def _address(self, pointer: Any) -> int:
+        address = ctypes.cast(pointer, ctypes.c_void_p).value
+        if address is None:
+            raise BackendError("llama.cpp computed no vectors")
+        return address
+
+
+class _Batch:
+    """A `llama_batch` of fixed capacity of which every row is wanted, filled through NumPy views."""
+
+    def __init__(self, api: Any, capacity: int) -> None:
+        self._api = api
+        self.struct = api.llama_batch_init(capacity, 0, 1)
+
+        def view(pointer: Any) -> npt.NDArray[Any]:
+            return np.ctypeslib.as_array(pointer, shape=(capacity,))
+
+        self._tokens = view(self.struct.token)
+        self._positions = view(self.struct.pos)
+        view(self.struct.logits)[:] = 1
+        view(self.struct.n_seq_id)[:] = 1
+        # A pointer per token to its sequence ids: written once, into an array that we refill (see `context._Batch`).
+        self._places = np.zeros(capacity, dtype=np.int32)
+        self._pointers = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
+        self._own_pointers = self._pointers.copy()
+        self._pointers[:] = self._places.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
+
+    def fill(self, pieces: Sequence[Piece]) -> None:
+        end = 0
+        for piece in pieces:
+            begin, end = end, end + len(piece.tokens)
+            self._tokens[begin:end] = piece.tokens
+            self._positions[begin:end] = np.arange(piece.start, piece.start + len(piece.tokens))
+            self._places[begin:end] = piece.place
+        self.struct.n_tokens = end
+
+    def free(self) -> None:
+        self._pointers[:] = self._own_pointers  # llama_batch_free frees these
+        self._api.llama_batch_free(self.struct)

@@ -1,0 +1,74 @@
+"""Vectors as JSON, fast: each number in the fewest digits that give the same float32 again, or as base64.
+
+Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from localllm.embeddings import Embeddings
+from localllm.server.embeddings.replies import EmbeddingList, EmbeddingObject, cut, usage
+
+_DIGITS = 9
+"""Significant ones, which are enough for any float32; as a double it would be written with 17."""
+_LEAST, _MOST = 1e-13, 1e8
+"""Beyond these the power of ten that it takes is not exact, so numbers are written as doubles are."""
+
+_NUMBERS_AT_A_TIME = 32_768
+
+Format = Literal["float", "base64"]
+
+
+def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: bool = True) -> bytes:
+    """The whole response. Without pooling every item is an array of vectors."""
+    # What is encoded already goes in as `Raw`; the types of the response are for its description.
+    encode: Any = _texts if format == "base64" else _numbers
+    data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made, is_pooled))]
+    truncated = cut(made.truncated)
+    return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made.num_tokens), truncated=truncated))
+
+
+def _numbers(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
+    vectors = np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)
+    if not is_pooled:
+        for begin, end in _spans(made):
+            yield msgspec.Raw(msgspec.json.encode(short_decimals(vectors[begin:end]).tolist()))
+        return
+    # Some at a time, each a call of its own: the doubles take little memory, and others get the interpreter in between.
+    step = max(1, _NUMBERS_AT_A_TIME // made.dimensions)
+    for begin in range(0, len(vectors), step):
+        for vector in short_decimals(vectors[begin : begin + step]).tolist():
+            yield msgspec.Raw(msgspec.json.encode(vector))
+
+
+def _texts(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
+    size_bytes = 4 * made.dimensions
+    data = memoryview(made.data)
+    for begin, end in _spans(made):
+        texts = [
+            b'"%b"' % base64.b64encode(data[index * size_bytes : (index + 1) * size_bytes])
+            for index in range(begin, end)
+        ]
+        yield msgspec.Raw(texts[0] if is_pooled else b"[%b]" % b",".join(texts))
+
+
+def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:
+    """Of each item's vectors, [begin, end)."""
+    return itertools.pairwise(itertools.accumulate(made.num_vectors, initial=0))
+
+
+def short_decimals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """The doubles next to each number's decimal form of 9 digits, which is what they are then written as."""
+    exact = values.astype(np.float64)
+    sizes = np.abs(exact)
+    is_within = (sizes > _LEAST) & (sizes < _MOST)
+    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(np.where(is_within, sizes, 1.0))))
+    return np.where(is_within, np.rint(exact * scale) / scale, exact)

@@ -1,0 +1,58 @@
+"""Where the vectors of one request come together, in the request's order. Lives on one event loop.
+
+Knows nothing of workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import accumulate
+
+from localllm.embeddings import Embeddings
+from localllm.errors import LocalLLMError
+from localllm.worker.messages import Tokenized, Vectors
+
+
+class Collector:
+    """`result` resolves once everything is there, or to the error."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.result: asyncio.Future[Embeddings] = loop.create_future()
+        self._expected: Tokenized | None = None
+        self._data = bytearray()
+        self._begins: list[int] = []
+        """Of each text, where its vectors are in `_data`."""
+
+    def expect(self, tokenized: Tokenized) -> None:
+        vector_bytes = 4 * tokenized.dimensions
+        self._expected = tokenized
+        self._begins = [0, *(vector_bytes * end for end in accumulate(tokenized.num_vectors))]
+        self._data = bytearray(self._begins[-1])
+
+    def take(self, vectors: Vectors) -> None:
+        """Some texts' vectors; `is_last` with the last ones."""
+        position = 0
+        for text in vectors.texts:
+            begin, end = self._begins[text], self._begins[text + 1]
+            self._data[begin:end] = vectors.data[position : position + end - begin]
+            position += end - begin
+        if vectors.is_last:
+            self._finish()
+
+    def fail(self, error: LocalLLMError) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+    def _finish(self) -> None:
+        expected = self._expected
+        assert expected is not None, "vectors came before their number"
+        if not self.result.done():
+            self.result.set_result(
+                Embeddings(
+                    data=bytes(self._data),
+                    dimensions=expected.dimensions,
+                    num_vectors=expected.num_vectors,
+                    num_tokens=expected.num_tokens,
+                    truncated=expected.truncated,
+                )
+            )

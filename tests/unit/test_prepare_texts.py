@@ -1,0 +1,129 @@
+"""Texts to tokens without a model: templates of rankers, cuts, turns. A token is a character's code here."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from localllm.embeddings import EmbeddingRequest, RerankRequest
+from localllm.engine.texts import TextJob
+from localllm.types import LoadedModel, ModelInfo, Pooling
+from localllm.worker.messages import Embed, Rejected, Tokenized, Up
+from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, SLICE_CHARACTERS, TextPreparer
+from tests.worker.conftest import INFO
+
+TEMPLATE = "<judge>{query}|{document}</judge>"
+TIMEOUT_S = 20
+END = 0
+
+
+class Letters:
+    """Implements `prepare_texts.Tokenizer`: every text is closed by `END`."""
+
+    closing_tokens = (END,)
+
+    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:  # noqa: ARG002  the protocol has it
+        return [ord(letter) for letter in text] + ([END] if add_special else [])
+
+    def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:  # noqa: ARG002  as above
+        return list(tokens)
+
+    def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
+        return [*query, END, *document, END]
+
+
+class Sink:
+    """The loop, the embedder and the pipe of a worker."""
+
+    def __init__(self) -> None:
+        self.jobs: list[TextJob] = []
+        self.sent: queue.SimpleQueue[Up] = queue.SimpleQueue()
+        self.clock: Callable[[], float] = lambda: 0.0
+
+    def call_soon(self, work: Callable[[], None]) -> None:
+        work()
+
+    def add(self, job: TextJob) -> None:
+        self.jobs.append(job)
+
+    def cancel(self, id: int) -> None:
+        self.jobs = [job for job in self.jobs if job.id != id]
+
+    def next(self) -> Up:
+        return self.sent.get(timeout=TIMEOUT_S)
+
+
+def preparer(sink: Sink, *, pooling: Pooling = "mean", info: ModelInfo = INFO, dimensions: int = 4) -> TextPreparer:
+    model = LoadedModel(
+        id="m", path="m", info=info, ctx=32, slots=0, threads=1, layers_per_device={}, backend="", load_s=0.0,
+        created_unix_s=0, pooling=pooling, embedding_ctx=32, dimensions=dimensions,
+    )  # fmt: skip
+    return TextPreparer(model, Letters(), sink, sink, sink.sent.put)
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    return "".join(chr(token) if token else "." for token in tokens)
+
+
+def test_a_ranker_s_own_template_is_filled_once_even_if_the_query_names_a_placeholder() -> None:
+    sink = Sink()
+    ranker = preparer(sink, pooling="rank", info=msgspec.structs.replace(INFO, chat_templates={"rerank": TEMPLATE}))
+    ranker.submit(Embed(1, None, RerankRequest(query="{document}", documents=("a",))))
+    assert isinstance(sink.next(), Tokenized)
+    assert text_of(sink.jobs[0].texts[0]) == "<judge>{document}|a</judge>"
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_a_document_is_cut_so_that_what_stands_around_it_stays(template: str | None) -> None:
+    sink = Sink()
+    templates = {} if template is None else {"rerank": template}
+    ranker = preparer(sink, pooling="rank", info=msgspec.structs.replace(INFO, chat_templates=templates))
+    request = RerankRequest(query="q", documents=("short", "d" * 100), truncate=True)
+    ranker.submit(Embed(1, None, request))
+    answer = sink.next()
+    assert isinstance(answer, Tokenized)
+    assert answer.truncated == (1,)
+    short, cut = map(text_of, sink.jobs[0].texts)
+    assert short == ("q.short." if template is None else "<judge>q|short</judge>")
+    assert len(cut) in (31, 32)
+    assert (cut[:2], cut[-1:]) == (("q.", ".") if template is None else ("<j", ">"))
+
+
+def test_a_text_that_is_cut_keeps_its_closing_token() -> None:
+    sink = Sink()
+    preparer(sink).submit(Embed(1, EmbeddingRequest(texts=("a" * 50,), truncate=True), None))
+    answer = sink.next()
+    assert isinstance(answer, Tokenized)
+    assert (answer.num_tokens, answer.truncated) == ((32,), (0,))
+    assert text_of(sink.jobs[0].texts[0]) == "a" * 31 + "."
+
+
+def test_a_single_text_passes_a_long_list_and_a_cancelled_list_is_dropped() -> None:
+    sink = Sink()
+    texts = preparer(sink)
+    text = "a" * 31
+    texts.submit(Embed(1, EmbeddingRequest(texts=(text,) * (40 * SLICE_CHARACTERS // len(text))), None))
+    texts.submit(Embed(2, EmbeddingRequest(texts=("b",)), None))
+    texts.submit(Embed(3, EmbeddingRequest(texts=(text,) * (40 * SLICE_CHARACTERS // len(text))), None))
+    texts.cancel(3)
+    first, second = sink.next(), sink.next()
+    assert isinstance(first, Tokenized)
+    assert isinstance(second, Tokenized)
+    assert (first.id, second.id) == (2, 1)
+    texts.submit(Embed(4, EmbeddingRequest(texts=("b",)), None))
+    last = sink.next()
+    assert isinstance(last, Tokenized)
+    assert last.id == 4
+    assert [job.id for job in sink.jobs] == [2, 1, 4]
+
+
+def test_vectors_that_would_fill_the_memory_are_refused_before_they_are_computed() -> None:
+    sink = Sink()
+    texts = preparer(sink, pooling="none", dimensions=MAX_VECTORS_BYTES // 64)
+    texts.submit(Embed(1, EmbeddingRequest(texts=("a" * 20,)), None))
+    answer = sink.next()
+    assert isinstance(answer, Rejected)
+    assert "1344 MiB and 1024 are allowed" in answer.error.message
