@@ -10,7 +10,7 @@ from localllm import __version__
 from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
 from localllm.states import AvailableModel
-from localllm.types import Finish, LoadedModel, Pooling, Timings, Usage
+from localllm.types import Finish, KvLayout, LoadedModel, MemoryKind, Pooling, Timings, Usage
 
 FINGERPRINT = f"localllm-{__version__}"
 
@@ -110,6 +110,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int | msgspec.UnsetType | None = msgspec.UNSET
     layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     backend: str | msgspec.UnsetType = msgspec.UNSET
+    memory: MemoryKind | msgspec.UnsetType = msgspec.UNSET
+    kv: KvLayout | msgspec.UnsetType = msgspec.UNSET
+    """How the slots share the KV cache; `kv_reason`: why."""
+    kv_reason: str | msgspec.UnsetType = msgspec.UNSET
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
     """`rank`: it ranks; otherwise it embeds."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
@@ -139,6 +143,9 @@ def model_entry(model: LoadedModel) -> ModelEntry:
         context_length=model.info.context_length,
         layers_per_device=model.layers_per_device,
         backend=model.backend,
+        memory=model.memory if model.slots else msgspec.UNSET,
+        kv=model.kv if model.slots else msgspec.UNSET,
+        kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
         pooling=model.pooling,
         dimensions=model.dimensions,
         embedding_ctx=model.embedding_ctx,
