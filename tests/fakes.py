@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
+from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.kvdisk.file import Bytes, Saved
+from localllm.kvdisk.file import Checkpoint as DiskCheckpoint
 
 END = 0
 """The end-of-generation token."""
@@ -176,6 +179,41 @@ class FakeBackend:
 
     def ends_generation(self, token: int) -> bool:
         return token == END
+
+
+class FakeDiskCache:
+    """As `kvdisk.cache.DiskCache`, in memory: what is wanted is there when it is asked for the second time."""
+
+    def __init__(self, max_entries: int = 100) -> None:
+        self.entries: tuple[DiskEntry, ...] = ()
+        self.max_entries = max_entries
+        self._saved: dict[DiskEntry, Saved] = {}
+        self._reading: set[DiskEntry] = set()
+
+    def put(self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[DiskCheckpoint] = ()) -> None:
+        saved = Saved(state, tuple(checkpoints))
+        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints))
+        self.entries = (*self.entries, entry)[-self.max_entries :] if self.max_entries else ()
+        self._saved[entry] = saved
+
+    def status(self, entry: DiskEntry) -> str:
+        if entry in self._reading:
+            self._reading.discard(entry)
+            return "memory"
+        return "disk" if entry in self.entries else "gone"
+
+    def prefetch(self, entry: DiskEntry) -> bool:
+        self._reading.add(entry)
+        return True
+
+    def load(self, entry: DiskEntry) -> Saved | None:
+        return self._saved.get(entry) if entry in self.entries else None
+
+    def flush(self, timeout_s: float) -> bool:
+        return timeout_s > 0
+
+    def close(self, timeout_s: float) -> bool:
+        return timeout_s > 0
 
 
 def alone(prompt: Sequence[int], count: int) -> list[int]:

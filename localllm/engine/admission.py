@@ -106,7 +106,7 @@ class Admitter:
         """What the disk has of its prompt, if that is much more than there is in memory."""
         if self.disk is None or not sequence.cache_prompt:
             return None
-        entry, usable = self.disk.best(sequence.prompt)
+        entry, usable = self.disk.best(sequence)
         if entry is None or usable - num_cached < WORTH_READING:
             return None
         return self.disk.bring(entry)

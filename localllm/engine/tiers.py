@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from localllm.engine.backend import Backend, State
 from localllm.engine.checkpoints import Checkpoint
 from localllm.engine.hostcache import Entry
 from localllm.engine.residency import Residency, common_prefix
+from localllm.engine.sequence import Sequence
 from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry
 
@@ -32,15 +34,24 @@ class DiskTier:
         """`open_cache` is given what to call when something was read."""
         self.wake: Callable[[], None] = lambda: None
         self.can_rewind = True
+        self._found: WeakKeyDictionary[Sequence, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
+            WeakKeyDictionary()
+        )
+        """What there was for those that wait, who are asked for at every step."""
         self._cache = open_cache(lambda _: self.wake())
 
-    def best(self, prompt: npt.NDArray[np.int32]) -> tuple[DiskEntry | None, int]:
+    def best(self, sequence: Sequence) -> tuple[DiskEntry | None, int]:
         """The conversation that most of a prompt can start from, and how much: never all of it."""
+        entries = self._cache.entries
+        known = self._found.get(sequence)
+        if known is not None and known[0] is entries:
+            return known[1:]
         best, most = None, 0
-        for entry in self._cache.entries:
-            usable = self._usable(entry, prompt[:-1])
+        for entry in entries:
+            usable = self._usable(entry, sequence.prompt[:-1])
             if usable > most:
                 best, most = entry, usable
+        self._found[sequence] = entries, best, most
         return best, most
 
     def bring(self, entry: DiskEntry) -> Entry | Literal["reading"] | None:

@@ -244,6 +244,13 @@ def converse(backend: LlamaBackend) -> list[tuple[list[int], list[int]]]:
     return [(prompt, recorder.answer(id)) for prompt, id in asked]
 
 
+def test_a_mixture_of_experts_is_reused_like_any_attention(loaded_library: library.Library, tmp_path: Path) -> None:
+    with opened(loaded_library, families.write_mixture(tmp_path / "model.gguf")) as backend:
+        assert backend.can_rewind
+        for prompt, answer in converse(backend):
+            assert_as_fresh(backend, prompt, answer)
+
+
 @pytest.mark.parametrize("num_cells", [512, 1024])
 def test_in_a_unified_cache_everybody_waits_for_room_and_answers_as_if_fresh(
     loaded_library: library.Library, tiny_model: Path, num_cells: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from localllm.engine.engine import Engine
 from localllm.engine.residency import Residency, common_prefix
 from localllm.engine.sequence import Sequence
+from localllm.engine.tiers import DiskTier
 from localllm.types import ResolvedSampling
-from tests.fakes import FakeBackend, alone
+from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import Collector, drain, text_of
 
 GREEDY = ResolvedSampling(temperature=0)
@@ -227,6 +228,25 @@ def test_a_large_request_is_not_passed_for_ever_by_small_ones() -> None:
     assert set(collector.finish) == {0, 1}
 
 
+@pytest.mark.parametrize("memory", [{}, {"can_rewind": False}, {"window": 8}], ids=["rewinds", "recurrent", "window"])
+def test_a_chat_goes_on_from_the_disk_and_others_pass_while_it_is_read(memory: dict[str, Any]) -> None:
+    disk, texts = FakeDiskCache(), []
+    for life in range(2):
+        backend, collector = FakeBackend(num_slots=2, slot_capacity=256, **memory), Collector()
+        tier = DiskTier(lambda _: cast(Any, disk))
+        engine = Engine(backend, collector, kv_ram_bytes=10_000, disk=tier)
+        ask(engine, 1, [5] * 90 + [9] * (life * 3))
+        ask(engine, 2, [6] * 10)
+        engine.step()
+        assert [sequence.id for sequence in engine.scheduler.running] == ([2] if life else [1, 2])
+        drain(engine)
+        assert collector.finish[1].usage.cached_tokens in ((89, 90) if life else (0,))
+        texts.append(collector.text[1])
+        engine.stop()
+        engine.run()
+    assert texts == [text_of(alone([5] * 90 + [9] * more, 4)) for more in (0, 3)]
+
+
 def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     backend, collector = FakeBackend(num_slots=2, slot_capacity=512, window=16), Collector()
     engine = Engine(backend, collector, kv_ram_bytes=200, most_checkpoints=3)
@@ -305,11 +325,12 @@ class Traffic(RuleBasedStateMachine):
     """Any mix of arrivals, steps and cancels, prompts that share beginnings, slots that are too few."""
 
     @initialize(slots=st.integers(1, 4), batch=st.integers(4, 40), memory=st.sampled_from(MEMORIES),
-                host=st.integers(0, 600), most=st.integers(0, 4))  # fmt: skip
-    def start(self, slots: int, batch: int, memory: dict[str, Any], host: int, most: int) -> None:
+                host=st.integers(0, 600), most=st.integers(0, 4), disk=st.sampled_from([None, 0, 3, 100]))  # fmt: skip
+    def start(self, slots: int, batch: int, memory: dict[str, Any], host: int, most: int, disk: int | None) -> None:
         self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **memory)
         self.collector = Collector()
-        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most)
+        tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(disk)))
+        self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier)
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
 
@@ -337,6 +358,13 @@ class Traffic(RuleBasedStateMachine):
         if len(longer) < self.backend.slot_capacity:
             self.asked[len(self.asked)] = longer, 3
             ask(self.engine, len(self.asked) - 1, longer, 3)
+
+    @rule()
+    def is_idle_for_long(self) -> None:
+        """Slots that hold something are written to the disk."""
+        keeper = self.engine._keeper
+        if keeper is not None and not self.engine.scheduler.has_work:
+            keeper.keep_while(lambda: True)
 
     @rule(count=st.integers(1, 6))
     def steps(self, count: int) -> None:
