@@ -19,6 +19,7 @@ from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.engine.slots import ClientSlots
 from localllm.engine.tiers import DiskTier, Keeper
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, RequestTimeout
 from localllm.states import EngineStatus
@@ -107,6 +108,8 @@ class Engine:
             )
         for slot in range(backend.num_slots):
             backend.truncate(slot, 0)
+        self.slots = ClientSlots(self.scheduler, backend, self._save)
+        """To be used by what `call_soon` calls only."""
         self.num_steps = 0
         self.clock = clock
         self._backend = backend
