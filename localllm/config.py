@@ -62,7 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     kv_disk_mb: Count = 0
-    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart; 0: none.
+    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart, and for the
+    slots that clients save, which come first; 0: none.
 
     They lie unencrypted in the data directory, for its owner to read only.
     """
