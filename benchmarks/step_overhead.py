@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from benchmarks.results import save
 from localllm.engine import native
-from localllm.engine.backend import Segment
+from localllm.engine.backend import Segment, State
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence as Request
 from localllm.types import ResolvedSampling
@@ -36,6 +36,8 @@ class NoArithmetic:
     batch_capacity = 512
     slot_capacity = 1 << 20
     can_rewind = True
+    can_shift = wants_dense = False
+    num_cells = None
 
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots
@@ -48,10 +50,20 @@ class NoArithmetic:
 
     def copy(self, source: int, slot: int, length: int) -> None: ...
 
-    def save(self, slot: int) -> bytes:
+    def save(self, slot: int) -> State:
         return b""
 
-    def restore(self, slot: int, state: bytes, length: int) -> None: ...
+    def restore(self, slot: int, state: State, length: int) -> None: ...
+
+    def least(self, slot: int) -> int:
+        return 0
+
+    def checkpoint(self, slot: int) -> State:
+        return b""
+
+    def rewind(self, slot: int, state: State, length: int) -> None: ...
+
+    def shift(self, slot: int, keep: int, drop: int) -> None: ...
 
     def decode(self, segments: Sequence[Segment]) -> None: ...
 

@@ -62,7 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     kv_disk_mb: Count = 0
-    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart; 0: none.
+    """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart, and for the
+    slots that clients save, which come first; 0: none.
 
     They lie unencrypted in the data directory, for its owner to read only.
     """
@@ -111,7 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_timeout_s: Seconds = 0.0
     """For requests that bring no `timeout` of their own; 0: none."""
     queue_timeout_s: Seconds = 0.0
-    """A request that has no slot by then is refused; 0: it waits."""
+    """A request that has no slot by then, or none of whose texts is being embedded, is refused; 0: it waits."""
     max_stored_responses: Count = 1000
     """Responses of the Responses API to keep for `previous_response_id`; the least recently used go. 0: none."""
     max_stored_response_mb: Count = 64

@@ -21,6 +21,8 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Cut what is longer than the model can read, and say so; otherwise that is refused."""
     priority: int = 0
     timeout_s: float | None = None
+    queue_timeout_s: float | None = None
+    """Until the first of its texts is being computed."""
 
 
 class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +48,7 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Cut documents that are too long, and say so; otherwise they are refused."""
     priority: int = 0
     timeout_s: float | None = None
+    queue_timeout_s: float | None = None
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@
     │   ├── TemplateError              template_error
     │   └── NoChatTemplate             no_chat_template
     ├── ModelNotFound              model_not_found
+    ├── SlotNotFound               slot_not_found: no slot of that number, or none saved under that name
+    ├── SlotBusy                   slot_busy: a request is just using it
     ├── LoadFailed                 load_failed: the model or the backend cannot be used
     │   ├── InvalidModelFile           the GGUF file is malformed: says at which byte and why
     │   └── DeviceUnavailable          asked for a device or layers that cannot be had
@@ -110,6 +112,18 @@ class ModelNotFound(LocalLLMError):
     code = "model_not_found"
 
 
+class SlotNotFound(LocalLLMError):
+    """The model has no slot of that number, or nothing was saved under that name."""
+
+    code = "slot_not_found"
+
+
+class SlotBusy(LocalLLMError):
+    """A request is using the slot, or the room that it needs."""
+
+    code = "slot_busy"
+
+
 class LoadFailed(LocalLLMError):
     """The model cannot be loaded on this machine."""
 
@@ -190,8 +204,8 @@ _BY_CODE: dict[str, type[LocalLLMError]] = {
     cls.code: cls
     for cls in (
         InvalidParameter, UnknownParameter, UnsupportedParameter, ContextLengthExceeded, TemplateError, NoChatTemplate,
-        ModelNotFound, LoadFailed, PullFailed, AccessDenied, ForbiddenAddress, DiskFull, QueueFull,
-        WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
+        ModelNotFound, SlotNotFound, SlotBusy, LoadFailed, PullFailed, AccessDenied, ForbiddenAddress, DiskFull,
+        QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
     )
 }  # fmt: skip
 

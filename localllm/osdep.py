@@ -357,6 +357,16 @@ def clone_file(source_fd: int, target: Path) -> None:
         raise OSError(errno.ENOTSUP, "files are not cloned on this system", str(target))
 
 
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))]
+)
+
+
+def is_device(name: str) -> bool:
+    """Whether Windows opens a device instead of a file of that name, whatever its suffix. The same on every system."""
+    return name.split(".")[0].lower() in _DEVICES
+
+
 def sync_folder(path: Path) -> None:
     """Makes the names in a folder survive a loss of power; Windows offers no way and mostly needs none."""
     if sys.platform != "win32":

@@ -17,7 +17,7 @@ import msgspec
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound
-from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel
+from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
@@ -221,6 +221,30 @@ class Runtime:
     async def status(self, model_id: str) -> EngineStatus:
         """What the model's slots do, between two steps: it takes as long as the step that is running."""
         return msgspec.convert(await self._call(model_id, "status"), EngineStatus)
+
+    async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
+        """Write what an idle slot holds to a file of that name, for `restore_slot` of the same model and settings.
+
+        Raises `SlotNotFound`, `SlotBusy`, `InvalidParameter`, `UnsupportedParameter` without a disk, `DiskFull`.
+        """
+        return msgspec.convert(await self._call(model_id, "save_slot", slot, name), SlotTransfer)
+
+    async def restore_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
+        """Make an idle slot hold what was saved; prompts that begin alike start from it. Raises as `save_slot`."""
+        return msgspec.convert(await self._call(model_id, "restore_slot", slot, name), SlotTransfer)
+
+    async def keep(self, model_id: str) -> int:
+        """Write what the model's slots hold to the disk; how many had something new.
+
+        Raises `UnsupportedParameter` where it was loaded without a disk.
+        """
+        count: int = await self._call(model_id, "keep")
+        return count
+
+    async def erase_slot(self, model_id: str, slot: int) -> int:
+        """Empty an idle slot; how many tokens it held. Raises `SlotNotFound`, `SlotBusy`."""
+        count: int = await self._call(model_id, "erase_slot", slot)
+        return count
 
     async def _call(self, model_id: str, method: str, *args: object) -> Any:
         session = await self._session(model_id)

@@ -69,6 +69,15 @@ class SlotStatus(msgspec.Struct, frozen=True):
     num_generated: int = 0
 
 
+class SlotTransfer(msgspec.Struct, frozen=True):
+    """What was saved of a slot, or restored into one."""
+
+    num_tokens: int
+    size_bytes: int
+    """Of the file."""
+    seconds: float
+
+
 class EngineStatus(msgspec.Struct, frozen=True):
     """A model's engine at one moment, between two steps."""
 

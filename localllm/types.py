@@ -340,7 +340,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
     kv_disk_mb: int = 0
-    """Disk, in MiB, for the conversations of all models, so that they outlive the process; 0: none."""
+    """Disk, in MiB, for the conversations and saved slots of all models, so that they outlive the process; 0: none."""
     context_shift: bool = False
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300

@@ -63,7 +63,7 @@ def work(folder: Path, seed: float, max_bytes: int) -> None:
         if cache.entries:
             cache.load(chance.choice(cache.entries))
         if max_bytes == LITTLE and chance.random() < 0.02:
-            clear(folder / "kv")
+            clear(folder)
 
 
 def check(folder: Path, max_bytes: int, when: str) -> int:

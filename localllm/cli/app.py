@@ -120,7 +120,11 @@ def embed(
     ] = None,
     query: Annotated[
         str | None,
-        Option("--query", metavar="TEXT", help="Rank the texts by how well they answer this"),
+        Option(
+            "--query",
+            metavar="TEXT",
+            help="Rank the texts by how well they answer this; with a model that only embeds, by cosine",
+        ),
     ] = None,
     dimensions: Annotated[
         int | None, Option("--dimensions", metavar="N", help="Only the first N of each vector")

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -20,7 +20,10 @@ from localllm.cli import report, serving
 from localllm.errors import InvalidParameter, LocalLLMError, RequestError
 
 if TYPE_CHECKING:
-    from localllm.client.api import Client, EmbeddedTexts, RankedTexts
+    import numpy as np
+    import numpy.typing as npt
+
+    from localllm.client.api import Client, EmbeddedTexts
 
 BATCH_TEXTS = 256
 BATCH_CHARS = 500_000
@@ -50,6 +53,14 @@ class _Batch(NamedTuple):
 
     start: int
     texts: list[str]
+
+
+class _Scored(NamedTuple):
+    """A batch, ranked: a score for each text, in its order, and which were cut."""
+
+    scores: list[float]
+    truncated: Sequence[int]
+    num_tokens: int
 
 
 def embed_texts(options: EmbedOptions) -> int:
@@ -163,12 +174,20 @@ def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_
     scores: list[float] = []
     truncated: list[int] = []
     num_tokens = 0
+    score = _ranked
     for batch in batches:
-        ranked = _ranked(client, model, options, batch)
+        try:
+            scored = score(client, model, options, batch)
+        except InvalidParameter as error:
+            if score is not _ranked or error.param != "model":
+                raise
+            report.say(f"localllm: {model} ranks nothing itself: scores are cosines between its vectors")
+            score = _comparing(client, model, options)
+            scored = score(client, model, options, batch)
         texts += batch.texts
-        scores += [result.relevance_score for result in sorted(ranked.results, key=lambda result: result.index)]
-        truncated += [batch.start + index for index in ranked.truncated]
-        num_tokens += ranked.usage.prompt_tokens
+        scores += scored.scores
+        truncated += [batch.start + index for index in scored.truncated]
+        num_tokens += scored.num_tokens
     best = sorted(range(len(texts)), key=lambda index: -scores[index])
     if options.as_json:
         results = [{"index": index, "relevance_score": scores[index], "text": texts[index]} for index in best]
@@ -179,11 +198,27 @@ def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_
     return report.OK
 
 
-def _ranked(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> RankedTexts:
+def _ranked(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> _Scored:
     try:
-        return client.rerank(model, options.query or "", batch.texts, truncate=options.truncate)
+        ranked = client.rerank(model, options.query or "", batch.texts, truncate=options.truncate)
     except RequestError as error:
         raise _numbered(error, "documents", batch.start) from error
+    scores = [result.relevance_score for result in sorted(ranked.results, key=lambda result: result.index)]
+    return _Scored(scores, ranked.truncated, ranked.usage.prompt_tokens)
+
+
+def _comparing(client: Client, model: str, options: EmbedOptions) -> Callable[..., _Scored]:
+    """Instead of `_ranked`, for a model that has vectors only; the query is embedded here, and never cut."""
+    try:
+        query = _rows(client.embed(model, [options.query or ""]).vectors)[0]
+    except RequestError as error:
+        raise type(error)((error.message).replace("input[0]", "the query"), param="--query") from error
+
+    def compare(client: Client, model: str, options: EmbedOptions, batch: _Batch) -> _Scored:
+        made = _asked(client, model, options, batch)
+        return _Scored((_rows(made.vectors) @ query).tolist(), made.truncated, made.usage.prompt_tokens)
+
+    return compare
 
 
 def _numbered(error: LocalLLMError, field: str, start: int) -> LocalLLMError:
@@ -198,15 +233,23 @@ def _numbered(error: LocalLLMError, field: str, start: int) -> LocalLLMError:
 def _save(path: Path, vectors: Sequence[msgspec.Raw]) -> None:
     import numpy as np
 
-    try:
-        rows = [msgspec.json.decode(vector, type=list[float]) for vector in vectors]
-    except msgspec.ValidationError as error:
-        raise InvalidParameter("--npy needs one vector for each text, and pooling is none", param="--npy") from error
+    rows = _rows(vectors)
     try:
         with path.open("wb") as file:
-            np.save(file, np.array(rows, np.float32))
+            np.save(file, rows)
     except OSError as error:
         raise InvalidParameter(f"--npy cannot be written: {error}", param="--npy") from error
+
+
+def _rows(vectors: Sequence[msgspec.Raw]) -> npt.NDArray[np.float32]:
+    import numpy as np
+
+    try:
+        return np.array([msgspec.json.decode(vector, type=list[float]) for vector in vectors], np.float32)
+    except msgspec.ValidationError as error:
+        raise InvalidParameter(
+            "--npy and --query need one vector for each text, and pooling is none", param="--pooling"
+        ) from error
 
 
 def _say_cut(truncated: Sequence[int], num_texts: int) -> None:

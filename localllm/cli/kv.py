@@ -1,4 +1,4 @@
-"""`localllm kv list` and `localllm kv clear`: saved conversations. Data on stdout, words and questions on stderr."""
+"""`localllm kv list` and `localllm kv clear`: conversations and slots. Data on stdout, questions on stderr."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
         (
             name,
             str(sum(kept.conversations for kept in group)),
+            str(sum(len(kept.slots) for kept in group)),
             f"{sum(kept.tokens for kept in group):,}",
             size(sum(kept.size_bytes for kept in group)),
             ago(max(kept.last_used_unix_s for kept in group)),
         )
         for name, group in groups.items()
     ]
-    sys.stdout.write(table(("MODEL", "CONVERSATIONS", "TOKENS", "SIZE", "LAST USED"), rows))
+    sys.stdout.write(table(("MODEL", "CONVERSATIONS", "SLOTS", "TOKENS", "SIZE", "LAST USED"), rows))
     if unreadable := sum(kept.unreadable for kept in found):
         report.say(f"localllm: {unreadable} of them cannot be read; they go when there is no room, or with kv clear")
     return report.OK
@@ -46,24 +47,26 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
 def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: bool) -> int:
     """Remove what is saved, after asking. Raises `ModelNotFound`, `InvalidParameter` where nobody can be asked."""
     found = _found(settings, model)
-    count, size_bytes = sum(kept.conversations for kept in found), sum(kept.size_bytes for kept in found)
-    if count and not sure and not _agreed(count, size_bytes, model):
+    what = _counted(sum(kept.conversations for kept in found), sum(len(kept.slots) for kept in found))
+    if found and not sure and not _agreed(what, sum(kept.size_bytes for kept in found), model):
         report.say("localllm: nothing was removed")
         return report.FAILURE
     try:
-        cleared = clear(settings.data_dir / "kv", model)
+        cleared = clear(settings.data_dir, model)
     except (Busy, OSError) as error:
         raise Unavailable(f"saved conversations cannot be removed: {error}; try again") from error
     if as_json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(cleared)).decode() + "\n")
     else:
-        report.say(f"localllm: {cleared.conversations} conversations removed, {size(cleared.size_bytes)} freed")
+        report.say(
+            f"localllm: {_counted(cleared.conversations, cleared.slots)} removed, {size(cleared.size_bytes)} freed"
+        )
     return report.OK
 
 
 def _found(settings: Settings, model: str | None) -> list[Kept]:
     try:
-        found = survey(settings.data_dir / "kv")
+        found = survey(settings.data_dir)
     except OSError as error:
         raise LocalLLMError(f"saved conversations cannot be listed: {error}") from error
     if model is None:
@@ -74,10 +77,14 @@ def _found(settings: Settings, model: str | None) -> list[Kept]:
     return chosen
 
 
-def _agreed(count: int, size_bytes: int, model: str | None) -> bool:
+def _counted(conversations: int, slots: int) -> str:
+    return f"{conversations} conversations" + (f" and {slots} saved slots" if slots else "")
+
+
+def _agreed(what: str, size_bytes: int, model: str | None) -> bool:
     if not sys.stdin.isatty():
         raise InvalidParameter("nobody can be asked whether to remove them; add --yes", param="yes")
     of = "of all models" if model is None else f"of {model}"
-    sys.stderr.write(f"Remove {count} saved conversations {of} ({size(size_bytes)})? [y/N] ")
+    sys.stderr.write(f"Remove {what} {of} ({size(size_bytes)})? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -136,7 +136,7 @@ class Admitter:
             giver = slot if source is None else source
             kept[giver] = max(kept.get(giver, 0), num_cached)
             needed -= num_cached
-        needed += sum(self._limit(other) - other.num_computed for other in running)
+        needed += self._promised(running)
         if pool.num_of(kept.items()) + needed > pool.num_cells:
             return None
         used = pool.num_used - pool.num_alone(slot, kept.get(slot, 0))
@@ -150,6 +150,26 @@ class Admitter:
                 if idle != source:
                     self.residency.truncated(idle, 0)
         return emptied
+
+    def room_for(self, slot: int, num_tokens: int, free: Many[int], running: Many[Sequence]) -> list[int] | None:
+        """As `_make_room`, for an idle slot that is given so many tokens in the place of all that it holds."""
+        pool = self.residency.pool
+        if pool is None:
+            return []
+        needed = num_tokens + self._promised(running)
+        kept = ((other.slot, other.num_computed) for other in running if other.slot is not None)
+        if pool.num_of(kept) + needed > pool.num_cells:
+            return None
+        emptied: list[int] = []
+        for idle in self.residency.idle_first(other for other in free if other != slot):
+            if pool.num_used_without([slot, *emptied]) + needed <= pool.num_cells:
+                break
+            emptied.append(idle)
+        return emptied
+
+    def _promised(self, running: Many[Sequence]) -> int:
+        """Cells of a unified cache that those who run may yet need."""
+        return sum(self._limit(other) - other.num_computed for other in running)
 
     def _limit(self, sequence: Sequence) -> int:
         """Tokens that it may hold at most."""

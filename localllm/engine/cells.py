@@ -67,6 +67,11 @@ class CellPool:
         parts = [self._of(slot)[:length] for slot, length in slots]
         return len(np.unique(np.concatenate(parts))) if parts else 0
 
+    def num_used_without(self, slots: Iterable[int]) -> int:
+        """Cells that would be taken if some slots were empty."""
+        gone = set(slots)
+        return self.num_of((slot, length) for slot, length in enumerate(self._lengths) if slot not in gone)
+
     @property
     def is_shared(self) -> bool:
         """Whether any cell has more than one holder."""

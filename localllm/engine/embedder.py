@@ -131,15 +131,11 @@ class Embedder:
         now_s = self.clock()
         for job in self._queue.jobs:
             if job.deadline_s <= now_s:
-                allowed_s = job.deadline_s - job.created_s
-                left = len(job.texts) - job.num_ended
-                self._fail(
-                    job,
-                    RequestTimeout(
-                        f"{left} of {len(job.texts)} texts were not computed within the {allowed_s:.3g} s that the "
-                        "request allows (timeout)"
-                    ),
-                )
+                left = f"{job.num_left} of {len(job.texts)} texts were not computed"
+                self._fail(job, _late(job, left, job.deadline_s, "the request allows (timeout)"))
+            elif job.num_begun == 0 and job.queue_deadline_s <= now_s:
+                none = f"none of {len(job.texts)} texts was begun"
+                self._fail(job, _late(job, none, job.queue_deadline_s, "a request may wait (queue_timeout_s)"))
 
     def _isolate(self, texts: list[Text], error: BackendError) -> None:
         """Only the culprit's request fails: each text of the batch is computed again, alone."""
@@ -151,6 +147,10 @@ class Embedder:
     def _fail(self, job: TextJob, error: LocalLLMError) -> None:
         self.cancel(job.id)
         self._emit(TextOutput(job.id, [], is_last=True, error=error))
+
+
+def _late(job: TextJob, what: str, deadline_s: float, whose: str) -> RequestTimeout:
+    return RequestTimeout(f"{what} within the {deadline_s - job.created_s:.3g} s that {whose}")
 
 
 def shaped(vectors: Vectors, job: TextJob) -> Vectors:

@@ -19,6 +19,7 @@ from localllm.engine.pace import TILE, Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.engine.slots import ClientSlots
 from localllm.engine.tiers import DiskTier, Keeper
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, RequestTimeout
 from localllm.states import EngineStatus
@@ -107,6 +108,8 @@ class Engine:
             )
         for slot in range(backend.num_slots):
             backend.truncate(slot, 0)
+        self.slots = ClientSlots(self.scheduler, backend, self._save)
+        """To be used by what `call_soon` calls only."""
         self.num_steps = 0
         self.clock = clock
         self._backend = backend
@@ -115,7 +118,7 @@ class Engine:
         self._debug = debug
         self._shifts = context_shift
         self._disk = disk
-        self._keeper = None if disk is None else Keeper(disk, backend, self.scheduler.residency)
+        self.keeper = None if disk is None else Keeper(disk, backend, self.scheduler.residency)
         self._computed_something = True
         if disk is not None:
             disk.can_rewind = backend.can_rewind
@@ -152,21 +155,21 @@ class Engine:
             if self._debug and not self.scheduler.has_work:
                 self.check_integrity()
             self.step(self._next_item())
-        if self._keeper is not None:
-            self._keeper.keep_all()
+        if self.keeper is not None:
+            self.keeper.keep_all()
 
     def _next_item(self) -> _Item | None:
         """What arrived, if there is nothing to compute; otherwise that comes first."""
         has_texts = self._beside is not None and self._beside.has_work
         if has_texts or (self.scheduler.has_work and self._computed_something):
             return None
-        has_more_to_keep = self._keeper is not None and self._keeper.next() is not None
+        has_more_to_keep = self.keeper is not None and self.keeper.next() is not None
         timeout_s = LOOK_UP_S if self.scheduler.has_work else KEEP_AFTER_S if has_more_to_keep else None
         try:
             return self._inbox.get(timeout=timeout_s)
         except queue.Empty:
-            if self._keeper is not None and not self.scheduler.has_work:
-                self._keeper.keep_while(self._inbox.empty)
+            if self.keeper is not None and not self.scheduler.has_work:
+                self.keeper.keep_while(self._inbox.empty)
             return None
 
     def check_integrity(self) -> None:

@@ -105,6 +105,10 @@ class Scheduler:
         return [sequence for sequence in self._slots if sequence is not None]
 
     @property
+    def _free(self) -> list[int]:
+        return [slot for slot, owner in enumerate(self._slots) if owner is None]
+
+    @property
     def num_streams(self) -> int:
         """Running sequences whose answers have begun."""
         return sum(sequence.num_generated > 0 for sequence in self.running)
@@ -186,6 +190,14 @@ class Scheduler:
             for slot, owner in enumerate(self._slots)
         )
 
+    def make_room(self, slot: int, num_tokens: int) -> list[int] | None:
+        """In a unified cache: the idle slots to empty for an idle one to be given so many tokens; None: not now."""
+        return self._admitter.room_for(slot, num_tokens, self._free, self.running)
+
+    def worth_saving(self, slot: int) -> Entry | None:
+        """A place in main memory for what an idle slot is about to lose, if that is worth it; to be filled at once."""
+        return self._admitter.worth_saving(slot, kept=0)
+
     def forget(self, sequence: Sequence) -> int:
         """Nothing of a running sequence is in the KV cache any more: all of it is pending. Returns its slot."""
         assert sequence.slot is not None
@@ -204,6 +216,10 @@ class Scheduler:
     def checkpointed(self, slot: int, state: State) -> None:
         """What the slot holds can be gone back to, as long as there is main memory for it."""
         self.residency.checkpointed(slot, state, self._most_checkpoints)
+        self.trim()
+
+    def trim(self) -> None:
+        """What is kept in main memory, checkpoints included, fits there again."""
         self.host.trim(self.residency.states)
         while self.host.bytes_with(self.residency.states) > self.host.max_bytes:
             self.residency.forget_a_checkpoint()
@@ -228,7 +244,7 @@ class Scheduler:
 
     def _admit(self) -> list[Admission]:
         admitted: list[Admission] = []
-        free = [slot for slot, owner in enumerate(self._slots) if owner is None]
+        free = self._free
         passed: list[Sequence] = []
         while free and self._waiting:
             sequence = self._waiting.pop(0)

@@ -32,6 +32,7 @@ class TextJob:
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
+        queue_deadline_s: float = math.inf,
     ) -> None:
         """No text is empty. `dimensions`: of each vector only so many numbers, the first; `normalize` comes after."""
         self.id = id
@@ -41,10 +42,16 @@ class TextJob:
         self.priority = priority
         self.created_s = created_s
         self.deadline_s = deadline_s
+        self.queue_deadline_s = queue_deadline_s
+        """For the first of its texts to be begun."""
         self.num_begun = 0
         self.num_ended = 0
         self.tokens_had = 0
         """Its turn: tokens computed, and what others had before it came."""
+
+    @property
+    def num_left(self) -> int:
+        return len(self.texts) - self.num_ended
 
     @property
     def is_over(self) -> bool:

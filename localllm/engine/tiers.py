@@ -109,15 +109,25 @@ class Keeper:
                 return slot
         return None
 
+    def keep_next(self) -> bool:
+        """One slot; whether there was any."""
+        slot = self.next()
+        if slot is not None:
+            self._keep(slot)
+        return slot is not None
+
     def keep_while(self, is_quiet: Callable[[], bool]) -> None:
         """One slot after the other."""
-        while is_quiet() and (slot := self.next()) is not None:
-            self._keep(slot)
+        while is_quiet() and self.keep_next():
+            continue
+
+    def flush(self) -> None:
+        """Wait until what was kept is written; from any thread."""
+        self._disk.flush()
 
     def keep_all(self) -> None:
         """What is in memory is on the disk when this returns; the disk is closed."""
-        while (slot := self.next()) is not None:
-            self._keep(slot)
+        while self.keep_next():
             self._disk.flush()
         self._disk.close()
 

@@ -60,6 +60,7 @@ class DiskCache:
         model: str,
         parts: Parts,
         max_bytes: int,
+        beside_bytes: Callable[[], int] = lambda: 0,
         max_queue_bytes: int = MAX_QUEUE_BYTES,
         max_prefetched_bytes: int = MAX_PREFETCHED_BYTES,
         on_read: Callable[[Entry], None] | None = None,
@@ -67,11 +68,11 @@ class DiskCache:
     ) -> None:
         """Reads heads and tokens of what is there, not the states. `close` it.
 
-        `folder` is the `kv` of the data directory, and `max_bytes` bounds all of it, whatever the fingerprint; 0: the
-        disk is left alone. `model` is for people. `on_read(entry)` is called on the reader thread when a prefetch is
-        over, `warn` on any; neither may raise.
+        `folder` is the `kv` of the data directory, and `max_bytes` bounds all of it, whatever the fingerprint, together
+        with what `beside_bytes` says; 0: the disk is left alone. `model` is for people. `on_read(entry)` is called on
+        the reader thread when a prefetch is over, `warn` on any; neither may raise.
         """
-        self._folder = Folder(folder, model=model, parts=parts, max_bytes=max_bytes)
+        self._folder = Folder(folder, model=model, parts=parts, max_bytes=max_bytes, beside_bytes=beside_bytes)
         self.fingerprint = self._folder.fingerprint
         self._max_bytes = max_bytes
         self._max_queue_bytes = max_queue_bytes

@@ -27,6 +27,8 @@ from localllm import osdep
 from localllm.kvdisk.file import CHUNK_BYTES, chunks
 from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
 
+FOLDER = "kv"
+"""In the data directory."""
 MIN_FREE_BYTES = 1024**3
 """Of the disk, that are left to others."""
 MAX_CONVERSATIONS = 512
@@ -78,8 +80,12 @@ class Item(NamedTuple):
 class Folder:
     """One fingerprint's part of the folder; used by any thread. Creates nothing before the first `store`."""
 
-    def __init__(self, root: Path, *, model: str, parts: Parts, max_bytes: int) -> None:
+    def __init__(
+        self, root: Path, *, model: str, parts: Parts, max_bytes: int, beside_bytes: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`beside_bytes`: what else counts against `max_bytes`, and is not ours to remove; it may raise `OSError`."""
         self.root = root
+        self._beside_bytes = beside_bytes
         self.fingerprint = fingerprint(parts)
         self.path = root / self.fingerprint[:FOLDER_DIGITS]
         self._about = About(model=model, parts=parts, created_unix_s=int(time.time()))
@@ -120,23 +126,9 @@ class Folder:
         size_bytes = len(head) + sum(map(len, sections))
         with gate(self.root):
             others = self._make_room(size_bytes, name)
-            self._introduce()
-            temporary, fd = self._temporary(size_bytes)
-        try:
-            with contextlib.ExitStack() as stack:
-                with open(fd, "wb", buffering=0) as file:
-                    for section in (memoryview(head), *sections):
-                        _write(file, section, stopping)
-                    os.fsync(fd)
-                    stack.enter_context(gate(self.root))  # unlocked as it is now, it must not be taken for a leftover
-                now_ns = time.time_ns()  # the file system's own clock is coarser than that
-                os.utime(temporary, ns=(now_ns, now_ns))
-                osdep.replace_file(temporary, self.path / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                osdep.remove_file(temporary)
-            raise
-        osdep.sync_folder(self.path)
+            introduce(self.path, self._about)
+            temporary, fd = new_temporary(self.path, size_bytes)
+        publish(self.root, temporary, fd, self.path / name, (memoryview(head), *sections), stopping)
         return [item for item in others if item.path.name != name]
 
     def tidy(self) -> list[Item]:
@@ -153,8 +145,8 @@ class Folder:
         """For a file of that name, or for none. Returns those of this fingerprint that are left besides."""
         items = [item for item in all_items(self.root) if not (item.is_temporary and remove_leftover(item))]
         used_bytes = sum(item.size_bytes for item in items)
-        max_bytes = min(self._max_bytes, used_bytes + shutil.disk_usage(self.root).free - MIN_FREE_BYTES)
-        leaving = to_remove(items, size_bytes, max_bytes)
+        max_bytes = min(self._max_bytes - self._beside_bytes(), used_bytes + room_on_disk(self.root))
+        leaving = to_remove(items, size_bytes, max(0, max_bytes))
         gone = {item.path for item in leaving}
         own = [item for item in items if item.path.parent == self.path and not item.is_temporary]
         others = sorted(
@@ -164,30 +156,61 @@ class Folder:
         remove_items([*leaving, *others[:too_many]], keep=self.path)
         return others[too_many:]
 
-    def _introduce(self) -> None:
-        make_folder(self.path)
-        if not is_folder(self.path):
-            raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one", str(self.path))
-        about = self.path / ABOUT
-        if about.exists():
-            return
-        temporary, fd = self._temporary(0)
-        with open(fd, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(self._about)) + b"\n")
-        osdep.replace_file(temporary, about)
 
-    def _temporary(self, size_bytes: int) -> tuple[Path, int]:
-        """A new locked file that takes its room at once, in the eyes of all that count."""
-        path = self.path / f"{TEMPORARY}{secrets.token_hex(8)}"
-        fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            _try_lock(fd)
-            os.truncate(fd, size_bytes)
-        except OSError:
-            os.close(fd)
-            osdep.remove_file(path)
-            raise
-        return path, fd
+def room_on_disk(root: Path) -> int:
+    """Bytes that we may still take; negative if others have less than they should. Raises `OSError`."""
+    return shutil.disk_usage(root).free - MIN_FREE_BYTES
+
+
+def introduce(path: Path, about: About) -> None:
+    """Make a fingerprint's folder, and say in it what it is for, unless there is one. Raises `OSError`."""
+    make_folder(path)
+    if not is_folder(path):
+        raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one", str(path))
+    if (path / ABOUT).exists():
+        return
+    temporary, fd = new_temporary(path, 0)
+    with open(fd, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(about)) + b"\n")
+    osdep.replace_file(temporary, path / ABOUT)
+
+
+def new_temporary(folder: Path, size_bytes: int) -> tuple[Path, int]:
+    """A new locked file that takes its room at once, in the eyes of all that count. Raises `OSError`."""
+    path = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
+    fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        _try_lock(fd)
+        os.truncate(fd, size_bytes)
+    except OSError:
+        os.close(fd)
+        osdep.remove_file(path)
+        raise
+    return path, fd
+
+
+def publish(
+    root: Path, temporary: Path, fd: int, path: Path, parts: Sequence[memoryview], stopping: Callable[[], bool]
+) -> None:
+    """Write all of a temporary file, and give it its name. `root`: whose gate it is.
+
+    Raises `OSError`, `Busy`, and `Stopped` when `stopping` says so; then nothing is left of it.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            with open(fd, "wb", buffering=0) as file:
+                for part in parts:
+                    _write(file, part, stopping)
+                os.fsync(fd)
+                stack.enter_context(gate(root))  # unlocked as it is now, it must not be taken for a leftover
+            now_ns = time.time_ns()  # the file system's own clock is coarser than that
+            os.utime(temporary, ns=(now_ns, now_ns))
+            osdep.replace_file(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            osdep.remove_file(temporary)
+        raise
+    osdep.sync_folder(path.parent)
 
 
 def to_remove(items: Sequence[Item], size_bytes: int, max_bytes: int) -> list[Item]:
@@ -266,7 +289,7 @@ def remove_items(items: Sequence[Item], keep: Path | None = None) -> None:
             osdep.remove_file(item.path)
     for folder in {item.path.parent for item in items} - {keep}:
         with contextlib.suppress(OSError):
-            if not items_in(folder):
+            if {path.name for path in folder.iterdir()} <= {ABOUT}:
                 osdep.remove_file(folder / ABOUT)
                 folder.rmdir()
 

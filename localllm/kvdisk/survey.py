@@ -1,4 +1,7 @@
-"""What is saved, for people, and forgetting it. Reads heads only. Knows nothing of models but their names."""
+"""What is saved, for people, and forgetting it: conversations, and what clients saved of slots.
+
+Reads heads only. Knows nothing of models but their names.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from localllm.kvdisk import named
 from localllm.kvdisk.file import Damaged, Foreign, read_head
 from localllm.kvdisk.folder import (
+    FOLDER,
     Item,
     all_items,
     folders,
@@ -19,10 +24,11 @@ from localllm.kvdisk.folder import (
     remove_items,
     remove_leftover,
 )
+from localllm.kvdisk.named import SUFFIX, named_items, named_items_in
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """All conversations of one fingerprint."""
+    """All that is saved of one fingerprint."""
 
     model: str | None
     """The name it was loaded by first; None where `about.json` is missing."""
@@ -31,6 +37,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     parts: Any
     """All that the states depend on, as `about.json` says it."""
     conversations: int
+    slots: tuple[str, ...]
+    """The names under which clients saved some."""
     unreadable: int
     """Of these, how many are damaged, or of another version."""
     tokens: int
@@ -43,24 +51,31 @@ class Cleared(msgspec.Struct, frozen=True, kw_only=True):
     """What was removed."""
 
     conversations: int
+    slots: int
     size_bytes: int
 
 
-def survey(root: Path) -> list[Kept]:
-    """By model, then by last use, the latest first; what has no conversations is left out. Raises `OSError`."""
+def survey(data_dir: Path) -> list[Kept]:
+    """By model, then by last use, the latest first; a fingerprint of which nothing is saved is left out.
+
+    Raises `OSError`.
+    """
+    root, slots = data_dir / FOLDER, data_dir / named.FOLDER
     found = []
-    for folder in folders(root):
-        items = [item for item in items_in(folder) if not item.is_temporary]
+    for name in sorted({folder.name for folder in (*folders(root), *folders(slots))}):
+        saved = [item for item in named_items_in(slots / name) if not item.is_temporary]
+        items = [item for item in (*items_in(root / name), *saved) if not item.is_temporary]
         if not items:
             continue
-        about = read_about(folder)
+        about = read_about(root / name) or read_about(slots / name)
         tokens = [_num_tokens(item) for item in items]
         found.append(
             Kept(
                 model=None if about is None else about.model,
-                fingerprint=folder.name,
+                fingerprint=name,
                 parts=None if about is None else about.parts,
-                conversations=len(items),
+                conversations=len(items) - len(saved),
+                slots=tuple(sorted(item.path.name.removesuffix(SUFFIX) for item in saved)),
                 unreadable=tokens.count(None),
                 tokens=sum(count or 0 for count in tokens),
                 size_bytes=sum(item.size_bytes for item in items),
@@ -71,21 +86,28 @@ def survey(root: Path) -> list[Kept]:
     return sorted(found, key=lambda kept: (kept.model or "", -kept.last_used_unix_s))
 
 
-def clear(root: Path, model: str | None = None) -> Cleared:
-    """Remove the conversations of all models, or of one: what `about.json` calls so, and folders of that name.
+def clear(data_dir: Path, model: str | None = None) -> Cleared:
+    """Remove what is saved of all models, or of one: what `about.json` calls so, and folders of that name.
 
     Who has them loaded goes on, and may save more. Raises `OSError`, `Busy`.
     """
-    if not root.exists():
-        return Cleared(conversations=0, size_bytes=0)
+    root, slots = data_dir / FOLDER, data_dir / named.FOLDER
+    if not (root.exists() or slots.exists()):
+        return Cleared(conversations=0, slots=0, size_bytes=0)
     with gate(root):
-        items = [item for item in all_items(root) if not item.is_temporary or remove_leftover(item)]
+        items = [
+            item for item in (*all_items(root), *named_items(slots)) if not item.is_temporary or remove_leftover(item)
+        ]
         if model is not None:
-            wanted = {folder for folder in folders(root) if model in (folder.name, _model_of(folder))}
+            every = {*folders(root), *folders(slots)}
+            wanted = {folder for folder in every if model in (folder.name, _model_of(folder))}
             items = [item for item in items if item.path.parent in wanted]
         remove_items(items)
     gone = [item for item in items if not item.is_temporary and not item.path.exists()]
-    return Cleared(conversations=len(gone), size_bytes=sum(item.size_bytes for item in gone))
+    num_slots = sum(item.path.parent.parent == slots for item in gone)
+    return Cleared(
+        conversations=len(gone) - num_slots, slots=num_slots, size_bytes=sum(item.size_bytes for item in gone)
+    )
 
 
 def _model_of(folder: Path) -> str | None:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 from urllib.parse import urlsplit
 
+from localllm import osdep
 from localllm.errors import InvalidParameter
 
 MAX_NAME_CHARS = 1024
@@ -33,10 +33,6 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(:[0-9]{1,5})?", re.ASCII)
 _SHORT = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII)
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]", re.ASCII)
-_WINDOWS_DEVICES = frozenset(
-    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))]
-)
-"""Opened instead of a file of that name, whatever its suffix."""
 _HUB = ("hf.co/", "huggingface.co/")
 
 
@@ -234,7 +230,7 @@ def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str
     """One part that may become the name of a file or folder on any system."""
     if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
         raise _wrong(text, f"{part!r} is no {what}: up to {most} letters, digits and . _ - inside")
-    if PurePath(part).name.split(".")[0].lower() in _WINDOWS_DEVICES:
+    if osdep.is_device(part):
         raise _wrong(text, f"{part!r} is the name of a device on Windows")
     return part
 

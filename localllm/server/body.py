@@ -75,6 +75,14 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
     return bytes(body)
 
 
+async def read_optional_json(request: Request, max_bytes: int) -> bytes:
+    """As `read_json`; `{}` where there is no body, and nothing says that there is."""
+    said = {"content-type", "transfer-encoding"} & set(request.headers.keys())
+    if not said and request.headers.get("content-length", "0") == "0":
+        return b"{}"
+    return await read_json(request, max_bytes) or b"{}"
+
+
 def json_response(content: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
     """A typed answer as JSON."""
     return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)

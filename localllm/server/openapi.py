@@ -28,6 +28,14 @@ _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"
 
 
+class Query(NamedTuple):
+    """A parameter of the query string."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
 class Operation(NamedTuple):
     """One method of one path."""
 
@@ -40,13 +48,30 @@ class Operation(NamedTuple):
     chunk: Any = None
     """What the events of a stream hold, where `stream: true` asks for one."""
     needs_key: bool = True
+    query: tuple[Query, ...] = ()
+    needs_body: bool = True
+    """Where there is a `request`."""
 
+
+_SLOT_QUERY = (
+    Query("action", {"type": "string", "enum": ["save", "restore", "erase"]}, required=True),
+    Query("model", {"type": "string"}),
+)
 
 OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
     Operation("get", "/slots", "What every slot of every model does", response=list[native.Slot]),
+    Operation(
+        "post",
+        "/slots/{id_slot}",
+        "Save what a slot holds to a file, restore it from one, or erase it",
+        native.SlotRequest,
+        native.SlotDone,
+        query=_SLOT_QUERY,
+        needs_body=False,
+    ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
     Operation("get", "/v1/models", "The models that can be asked", response=replies.ModelList),
     Operation("get", "/v1/models/{model_id}", "One of them", response=replies.ModelEntry),
@@ -96,6 +121,7 @@ OPERATIONS = (
     Operation("get", "/localllm/models", "The models on this machine", response=manage.Models),
     Operation("post", "/localllm/load", "Load a model", manage.LoadRequest, manage.LoadEvent, manage.LoadEvent),
     Operation("post", "/localllm/unload", "Unload a model", manage.ModelRequest, manage.Unloaded),
+    Operation("post", "/localllm/kv/save", "Conversations to the disk", manage.ModelRequest, manage.KvSaved),
     Operation("post", "/localllm/pull", "Download a model", manage.PullRequest, manage.PullEvent, manage.PullEvent),
     Operation("post", "/localllm/remove", "Forget a model", manage.ModelRequest, manage.Removed),
 )
@@ -149,12 +175,19 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.needs_key:
         described["security"] = [{"bearer": []}, {"key": []}, {}]
     if operation.request is not None:
-        described["requestBody"] = {"required": True, "content": {_JSON: {"schema": of[str(operation.request)]}}}
-    names = re.findall(r"{(\w+)}", operation.path)
-    if names:
-        described["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-        ]
+        described["requestBody"] = {
+            "required": operation.needs_body,
+            "content": {_JSON: {"schema": of[str(operation.request)]}},
+        }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ] + [
+        {"name": query.name, "in": "query", "required": query.required, "schema": query.schema}
+        for query in operation.query
+    ]
+    if parameters:
+        described["parameters"] = parameters
     return described
 
 

@@ -40,13 +40,13 @@ class ServerState:
         if self.loading is not None:
             raise Loading(f"the model {Path(self.loading).name} is still loading; try again in a moment")
 
-    def timeout_s(self) -> float | None:
-        """For requests that bring no time limit of their own."""
-        return self.settings.request_timeout_s or None
+    def time_limits_s(self) -> tuple[float | None, float | None]:
+        """For requests that bring none of their own: for the whole answer, and for waiting until it is begun."""
+        return self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """The requests with the server's own time limits, where they bring none."""
-        timeout_s, queue_timeout_s = self.timeout_s(), self.settings.queue_timeout_s or None
+        timeout_s, queue_timeout_s = self.time_limits_s()
         return [
             msgspec.structs.replace(
                 request,

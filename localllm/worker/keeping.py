@@ -1,4 +1,4 @@
-"""Opens the disk tier of a model that was just loaded: what its saved states depend on, and where they are.
+"""Opens what a model that was just loaded has on the disk: what its saved states depend on, and where they are.
 
 Knows nothing of requests.
 """
@@ -7,30 +7,50 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import NamedTuple
 
 from localllm.engine.tiers import DiskTier
 from localllm.gguf.header import read_header
 from localllm.gguf.shards import shard_paths
+from localllm.kvdisk import folder, named
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.fingerprint import Parts, file_identity
+from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
 from localllm.worker.messages import Load
 
 logger = logging.getLogger("localllm")
 
-FOLDER = "kv"
-"""In the data directory."""
+
+class Kept(NamedTuple):
+    """What a model has on the disk."""
+
+    tier: DiskTier
+    named: NamedStates
 
 
-def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Path) -> DiskTier | None:
+def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Path) -> Kept | None:
     """None where no disk is to be used (`kv_disk_mb` 0)."""
     max_bytes = load.options.kv_disk_mb * 2**20
     if max_bytes == 0:
         return None
+    parts = _parts(library, load, backend)
+    conversations, slots = data_dir / folder.FOLDER, data_dir / named.FOLDER
+    tier = DiskTier(
+        lambda on_read: DiskCache(
+            conversations, model=load.model_id, parts=parts, max_bytes=max_bytes, on_read=on_read,
+            beside_bytes=lambda: named_bytes(slots), warn=lambda text: logger.warning("%s", text),
+        )
+    )  # fmt: skip
+    return Kept(tier, NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes))
+
+
+def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:
+    """All that saved states depend on."""
     first = Path(load.path)
     paths = (first,) if load.info.split_count == 1 else shard_paths(read_header(first))
-    parts = Parts(
+    return Parts(
         model=" ".join(file_identity(path) for path in paths),
         adapters=(),
         kv_types=(load.options.kv_type, load.options.kv_type),
@@ -42,9 +62,3 @@ def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Pat
         library_hash=library.build.fingerprint,
         other={"cells": str(backend.num_cells), "memory": backend.memory_kind},
     )
-    return DiskTier(
-        lambda on_read: DiskCache(
-            data_dir / FOLDER, model=load.model_id, parts=parts, max_bytes=max_bytes, on_read=on_read,
-            warn=lambda text: logger.warning("%s", text),
-        )
-    )  # fmt: skip

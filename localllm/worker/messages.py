@@ -79,11 +79,16 @@ class Cancel(_Frame, frozen=True, tag=True, array_like=True):
     id: int
 
 
+SLOT_METHODS = frozenset({"save_slot", "restore_slot", "erase_slot", "keep"})
+"""Those of `Call` that may wait for the disk."""
+
+
 class Call(_Frame, frozen=True, tag=True, array_like=True):
     """Ask for something small.
 
     `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each;
-    `render` (messages) -> the prompt's text; `status` () -> `EngineStatus`.
+    `render` (messages) -> the prompt's text; `status` () -> `EngineStatus`; `save_slot` (slot, name) and
+    `restore_slot` (slot, name) -> `SlotTransfer`; `erase_slot` (slot) -> how many tokens it held.
     """
 
     id: int

@@ -20,7 +20,14 @@ from localllm.engine.dry import Dry
 from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
-from localllm.errors import ContextLengthExceeded, InternalError, InvalidParameter, NoChatTemplate, TemplateError
+from localllm.errors import (
+    ContextLengthExceeded,
+    InternalError,
+    InvalidParameter,
+    NoChatTemplate,
+    SlotNotFound,
+    TemplateError,
+)
 from localllm.types import (
     Delta,
     DrySampling,
@@ -34,7 +41,7 @@ from localllm.types import (
     Timings,
     Usage,
 )  # fmt: skip
-from localllm.worker.messages import Accepted, Call, Deltas, Rejected, Reply, Submit, Up
+from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.refusals import as_ours, deadline_s
 from localllm.worker.template_child import TemplateChild
 
@@ -264,6 +271,8 @@ class Preparer:
             return [self._vocab.piece(token, special=special) for token in self._vocab.check_tokens(tokens, "tokens")]
         if method == "render":
             return self._render(msgspec.convert(args[0], tuple[Message, ...]))
+        if method in SLOT_METHODS:
+            raise SlotNotFound(f"{self._model.id} generates nothing and has no slots", param="id_slot")
         raise InternalError(f"the worker knows no method {method!r}")
 
 

@@ -22,7 +22,7 @@ from localllm.worker.refusals import as_ours, deadline_s
 
 SLICE_CHARACTERS = 50_000
 """Tokenized of one request before the next has its turn: some 10 ms."""
-MAX_VECTORS_BYTES = 1024 * 1024 * 1024
+MAX_VECTORS_BYTES = 256 * 1024 * 1024
 """Of the vectors of one request together."""
 MAX_CUTS = 8
 """Attempts to cut a document to fit into a template."""
@@ -144,6 +144,7 @@ class TextPreparer:
             priority=request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, request.timeout_s),
+            queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
         )
         counts = tuple(len(text.tokens) for text in texts)
         self._hand_over(job, texts, kept, counts if pooling == "none" else (1,) * len(texts))
@@ -157,7 +158,7 @@ class TextPreparer:
             try:
                 tokens = self._vocab.check_tokens(item, "input")
             except InvalidParameter as error:
-                raise InvalidParameter(f"input {number}: {error.message}", param="input") from error
+                raise InvalidParameter(f"input {number}: {error.message}", param="input", item=number) from error
         if not tokens:
             raise InvalidParameter(f"input {number} is empty; leave it out", param="input", item=number)
         limit = self._model.embedding_ctx
@@ -187,6 +188,7 @@ class TextPreparer:
             priority=request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, request.timeout_s),
+            queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
         )
         self._hand_over(job, texts, 1, (1,) * len(texts))
 
@@ -233,7 +235,7 @@ class TextPreparer:
             return self._vocab.tokenize(text, add_special=special and not plain, parse_special=not plain)
         except InvalidParameter as error:
             where = param if number is None else f"{param} {number}"
-            raise InvalidParameter(f"{where}: {error.message}", param=param) from error
+            raise InvalidParameter(f"{where}: {error.message}", param=param, item=number) from error
 
     def _hand_over(self, job: TextJob, texts: list[_Text], dimensions: int, num_vectors: tuple[int, ...]) -> None:
         size_bytes = 4 * dimensions * sum(num_vectors)

@@ -24,6 +24,7 @@ from localllm.engine.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, LocalLLMError
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError
 from localllm.worker.messages import (
+    SLOT_METHODS,
     Call,
     Cancel,
     Deltas,
@@ -44,6 +45,7 @@ from localllm.worker.messages import (
 )  # fmt: skip
 from localllm.worker.prepare import Preparer
 from localllm.worker.prepare_texts import TextPreparer
+from localllm.worker.slots import SlotFiler
 from localllm.worker.template_child import TemplateChild
 
 EXIT_BACKEND = 4
@@ -124,6 +126,7 @@ class Worker:
         self._saving: Engine | None = None
         """The engine, if it has anything to save at the end."""
         self._texts: TextPreparer | None = None
+        self._slots: SlotFiler | None = None
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
@@ -142,6 +145,8 @@ class Worker:
             self._texts.cancel(message.id)
         elif isinstance(message, Embed):
             self._texts.submit(message)
+        elif message.method in SLOT_METHODS and self._slots is not None:
+            self._slots.call(message)
         else:
             self._preparer.call(message)
 
@@ -177,12 +182,13 @@ class Worker:
                 kv_ram_bytes=load.options.kv_ram_mb * 2**20,
                 most_checkpoints=load.options.checkpoints,
                 context_shift=load.options.context_shift,
-                disk=disk,
+                disk=None if disk is None else disk.tier,
                 debug=debug,
                 beside=embedder,
             )
             if disk is not None:
                 self._saving = engine
+            self._slots = SlotFiler(engine, None if disk is None else disk.named, self._outbox.put)
         self._texts = TextPreparer(model, vocab, engine, embedder, self._outbox.put)
         self._preparer = Preparer(
             model,

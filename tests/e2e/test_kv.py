@@ -27,8 +27,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_saved_conversations_are_listed_per_model(cli: Cli, folder: Path) -> None:
     head, *rows = cli("kv", "list", "--home", folder).stdout.splitlines()
-    assert head.split() == ["MODEL", "CONVERSATIONS", "TOKENS", "SIZE", "LAST", "USED"]
-    assert [row.split()[:3] for row in rows] == [["other:1b", "1", "2"], ["tiny", "2", "4"]]
+    assert head.split() == ["MODEL", "CONVERSATIONS", "SLOTS", "TOKENS", "SIZE", "LAST", "USED"]
+    assert [row.split()[:4] for row in rows] == [["other:1b", "1", "0", "2"], ["tiny", "2", "0", "4"]]
     kept = json.loads(cli("kv", "list", "tiny", "--json", "--home", folder).stdout)
     assert [(one["model"], one["conversations"], one["tokens"]) for one in kept] == [("tiny", 2, 4)]
     assert kept[0]["parts"]["kv_types"] == ["f16", "f16"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -37,6 +38,13 @@ def model(kind: MemoryKind, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return FAMILIES[kind](tmp_path_factory.mktemp("memories") / "model.gguf", chat_template=CHATML)
 
 
+def own_home(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data directory of the test's own, that knows which CPU backend works if anybody does."""
+    monkeypatch.setenv("LOCALLLM_HOME", str(folder))
+    if (home / "selftest.json").exists():
+        shutil.copy(home / "selftest.json", folder)
+
+
 def loaded(model: Path, **options: object) -> LLM:
     return LLM(model, slots=2, threads=1, options=LoadOptions(**options))  # type: ignore[arg-type]
 
@@ -65,8 +73,7 @@ def test_a_chat_whose_answers_are_written_otherwise_computes_under_a_tenth_again
 def test_a_chat_goes_on_after_an_unload_and_after_a_crash(
     model: Path, home: Path, ending: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
-    (tmp_path / "selftest.json").write_bytes((home / "selftest.json").read_bytes())
+    own_home(home, tmp_path, monkeypatch)
     chat = [SYSTEM, Message("user", "Hello there, who are you, and what can you do for me on a day like this?")]
     with loaded(model, kv_disk_mb=100) as llm:
         first = llm.chat(chat, params=GREEDY)
@@ -91,8 +98,7 @@ def test_a_chat_goes_on_after_an_unload_and_after_a_crash(
 def test_what_is_damaged_or_of_another_setting_is_not_used(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
-    (tmp_path / "selftest.json").write_bytes((home / "selftest.json").read_bytes())
+    own_home(home, tmp_path, monkeypatch)
     model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, n_embd=128)
     chat = [SYSTEM, Message("user", "Hello there.")]
     with loaded(model, kv_disk_mb=100) as llm:

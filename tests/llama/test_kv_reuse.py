@@ -342,3 +342,35 @@ def test_a_shifted_cache_reads_as_if_its_tokens_stood_where_they_moved_to(
         shifted = backend.logits(0).copy()
         backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], wants_token=True)])
         assert np.abs(shifted - backend.logits(0)).max() < 0.02  # keys are F16, and were turned twice
+
+
+def give_back(backend: LlamaBackend) -> None:
+    """A prompt's slot is taken, erased, and given back as another one while a request runs beside it."""
+    recorder, prompt = Recorder(backend), prompt_of(backend, 1, 100)
+    recorder.ask(prompt)
+    recorder.drain()
+    slots = recorder.engine.slots
+    entry = slots.take(0)
+    assert slots.erase(0) == len(entry.tokens)
+    other = recorder.ask(prompt_of(backend, 2, 60), 20)
+    recorder.engine.step()
+    slots.put(2, entry)
+    recorder.engine.check_integrity()
+    longer = [*entry.tokens.tolist(), *prompt_of(backend, 3, 10)]
+    again = recorder.ask(longer)
+    recorder.drain()
+    assert recorder.cached(again) == len(entry.tokens)
+    assert_as_fresh(backend, longer, recorder.answer(again))
+    assert_as_fresh(backend, prompt_of(backend, 2, 60), recorder.answer(other))
+
+
+def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_on_every_memory(strict: LlamaBackend) -> None:
+    give_back(strict)
+
+
+@pytest.mark.parametrize("num_cells", [None, 512])
+def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
+    loaded_library: library.Library, tiny_model: Path, num_cells: int | None
+) -> None:
+    with opened(loaded_library, tiny_model, num_cells=num_cells) as backend:
+        give_back(backend)

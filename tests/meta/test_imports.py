@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.process": BASE | {"engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk", "gguf"},
+    "worker.slots": BASE | {"engine", "kvdisk"},
     "worker.prepare": BASE | {"engine", "chat"},
     "worker.prepare_texts": BASE | {"engine.texts"},
     "worker.template_child": BASE | {"chat"},

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound
 from localllm.runtime import Answer, OnProgress, Runtime
-from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus
+from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus, SlotTransfer
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
@@ -128,6 +128,7 @@ class FakeRuntime(Runtime):
         self.pull_script: list[PullState | Exception] = []
         self.pull_stopped = threading.Event()
         self.is_stuck = False
+        self.saved_slots: dict[str, int] = {}
         self.embedded: list[EmbeddingRequest] = []
         self.ranked: list[RerankRequest] = []
         self.truncated: tuple[int, ...] = ()
@@ -238,6 +239,33 @@ class FakeRuntime(Runtime):
             await asyncio.Event().wait()
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
         return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1)
+
+    async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
+        """Its slots hold as many tokens as their number, and a byte for each."""
+        self._check_slot(model_id, slot)
+        self.saved_slots[name] = slot
+        return SlotTransfer(slot, slot, 0.25)
+
+    async def restore_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
+        self._check_slot(model_id, slot)
+        if name not in self.saved_slots:
+            raise SlotNotFound(f"no slot of this model is saved as {name!r}", param="filename")
+        return SlotTransfer(self.saved_slots[name], self.saved_slots[name], 0.5)
+
+    async def keep(self, model_id: str) -> int:
+        self._check(model_id)
+        return 2
+
+    async def erase_slot(self, model_id: str, slot: int) -> int:
+        self._check_slot(model_id, slot)
+        return slot
+
+    def _check_slot(self, model_id: str, slot: int) -> None:
+        self._check(model_id)
+        if self.refusal is not None:
+            raise self.refusal
+        if slot > 3:
+            raise SlotNotFound(f"there is no slot {slot}", param="id_slot")
 
     async def submit(
         self, model_id: str, requests: Sequence[GenerationRequest], *, keep_alive_s: float | None = None

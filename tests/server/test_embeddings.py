@@ -104,12 +104,14 @@ def test_what_llama_server_and_vllm_call_them_is_understood(served: Served) -> N
 
 
 def test_the_servers_time_limit_holds_where_the_request_brings_none() -> None:
-    with running(Settings(port=0, grace_s=0.1, request_timeout_s=30)) as served:
+    with running(Settings(port=0, grace_s=0.1, request_timeout_s=30, queue_timeout_s=4)) as served:
         assert _post(served).status_code == _post(served, timeout=2).status_code == 200
         rank = {"model": "tiny", "query": "q", "documents": ["d"]}
         assert served.http.post("/v1/rerank", json=rank).status_code == 200
         assert [request.timeout_s for request in served.runtime.embedded] == [30, 2]
-        assert served.runtime.ranked[0].timeout_s == 30
+        assert [request.queue_timeout_s for request in served.runtime.embedded] == [4, 4]
+        (ranked,) = served.runtime.ranked
+        assert (ranked.timeout_s, ranked.queue_timeout_s) == (30, 4)
 
 
 def test_what_was_cut_is_said_in_the_answer_and_in_a_header(served: Served) -> None:

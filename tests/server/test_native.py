@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from localllm.config import Settings
+from localllm.errors import DiskFull, Loading, SlotBusy
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import tiny_model
 
@@ -84,3 +85,50 @@ def test_a_strict_server_refuses_what_nobody_knows() -> None:
         assert strict.runtime.asked == []
         fine = {"model": "tiny", "prompt": "x", "user": "me", "stop": None}
         assert strict.http.post("/v1/completions", json=fine).status_code == 200
+
+
+def test_a_slot_is_saved_restored_and_erased_in_llama_servers_words(served: Served) -> None:
+    saved = served.http.post("/slots/3?action=save", json={"filename": "notes"})
+    assert saved.json() == {
+        "id_slot": 3, "filename": "notes", "n_saved": 3, "n_written": 3, "timings": {"save_ms": 250},
+    }  # fmt: skip
+    restored = served.http.post("/slots/0?action=restore&model=tiny", json={"filename": "notes"})
+    assert restored.json() == {
+        "id_slot": 0, "filename": "notes", "n_restored": 3, "n_read": 3, "timings": {"restore_ms": 500},
+    }  # fmt: skip
+    assert served.http.post("/slots/2?action=erase").json() == {"id_slot": 2, "n_erased": 2}
+    assert served.http.post("/slots/2?action=erase", json={"model": "tiny"}).json() == {"id_slot": 2, "n_erased": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/slots/0", {}, (400, "invalid_parameter", "action")),
+        ("/slots/0?action=burn", {}, (400, "invalid_parameter", "action")),
+        ("/slots/0?action=save", {}, (400, "invalid_parameter", "filename")),
+        ("/slots/0?action=save", {"filename": 3}, (400, "invalid_parameter", "filename")),
+        ("/slots/0?action=restore", {"filename": "never"}, (404, "slot_not_found", "filename")),
+        ("/slots/9?action=erase", {}, (404, "slot_not_found", "id_slot")),
+        ("/slots/first?action=erase", {}, (404, "slot_not_found", "id_slot")),
+        ("/slots/0?action=erase&model=other", {}, (404, "model_not_found", "model")),
+    ],
+)
+def test_a_slot_action_that_cannot_be_is_refused_by_its_field(
+    served: Served, path: str, body: dict[str, object], expected: tuple[int, str, str]
+) -> None:
+    assert _error(served.http.post(path, json=body)) == expected
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"), [(SlotBusy("busy", param="id_slot"), 409), (DiskFull("full"), 507), (Loading("later"), 503)]
+)
+def test_what_keeps_a_slot_from_being_saved_has_its_own_status(served: Served, refusal: Exception, status: int) -> None:
+    served.runtime.refusal = refusal
+    assert served.http.post("/slots/0?action=save", json={"filename": "x"}).status_code == status
+
+
+def test_a_body_that_does_not_say_it_is_json_does_nothing_to_a_slot(served: Served) -> None:
+    """A page of another site may send text without asking first."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        refused = served.http.post("/slots/2?action=erase", content="{}", headers={"content-type": kind})
+        assert refused.status_code == 415

@@ -10,6 +10,7 @@ import pytest
 
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.engine.texts import TextJob
+from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, SLICE_CHARACTERS, TextPreparer
@@ -18,6 +19,7 @@ from tests.worker.conftest import INFO
 TEMPLATE = "<judge>{query}|{document}</judge>"
 TIMEOUT_S = 20
 END = 0
+UNKNOWN = 999_999
 
 
 class Letters:
@@ -26,9 +28,13 @@ class Letters:
     closing_tokens = (END,)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:  # noqa: ARG002  the protocol has it
+        if "\ufffe" in text:
+            raise InvalidParameter("no such character", param="prompt")
         return [ord(letter) for letter in text] + ([END] if add_special else [])
 
-    def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:  # noqa: ARG002  as above
+    def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:
+        if UNKNOWN in tokens:
+            raise InvalidParameter("that token is not in the vocabulary", param=param)
         return list(tokens)
 
     def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
@@ -126,4 +132,26 @@ def test_vectors_that_would_fill_the_memory_are_refused_before_they_are_computed
     texts.submit(Embed(1, EmbeddingRequest(texts=("a" * 20,)), None))
     answer = sink.next()
     assert isinstance(answer, Rejected)
-    assert "1344 MiB and 1024 are allowed" in answer.error.message
+    assert "336 MiB and 256 are allowed" in answer.error.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        (EmbeddingRequest(tokens=((1,), (UNKNOWN,))), "input"),
+        (EmbeddingRequest(texts=("a", "\ufffe")), "input"),
+        (RerankRequest(query="q", documents=("a", "\ufffe")), "documents"),
+    ],
+)
+def test_what_cannot_be_tokenized_is_refused_with_its_number(
+    asked: EmbeddingRequest | RerankRequest, param: str
+) -> None:
+    sink = Sink()
+    if isinstance(asked, RerankRequest):
+        preparer(sink, pooling="rank").submit(Embed(1, None, asked))
+    else:
+        preparer(sink).submit(Embed(1, asked, None))
+    answer = sink.next()
+    assert isinstance(answer, Rejected)
+    assert (answer.error.param, answer.error.details["item"]) == (param, 1)
+    assert answer.error.message.startswith(f"{param} 1: ")

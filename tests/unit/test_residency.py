@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from localllm.engine.engine import Engine
+from localllm.engine.hostcache import Entry
 from localllm.engine.residency import Residency, common_prefix
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import DiskTier
+from localllm.errors import InvalidParameter, SlotBusy
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import Collector, drain, text_of
@@ -311,6 +313,62 @@ def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
     assert residency.place(found, 35, [1]).source is None
 
 
+def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
+    backend, collector = FakeBackend(num_slots=3, slot_capacity=256), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 1, [5] * 40)
+    drain(engine)
+    entry = engine.slots.take(0)
+    assert engine.slots.erase(0) == 43
+    engine.slots.put(2, entry)
+    ask(engine, 2, [5] * 40)
+    drain(engine)
+    assert collector.finish[2].usage.cached_tokens == 39
+    assert collector.text[2] == collector.text[1]
+
+
+def test_a_restored_slot_pushes_what_it_held_into_main_memory() -> None:
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector(), kv_ram_bytes=10_000)
+    for id, token in ((1, 5), (2, 6)):
+        ask(engine, id, [token] * 80)
+        drain(engine)
+        entry = engine.slots.take(0)
+    ask(engine, 3, [5] * 80)
+    drain(engine)
+    engine.slots.put(0, entry)
+    for id, token in ((4, 6), (5, 5)):
+        ask(engine, id, [token] * 80)
+        drain(engine)
+    assert [collector.finish[id].usage.cached_tokens for id in (4, 5)] == [79, 79]
+
+
+def test_in_a_unified_cache_idle_slots_make_room_for_what_is_restored_and_running_ones_do_not() -> None:
+    backend, collector = FakeBackend(num_slots=3, slot_capacity=128, num_cells=128), Collector()
+    engine = Engine(backend, collector)
+    ask(engine, 1, [5] * 60)
+    drain(engine)
+    entry = engine.slots.take(0)
+    engine.slots.erase(0)
+    ask(engine, 2, [6] * 80)
+    drain(engine)
+    engine.slots.put(1, entry)
+    assert [len(cells) for cells in backend.cells] == [0, 63, 0]
+    ask(engine, 3, [7] * 40, max_tokens=20)
+    engine.step()
+    busy = engine.scheduler.running[0].slot
+    free = next(slot for slot in (0, 2) if slot != busy)
+    engine.slots.put(free, entry)
+    assert [len(backend.cells[slot]) for slot in (1, free)] == [0, 63]
+    engine.slots.erase(free)
+    ask(engine, 4, [8] * 10, max_tokens=40)
+    engine.step()
+    (last,) = {0, 1, 2} - {sequence.slot for sequence in engine.scheduler.running}
+    with pytest.raises(SlotBusy, match="63 tokens fit"):
+        engine.slots.put(last, entry)
+    drain(engine)
+    assert collector.text[3] == text_of(alone([7] * 40, 20))
+
+
 MEMORIES: list[dict[str, Any]] = [
     {},
     {"can_rewind": False},
@@ -333,6 +391,7 @@ class Traffic(RuleBasedStateMachine):
         self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier)
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
+        self.saved: list[Entry] = []
 
     @rule(family=st.integers(1, 3), common=st.integers(1, 90), tail=st.lists(st.integers(1, 5), max_size=8),
           count=st.integers(1, 12))  # fmt: skip
@@ -362,7 +421,7 @@ class Traffic(RuleBasedStateMachine):
     @rule()
     def is_idle_for_long(self) -> None:
         """Slots that hold something are written to the disk."""
-        keeper = self.engine._keeper
+        keeper = self.engine.keeper
         if keeper is not None and not self.engine.scheduler.has_work:
             keeper.keep_while(lambda: True)
 
@@ -370,6 +429,28 @@ class Traffic(RuleBasedStateMachine):
     def steps(self, count: int) -> None:
         for _ in range(count):
             self.engine.step()
+
+    @rule(which=st.integers(0, 10**6), action=st.sampled_from(["take", "put", "erase"]), what=st.integers(0, 10**6))
+    def a_client_does_something_to_a_slot(self, which: int, action: str, what: int) -> None:
+        """A slot that answers is not touched; what was taken of one can be given to any other at any time."""
+        slot, slots = which % self.backend.num_slots, self.engine.slots
+        is_busy = any(sequence.slot == slot for sequence in self.engine.scheduler.running)
+        try:
+            if action == "take":
+                self.saved.append(slots.take(slot))
+            elif action == "erase":
+                slots.erase(slot)
+                assert self.backend.cells[slot] == []
+            elif self.saved:
+                given = self.saved[what % len(self.saved)]
+                slots.put(slot, given)
+                assert self.backend.cells[slot] == given.tokens.tolist()
+            assert not is_busy or (action == "put" and not self.saved)
+        except InvalidParameter:
+            assert action == "take"
+            assert self.backend.cells[slot] == []
+        except SlotBusy:
+            assert is_busy or (action == "put" and self.backend.num_cells is not None and self.engine.scheduler.running)
 
     @invariant()
     def what_is_believed_of_the_cache_is_true(self) -> None:

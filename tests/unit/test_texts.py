@@ -217,6 +217,17 @@ def test_a_request_past_its_time_ends_with_what_was_left() -> None:
     assert outputs.vectors[2] == {0: [10, 10]}
 
 
+def test_a_request_none_of_whose_texts_is_begun_in_its_time_is_refused_and_one_that_was_begun_ends() -> None:
+    backend, outputs = FakeEmbedder(seconds_per_token=0.001), Outputs()
+    embedder = embedder_with(backend, outputs)
+    embedder.add(TextJob(1, [[1] * 100] * 50, queue_deadline_s=0.5, priority=-1))
+    embedder.add(TextJob(2, [[2] * 100], queue_deadline_s=0.5))
+    drain(embedder)
+    assert set(outputs.errors) == {2}
+    assert "none of 1 texts was begun within the 0.5 s that a request may wait" in str(outputs.errors[2])
+    assert len(outputs.vectors[1]) == 50
+
+
 def test_a_context_that_cannot_be_made_fails_those_who_ask_and_is_tried_again() -> None:
     backend, outputs, tries = FakeEmbedder(), Outputs(), iter([False, True])
 

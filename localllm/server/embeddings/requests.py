@@ -79,7 +79,7 @@ class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
         """Whether there is one item which is not in an array of items."""
         return isinstance(self.input, str) or isinstance(self.input[0], int)
 
-    def asked(self, timeout_s: float | None) -> EmbeddingRequest:
+    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest:
         """`timeout_s`: where it brings none. Raises `InvalidParameter`, `UnsupportedParameter`."""
         items = self._items()
         for index, item in enumerate(items):
@@ -95,6 +95,7 @@ class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
             truncate=self.is_cut(),
             priority=self.priority or 0,
             timeout_s=timeout_s if self.timeout is None else self.timeout,
+            queue_timeout_s=queue_timeout_s,
         )
 
     def _items(self) -> list[str] | list[list[int]]:
@@ -168,7 +169,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
         _check_number(self.field, len(given))
         return tuple(item if isinstance(item, str) else item.text for item in given)
 
-    def asked(self, timeout_s: float | None) -> RerankRequest:
+    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> RerankRequest:
         """`timeout_s`: where it brings none. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return RerankRequest(
             query=self.query,
@@ -176,6 +177,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
             truncate=self.is_cut(),
             priority=self.priority or 0,
             timeout_s=timeout_s if self.timeout is None else self.timeout,
+            queue_timeout_s=queue_timeout_s,
         )
 
 

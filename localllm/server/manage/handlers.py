@@ -36,6 +36,7 @@ def routes() -> list[Route]:
         Route("/localllm/models", list_models),
         Route("/localllm/load", load, methods=["POST"]),
         Route("/localllm/unload", unload, methods=["POST"]),
+        Route("/localllm/kv/save", keep, methods=["POST"]),
         Route("/localllm/pull", pull, methods=["POST"]),
         Route("/localllm/remove", remove, methods=["POST"]),
     ]
@@ -84,6 +85,13 @@ async def unload(request: Request) -> Response:
     state, asked, headers = await _read(request, body.ModelRequest)
     await state.runtime.unload(asked.model)
     return json_response(body.Unloaded(model=asked.model), headers)
+
+
+async def keep(request: Request) -> Response:
+    """`POST /localllm/kv/save`: what is only in memory goes to the disk."""
+    state, asked, headers = await _read(request, body.ModelRequest)
+    model = state.model_id(asked.model)
+    return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
 
 
 async def pull(request: Request) -> Response:

@@ -90,6 +90,14 @@ class Unloaded(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["unloaded"] = "unloaded"
 
 
+class KvSaved(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /localllm/kv/save`."""
+
+    model: str
+    conversations: int
+    """That were not on the disk yet."""
+
+
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /localllm/remove`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.errors import InvalidParameter, SlotNotFound
+from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.native import requests as body
 from localllm.server.openai.requests import to_messages
 from localllm.server.parse import parse
@@ -26,6 +28,7 @@ def routes() -> list[Route]:
         Route("/detokenize", detokenize, methods=["POST"]),
         Route("/apply-template", apply_template, methods=["POST"]),
         Route("/slots", slots),
+        Route("/slots/{id_slot}", slot_action, methods=["POST"]),
     ]
 
 
@@ -82,9 +85,50 @@ async def slots(request: Request) -> Response:
     return Response(msgspec.json.encode(found), media_type="application/json")
 
 
+async def slot_action(request: Request) -> Response:
+    """`POST /slots/{id_slot}?action=save|restore|erase`."""
+    state: ServerState = request.app.state.server
+    content = await read_optional_json(request, state.settings.max_body_bytes)
+    _, asked, headers = _parsed(state, content, body.SlotRequest)
+    action, slot = request.query_params.get("action"), _slot_number(request.path_params["id_slot"])
+    if action not in ("save", "restore", "erase"):
+        raise InvalidParameter("action must be save, restore or erase", param="action")
+    model = state.model_id(request.query_params.get("model") or asked.model)
+    runtime = state.runtime
+    if action == "erase":
+        return json_response(body.SlotDone(id_slot=slot, n_erased=await runtime.erase_slot(model, slot)), headers)
+    name = asked.filename
+    if name is None:
+        raise InvalidParameter(f"filename is missing: what to {action}", param="filename")
+    if action == "save":
+        saved = await runtime.save_slot(model, slot, name)
+        timings = body.SlotTimings(save_ms=1000 * saved.seconds)
+        done = body.SlotDone(
+            id_slot=slot, filename=name, n_saved=saved.num_tokens, n_written=saved.size_bytes, timings=timings
+        )
+    else:
+        restored = await runtime.restore_slot(model, slot, name)
+        timings = body.SlotTimings(restore_ms=1000 * restored.seconds)
+        done = body.SlotDone(
+            id_slot=slot, filename=name, n_restored=restored.num_tokens, n_read=restored.size_bytes, timings=timings
+        )
+    return json_response(done, headers)
+
+
+def _slot_number(text: str) -> int:
+    """Raises `SlotNotFound`."""
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        raise SlotNotFound("slots are numbered from 0 on; GET /slots shows them", param="id_slot")
+    return int(text)
+
+
 async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
     state: ServerState = request.app.state.server
-    given, asked = parse(await read_json(request, state.settings.max_body_bytes), kind)
+    return _parsed(state, await read_json(request, state.settings.max_body_bytes), kind)
+
+
+def _parsed(state: ServerState, content: bytes, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
+    given, asked = parse(content, kind)
     ignored = sorted(given.keys() - set(kind.__struct_fields__))
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     state.admit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from localllm.server.openai.requests import ChatMessage
 
@@ -67,3 +68,34 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int
     computed_tokens: int
     completion_tokens: int
+
+
+class SlotRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /slots/{id_slot}`. `filename`: what to save as or to restore; not for `erase`."""
+
+    filename: str | None = None
+    model: str | None = None
+    """May be in the query instead."""
+
+
+class SlotTimings(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds."""
+
+    save_ms: float | UnsetType = UNSET
+    restore_ms: float | UnsetType = UNSET
+
+
+class SlotDone(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it: `n_saved`, `n_restored` and `n_erased` are tokens, `n_written` and `n_read` bytes.
+
+    There are those of the action that was asked for.
+    """
+
+    id_slot: int
+    filename: str | UnsetType = UNSET
+    n_saved: int | UnsetType = UNSET
+    n_written: int | UnsetType = UNSET
+    n_restored: int | UnsetType = UNSET
+    n_read: int | UnsetType = UNSET
+    n_erased: int | UnsetType = UNSET
+    timings: SlotTimings | UnsetType = UNSET

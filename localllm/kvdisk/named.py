@@ -1,0 +1,191 @@
+"""What clients save of slots, each under a name of its own: never removed for others, and replaced by that name only.
+
+The bound is the conversations' (`folder`), for both together: named ones come first, conversations make room for them.
+While one is replaced, it and the new one are there for a moment. Errors are those of `localllm.errors`, without paths:
+a client sees them. Knows nothing of slots, and not what a state means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm import osdep
+from localllm.errors import DiskFull, InternalError, InvalidParameter, LocalLLMError, SlotNotFound, Unavailable
+from localllm.kvdisk.file import Damaged, Foreign, Saved, encode, read_head, read_saved, read_tokens
+from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
+from localllm.kvdisk.folder import (
+    TEMPORARY,
+    About,
+    Busy,
+    Item,
+    NoRoom,
+    all_items,
+    folders,
+    gate,
+    introduce,
+    is_folder,
+    make_folder,
+    new_temporary,
+    open_file,
+    publish,
+    remove_items,
+    remove_leftover,
+    room_on_disk,
+    to_remove,
+)
+
+FOLDER = "slots"
+"""In the data directory."""
+MAX_NAME_CHARS = 64
+SUFFIX = ".kv"
+_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_CHARS - 1}}}", re.ASCII)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Named(NamedTuple):
+    """What was saved under a name."""
+
+    tokens: npt.NDArray[np.int32]
+    saved: Saved
+    size_bytes: int
+    """Of its file."""
+
+
+class NamedStates:
+    """Those of one fingerprint; used by one thread. Creates nothing before the first `write`."""
+
+    def __init__(self, root: Path, conversations: Path, *, model: str, parts: Parts, max_bytes: int) -> None:
+        """`root` and `conversations` are `slots` and `kv` in the data directory; `max_bytes` bounds both together."""
+        self.root = root
+        self.fingerprint = fingerprint(parts)
+        self.path = root / self.fingerprint[:FOLDER_DIGITS]
+        self._conversations = conversations
+        self._max_bytes = max_bytes
+        self._about = About(model=model, parts=parts, created_unix_s=int(time.time()))
+
+    def check(self, name: str) -> None:
+        """Before there is anything to write. Raises `InvalidParameter` for what is no name."""
+        _file_name(name)
+
+    def write(self, name: str, tokens: npt.NDArray[np.int32], saved: Saved) -> int:
+        """Save it, in the place of what has that name; there are one or more tokens. Returns the file's size, bytes.
+
+        Raises `InvalidParameter` for what is no name, `DiskFull`, `Unavailable`, `InternalError`.
+        """
+        path = self.path / _file_name(name)
+        head, sections = encode(self.fingerprint, tokens, saved)
+        size_bytes = len(head) + sum(map(len, sections))
+        try:
+            make_folder(self.root)
+            with gate(self._conversations):
+                self._make_room(path, size_bytes)
+                introduce(self.path, self._about)
+                temporary, fd = new_temporary(self.path, size_bytes)
+            publish(self._conversations, temporary, fd, path, (memoryview(head), *sections), lambda: False)
+        except NoRoom as error:
+            reason = f"{error}; --kv-disk-mb raises the limit, localllm kv clear makes room"
+            raise DiskFull(f"the slot is not saved: {reason}", needed_bytes=size_bytes) from error
+        except Busy as error:
+            raise Unavailable("the slot is not saved: others keep the saved ones locked; try again") from error
+        except OSError as error:
+            raise _as_ours(error, "the slot is not saved", size_bytes) from error
+        return size_bytes
+
+    def read(self, name: str) -> Named:
+        """All of it, every byte checked.
+
+        Raises `InvalidParameter` for what is no name and for a file that is damaged or not ours, `SlotNotFound`,
+        `InternalError`.
+        """
+        file_name = _file_name(name)
+        try:
+            if not is_folder(self.path):
+                raise FileNotFoundError
+            with open_file(self.path / file_name) as file:
+                return self._read(file)
+        except FileNotFoundError:
+            others = any((folder / file_name).is_file() for folder in folders(self.root))
+            why = (
+                "what has that name is another model's, or was saved with other settings" if others else "save it first"
+            )
+            raise SlotNotFound(f"no slot of this model is saved as {name!r}; {why}", param="filename") from None
+        except Damaged as error:
+            raise InvalidParameter(
+                f"the slot saved as {name!r} is damaged ({error}); save it again", param="filename"
+            ) from error
+        except Foreign as error:
+            raise InvalidParameter(f"what is saved as {name!r} cannot be used: {error}", param="filename") from error
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO):
+                raise InvalidParameter(
+                    f"what is saved as {name!r} is a link, or no ordinary file", param="filename"
+                ) from error
+            raise _as_ours(error, f"the slot saved as {name!r} cannot be read", 0) from error
+
+    def _read(self, file: FileIO) -> Named:
+        head = read_head(file)
+        if head.fingerprint != self.fingerprint:
+            raise Foreign("it is another model's, or was saved with other settings")
+        return Named(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size)
+
+    def _make_room(self, path: Path, size_bytes: int) -> None:
+        """For a file that is to be there. The caller has the gate. Raises `NoRoom`, `OSError`."""
+        named = [item for item in named_items(self.root) if not (item.is_temporary and remove_leftover(item))]
+        conversations = [
+            item for item in all_items(self._conversations) if not (item.is_temporary and remove_leftover(item))
+        ]
+        used_bytes = sum(item.size_bytes for item in (*named, *conversations))
+        max_bytes = min(self._max_bytes, used_bytes + room_on_disk(self.root))
+        kept_bytes = sum(item.size_bytes for item in named if item.path != path)
+        remove_items(to_remove(conversations, size_bytes, max_bytes - kept_bytes))
+
+
+def named_items(root: Path) -> list[Item]:
+    """Of all fingerprints, and what is just being written. Raises `OSError`."""
+    return [item for folder in folders(root) for item in named_items_in(folder)]
+
+
+def named_items_in(folder: Path) -> list[Item]:
+    """Of one fingerprint. Raises `OSError`, but not for what vanishes meanwhile."""
+    items = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_named = entry.name.endswith(SUFFIX) and bool(_NAME.fullmatch(entry.name.removesuffix(SUFFIX)))
+            with contextlib.suppress(FileNotFoundError):
+                if (is_named or entry.name.startswith(TEMPORARY)) and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    items.append(Item(folder / entry.name, status.st_size, status.st_mtime_ns, not is_named))
+    return items
+
+
+def named_bytes(root: Path) -> int:
+    """What all of them occupy together. Raises `OSError`."""
+    return sum(item.size_bytes for item in named_items(root))
+
+
+def _file_name(name: str) -> str:
+    """Raises `InvalidParameter` for what is no name."""
+    if not _NAME.fullmatch(name):
+        raise InvalidParameter(
+            f"filename must have 1 to {MAX_NAME_CHARS} letters, digits and . _ - and begin with no dot",
+            param="filename",
+        )
+    if osdep.is_device(name):
+        raise InvalidParameter(f"filename {name!r} is the name of a device on Windows; take another", param="filename")
+    return name + SUFFIX
+
+
+def _as_ours(error: OSError, what: str, size_bytes: int) -> LocalLLMError:
+    if error.errno in _FULL:
+        return DiskFull(f"{what}: the disk is full", needed_bytes=size_bytes)
+    return InternalError(f"{what}: {error.strerror or 'the system says no more'}", reason=str(error)[:500])

@@ -1,0 +1,110 @@
+"""Slots to named files and back, on a thread of its own: the engine gives and takes states, and waits for no disk.
+
+One thing after the other, so that at most one state is in memory. Knows nothing of names' rules and files' format.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from localllm.engine.checkpoints import Checkpoint
+from localllm.engine.engine import Engine
+from localllm.engine.hostcache import Entry
+from localllm.errors import LocalLLMError, UnsupportedParameter
+from localllm.kvdisk import file
+from localllm.kvdisk.named import NamedStates
+from localllm.states import SlotTransfer
+from localllm.worker.messages import SLOT_METHODS, Call, Reply, Up
+from localllm.worker.refusals import as_ours
+
+T = TypeVar("T")
+
+
+class SlotFiler:
+    """`call` comes from the reader thread; the work is done on the filer's own."""
+
+    def __init__(self, engine: Engine, named: NamedStates | None, send: Callable[[Up], None]) -> None:
+        """`named`: None where no disk is to be used."""
+        self._engine = engine
+        self._named = named
+        self._send = send
+        self._inbox: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="slot-filer", daemon=True).start()
+
+    def call(self, message: Call) -> None:
+        """One of `SLOT_METHODS`."""
+        assert message.method in SLOT_METHODS
+        self._inbox.put(message)
+
+    def _run(self) -> None:
+        while True:
+            self._answer(self._inbox.get())
+
+    def _answer(self, message: Call) -> None:
+        """Holds no state longer than it must, which is why it is not a part of the loop."""
+        work: Callable[..., Any] = getattr(self, f"_{message.method}")
+        try:
+            self._send(Reply(message.id, work(*message.args)))
+        except Exception as error:  # noqa: BLE001  one call's surprise must not end this thread for all others
+            self._send(Reply(message.id, None, as_ours(error).info()))
+
+    def _save_slot(self, slot: int, name: str) -> SlotTransfer:
+        started_s = time.perf_counter()
+        named = self._disk()
+        named.check(name)
+        entry = self._on_engine(lambda: self._engine.slots.take(slot))
+        checkpoints = tuple(file.Checkpoint(one.length, one.state) for one in entry.checkpoints)
+        size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints))
+        return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
+
+    def _restore_slot(self, slot: int, name: str) -> SlotTransfer:
+        started_s = time.perf_counter()
+        found = self._disk().read(name)
+        checkpoints = tuple(Checkpoint(one.position, one.state) for one in found.saved.checkpoints)
+        entry = Entry(found.tokens, checkpoints)
+        entry.state = found.saved.state
+        self._on_engine(lambda: self._engine.slots.put(slot, entry))
+        return SlotTransfer(len(found.tokens), found.size_bytes, time.perf_counter() - started_s)
+
+    def _erase_slot(self, slot: int) -> int:
+        return self._on_engine(lambda: self._engine.slots.erase(slot))
+
+    def _keep(self) -> int:
+        """Everything that slots hold goes to the disk, without a name; how many of them had something new."""
+        keeper = self._engine.keeper
+        if keeper is None:
+            raise _no_disk("model")
+        count = 0
+        while self._on_engine(keeper.keep_next):
+            keeper.flush()
+            count += 1
+        return count
+
+    def _disk(self) -> NamedStates:
+        if self._named is None:
+            raise _no_disk("action")
+        return self._named
+
+    def _on_engine(self, work: Callable[[], T]) -> T:
+        """Between two steps. Raises what `work` refuses; its defects end the worker, as the engine's own do."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except LocalLLMError as error:
+                done.set_exception(error)
+
+        self._engine.call_soon(run)
+        return done.result()
+
+
+def _no_disk(param: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        "what slots hold can be saved where the model was loaded with --kv-disk-mb, which is 0 here", param=param
+    )
