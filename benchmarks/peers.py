@@ -3,8 +3,9 @@
     python -m benchmarks.peers FOLDER
 
 leaves in FOLDER (which must lie outside the repository): bin/llama-bench, llama-batched-bench, llama-server and
-llama-quantize, built with the README's flags, so that both sides run the same arithmetic; and models/r135m-Q8_0.gguf,
-a random-weight model of 193 M parameters with a vocabulary of 152 k. About 10 minutes on 2 cores, the second time none.
+llama-quantize, built with the README's flags, so that both sides run the same arithmetic; and of random weights
+models/r135m-Q8_0.gguf, 193 M parameters with a vocabulary of 152 k, and models/bert110m-Q8_0.gguf, an encoder of
+BERT-base's shape. About 10 minutes on 2 cores, the second time none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from benchmarks.random_bert import ENCODER, write_random_bert
 from benchmarks.random_model import write_random_model
 
 TOOLS = ("llama-bench", "llama-batched-bench", "llama-server", "llama-quantize")
@@ -76,13 +78,18 @@ def main() -> None:
         parser.error("the folder must lie outside the repository")
     folder.mkdir(parents=True, exist_ok=True)
     source = build(folder)
-    model = folder / MODEL
-    if not model.exists():
-        model.parent.mkdir(exist_ok=True)
-        full = model.with_name("r135m-f16.gguf")
-        write_random_model(full, source / "models" / "ggml-vocab-qwen2.gguf")
-        run(folder / "bin" / "llama-quantize", full, model, "Q8_0")
-        full.unlink()
+    vocabularies = source / "models"
+    for name, write, vocabulary in (
+        (MODEL, write_random_model, vocabularies / "ggml-vocab-qwen2.gguf"),
+        (ENCODER, write_random_bert, vocabularies / "ggml-vocab-bert-bge.gguf"),
+    ):
+        model = folder / name
+        if not model.exists():
+            model.parent.mkdir(exist_ok=True)
+            full = model.with_name(model.name.replace("Q8_0", "f16"))
+            write(full, vocabulary)
+            run(folder / "bin" / "llama-quantize", full, model, "Q8_0")
+            full.unlink()
 
 
 if __name__ == "__main__":

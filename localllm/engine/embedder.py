@@ -18,6 +18,10 @@ from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512
 """Of a batch, but for a text that is longer and cannot be split. No more of a text at a time is any faster."""
+WHOLE_TOKENS = 256
+LONGEST_WHOLE = 2.0
+"""While nothing streams, so many tokens are computed at a time even if they take so many times what a step may: a text
+that is cut in two or three takes a third longer on a slow machine."""
 ASSUMED_TOKENS_PER_S = 214
 """Before anything is measured, as `pace` has it."""
 TELLING = 8
@@ -113,7 +117,10 @@ class Embedder:
 
     def _budget(self, num_streams: int) -> int:
         seconds = self._prefill_step_s if num_streams else self._max_step_s
-        return max(1, min(LARGEST_TOKENS, int(seconds / self._token_s + 1e-6)))
+        tokens = seconds / self._token_s
+        if not num_streams:
+            tokens = max(tokens, min(WHOLE_TOKENS, LONGEST_WHOLE * tokens))
+        return max(1, min(LARGEST_TOKENS, int(tokens + 1e-6)))
 
     def _learn(self, num_tokens: int, seconds: float) -> None:
         """Slower than thought counts at once, faster soon. Longer texts say nothing of batches: they cost more."""

@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from localllm.engine.backend import Piece
 
+TILE = 64
+"""A text is cut after whole tiles of so many tokens, as in `pace`: the rows of half a tile take as long as one's."""
+
 
 class TextJob:
     """One request: texts as tokens, and what its vectors are to be. Mutable; owned by the engine's thread."""
@@ -154,6 +157,8 @@ class TextQueue:
     def _piece(self, text: Text, start: int, room: int, limits: Limits) -> tuple[Text, Piece]:
         tokens = text.job.texts[text.number]
         end = min(len(tokens), start + room) if limits.splits_texts else len(tokens)
+        if end < len(tokens) and room > TILE:
+            end -= room % TILE
         is_last = end == len(tokens)
         if not is_last:
             self._carried = (text, end)

@@ -30,6 +30,9 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_backend_dev_memory": (None, [_POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
     "ggml_backend_dev_backend_reg": (_POINTER, [_POINTER]),
     "ggml_backend_reg_name": (_STRING, [_POINTER]),
+    "ggml_get_name": (_STRING, [_POINTER]),
+    "ggml_get_data": (_POINTER, [_POINTER]),
+    "ggml_nelements": (ctypes.c_int64, [_POINTER]),
 }
 
 

@@ -5,12 +5,14 @@ Two kinds of models differ in what may be computed when:
     attends both ways (encoders)   a whole text at once, so a batch is whole texts and no longer than the context
     causal                         any part of a text, the rest later: its keys and values stay until its end
 
-Of causal models the tokens' own vectors are taken and pooled here, because llama.cpp pools what one batch holds.
+Of causal models the tokens' own vectors are taken and pooled here, because llama.cpp pools what one batch holds; on the
+CPU without the output head (`hidden.py`), where a trial says that these are the same vectors.
 Knows nothing of requests. Touches no other context of the model.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +22,7 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.errors import LoadFailed
+from localllm.llama.hidden import HiddenRows
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.types import Pooling
@@ -37,6 +40,9 @@ MAX_TEXTS = 128
 """In one batch: queries are a dozen tokens long."""
 MAX_STATES = 4
 """The same for models with a recurrent state: they make room for so many states."""
+TRIAL_TOKENS = 8
+TRIAL_TOLERANCE = 1e-3
+"""Of vectors of length 1, with the output head and without it; another node's numbers are off by more than 0.1."""
 
 
 class LlamaEmbedder:
@@ -73,6 +79,10 @@ class LlamaEmbedder:
         params.pooling_type = _POOLING["none" if self._pools_here else pooling]
         params.kv_unified = True
         params.no_perf = True
+        # A recurrent state makes llama.cpp cut batches its own way; data on a GPU is not to be read like this.
+        hidden = HiddenRows(library) if self._pools_here and not (has_state or is_offloaded) else None
+        if hidden is not None:
+            params.cb_eval = hidden.callback
         mark = library.log.mark()
         self._context: Any = self._api.llama_init_from_model(model.handle, params)
         if not self._context:
@@ -89,17 +99,22 @@ class LlamaEmbedder:
         self._batch = _Batch(self._api, self.batch_tokens)
         self._begun: dict[int, list[Vectors]] = {}
         """Of a text of which a part was computed: by its place, what pooling needs of that part."""
+        self._hidden: HiddenRows | None = None
+        self._callback = hidden  # llama.cpp calls it even where it is of no use
+        if hidden is not None:
+            self._try_without_head(hidden, self._api.llama_vocab_n_tokens(model.vocab))
 
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
         """In one batch. Raises `BackendError`; the texts of these pieces have to begin anew then."""
-        self._batch.fill(pieces)
+        parts = [_wanted(piece, self._pooling) for piece in pieces]
+        self._batch.fill(pieces, parts if self._hidden else None)
         status = self._compute(self._context, self._batch.struct)
         if status != 0:
             for piece in pieces:
                 self.forget(piece.place)
             raise BackendError(f"llama.cpp computed no vectors (status {status})")
         if self._pools_here or self._pooling == "none":
-            results = self._pooled(pieces)
+            results = [self._pool(piece, rows) for piece, rows in zip(pieces, self._rows(pieces, parts), strict=True)]
         else:
             results = [self._of_sequence(piece.place) if piece.is_last else None for piece in pieces]
         for piece in pieces:
@@ -123,31 +138,51 @@ class LlamaEmbedder:
         vector = np.ctypeslib.as_array((ctypes.c_float * self.dimensions).from_address(address))
         return vector.reshape(1, -1).copy()
 
-    def _pooled(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
+    def _rows(self, pieces: Sequence[Piece], parts: Sequence[slice]) -> list[Vectors]:
+        """Of each piece the rows that pooling wants; views."""
+        if self._hidden is not None:
+            taken = self._hidden.take(self._token_dim)
+            if taken is None:
+                raise BackendError("llama.cpp computed no vectors")
+            ends = np.cumsum([part.stop - part.start for part in parts])
+            return np.split(taken, ends[:-1])
         num_tokens = sum(len(piece.tokens) for piece in pieces)
         address = self._address(self._api.llama_get_embeddings(self._context))
         rows = np.ctypeslib.as_array((ctypes.c_float * (num_tokens * self._token_dim)).from_address(address))
-        rows = rows.reshape(num_tokens, self._token_dim)
-        results: list[Vectors | None] = []
-        end = 0
-        for piece in pieces:
-            begin, end = end, end + len(piece.tokens)
-            results.append(self._pool(piece, rows[begin:end]))
-        return results
+        of_pieces = np.split(rows.reshape(num_tokens, -1), np.cumsum([len(piece.tokens) for piece in pieces])[:-1])
+        return [of_piece[part] for of_piece, part in zip(of_pieces, parts, strict=True)]
 
     def _pool(self, piece: Piece, rows: Vectors) -> Vectors | None:
-        """The text's vectors at its end, else None. `rows`: those of the piece, shape (its tokens, dimensions)."""
+        """The text's vectors at its end, else None. `rows`: those that are wanted of the piece."""
         before = self._begun.setdefault(piece.place, [])
         if self._pooling == "mean":
             before[:] = [sum(before, rows.sum(axis=0, keepdims=True, dtype=np.float32))]
-        elif self._pooling == "last":
-            before[:] = [rows[-1:].copy()]
-        elif self._pooling == "none" or not before:  # cls: the first of all
-            before.append(rows.copy() if self._pooling == "none" else rows[:1].copy())
+        elif len(rows):
+            before.append(rows.copy())
         if not piece.is_last:
             return None
         vectors = np.concatenate(before)
         return vectors / np.float32(piece.start + len(piece.tokens)) if self._pooling == "mean" else vectors
+
+    @property
+    def skips_head(self) -> bool:
+        """Whether logits, which nobody wants of these texts, are left out."""
+        return self._hidden is not None
+
+    def _try_without_head(self, hidden: HiddenRows, vocab_size: int) -> None:
+        """Leave the output head out from now on, if a few tokens have the same vectors without it."""
+        piece = Piece(0, 0, list(range(min(TRIAL_TOKENS, vocab_size, self.max_text_tokens))), is_last=True)
+        with_head = without = None
+        # It raises because no node has that name; what else is wrong, the first text will meet.
+        with contextlib.suppress(BackendError):
+            with_head = self.compute([piece])[0]
+            self._hidden, hidden.is_on = hidden, True
+            self._api.llama_set_embeddings(self._context, False)
+            without = self.compute([piece])[0]
+        if with_head is None or without is None or not _are_alike(with_head, without):
+            self._hidden, hidden.is_on = None, False
+            self._api.llama_set_embeddings(self._context, True)
+            self.forget(piece.place)
 
     def _address(self, pointer: Any) -> int:
         address = ctypes.cast(pointer, ctypes.c_void_p).value
@@ -156,8 +191,24 @@ class LlamaEmbedder:
         return address
 
 
+def _wanted(piece: Piece, pooling: Pooling) -> slice:
+    """Which tokens' vectors are needed."""
+    size = len(piece.tokens)
+    if pooling == "last":
+        return slice(size - 1 if piece.is_last else size, size)
+    return slice(0, min(size, 1) if piece.start == 0 else 0) if pooling == "cls" else slice(0, size)
+
+
+def _are_alike(some: Vectors, others: Vectors) -> bool:
+    if some.shape != others.shape or not np.isfinite(others).all():
+        return False
+    lengths = (np.linalg.norm(each, axis=1, keepdims=True) for each in (some, others))
+    one, other = (each / np.maximum(length, 1e-30) for each, length in zip((some, others), lengths, strict=True))
+    return bool(np.abs(one - other).max() < TRIAL_TOLERANCE)
+
+
 class _Batch:
-    """A `llama_batch` of fixed capacity of which every row is wanted, filled through NumPy views."""
+    """A `llama_batch` of fixed capacity, filled through NumPy views."""
 
     def __init__(self, api: Any, capacity: int) -> None:
         self._api = api
@@ -168,7 +219,7 @@ class _Batch:
 
         self._tokens = view(self.struct.token)
         self._positions = view(self.struct.pos)
-        view(self.struct.logits)[:] = 1
+        self._is_wanted = view(self.struct.logits)
         view(self.struct.n_seq_id)[:] = 1
         # A pointer per token to its sequence ids: written once, into an array that we refill (see `context._Batch`).
         self._places = np.zeros(capacity, dtype=np.int32)
@@ -176,10 +227,14 @@ class _Batch:
         self._own_pointers = self._pointers.copy()
         self._pointers[:] = self._places.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
 
-    def fill(self, pieces: Sequence[Piece]) -> None:
+    def fill(self, pieces: Sequence[Piece], parts: Sequence[slice] | None = None) -> None:
+        """`parts`: of each piece the rows that are wanted; None: all."""
         end = 0
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             begin, end = end, end + len(piece.tokens)
+            self._is_wanted[begin:end] = parts is None
+            if parts is not None:
+                self._is_wanted[begin + parts[number].start : begin + parts[number].stop] = 1
             self._tokens[begin:end] = piece.tokens
             self._positions[begin:end] = np.arange(piece.start, piece.start + len(piece.tokens))
             self._places[begin:end] = piece.place

@@ -55,7 +55,7 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
         return "unified", "kv_cells asks for one cache for all slots"
     return "partitioned", (
         "measured with 16 streams of 700 tokens: twice as fast as unified where prompts differ, "
-        "a fifth slower where they are the same"
+        "a tenth slower where they are the same"
     )
 
 

@@ -121,6 +121,21 @@ def test_a_text_in_pieces_gives_what_it_gives_whole(models: Models, name: str, p
     assert_alike(vectors_of(embedder, whole([text])), [wanted], 1e-5)  # nothing is left of them
 
 
+@pytest.mark.parametrize("pooling", ["none", "mean", "cls", "last"])
+@pytest.mark.parametrize("name", ["causal", "window"])
+def test_without_the_output_head_vectors_are_the_same(
+    models: Models, name: str, pooling: Pooling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = whole([text for text in TEXTS if max(text) < 250])
+    short = models.embedder(name, pooling)
+    assert short.skips_head
+    of_short = vectors_of(short, pieces)
+    monkeypatch.setattr("localllm.llama.hidden.NODE", b"no node is called this")
+    whole_graph = models.embedder(name, pooling)
+    assert not whole_graph.skips_head  # so a model with other names is embedded all the same
+    assert_alike(of_short, vectors_of(whole_graph, pieces), 1e-5)
+
+
 def test_a_text_as_long_as_allowed_is_computed_beside_another(models: Models) -> None:
     for name, pooling in (("encoder", "mean"), ("causal", "last")):
         embedder = models.embedder(name, pooling, ctx=512)  # type: ignore[arg-type]

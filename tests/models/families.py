@@ -122,9 +122,9 @@ def _common(
     words: Tokenizer,
     name: str,
     *,
-    n_head: int = N_HEAD,
-    n_kv: int | list[int] = N_KV,
-    n_ff: int = N_FF,
+    n_head: int | None = None,
+    n_kv: int | list[int] | None = None,
+    n_ff: int | None = None,
     chat_template: str | None = None,
 ) -> None:
     model.writer.add_name(name)
@@ -136,9 +136,9 @@ def _common(
             "block_count": 2,
             "context_length": N_CTX,
             "embedding_length": N_EMBD,
-            "feed_forward_length": n_ff,
-            "attention.head_count": n_head,
-            "attention.head_count_kv": n_kv,
+            "feed_forward_length": N_FF if n_ff is None else n_ff,
+            "attention.head_count": N_HEAD if n_head is None else n_head,
+            "attention.head_count_kv": N_KV if n_kv is None else n_kv,
             "attention.layer_norm_rms_epsilon": 1e-5,
             "vocab_size": len(words.tokens),
         }

@@ -1,0 +1,129 @@
+"""What layout and type of the KV cache cost 16 streams, and what compacting a unified cache gains.
+
+    python -m benchmarks.kv_layouts MODEL.gguf [--rounds N]
+
+Decoding alone, through `LlamaBackend`: 16 slots that hold 700 tokens each, as different prompts (cells of their own)
+or as one shared prompt (`copy`: shared cells in a unified cache). What the tokens are does not matter to speed, so they
+are computed once and put into every slot. Steps are timed by turns, since the machine's speed changes. Compaction: one
+stream of 700 tokens whose cells lie behind 16,100 others' that have gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.results import save
+from localllm.engine.backend import Segment
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+
+SLOTS, PROMPT, CTX, THREADS, STEPS = 16, 700, 1024, 2, 3
+GONE = 23
+"""Slots with PROMPT tokens each that a long request stands for: 16,100 tokens."""
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "partitioned f16": {},
+    "unified f16": {"num_cells": SLOTS * CTX},
+    "partitioned q8_0": {"kv_type": "q8_0"},
+    "partitioned q4_0": {"kv_type": "q4_0"},
+}
+
+
+def prefill(backend: LlamaBackend, slot: int) -> None:
+    tokens = np.random.default_rng(0).integers(1000, 5000, PROMPT).tolist()
+    for start in range(0, PROMPT, 256):
+        backend.decode([Segment(slot, start, tokens[start : start + 256], wants_token=True)])
+
+
+def spread(backend: LlamaBackend, slots: range, *, shared: bool) -> None:
+    """What slot 0 holds, into these."""
+    state = backend.save(0)
+    for slot in slots:
+        if shared:
+            backend.copy(0, slot, PROMPT)
+        else:
+            backend.restore(slot, state, PROMPT)
+
+
+def step_s(backend: LlamaBackend, slots: range) -> float:
+    """Median seconds of one token for each of these slots; they hold PROMPT tokens afterwards, too."""
+    times = []
+    for number in range(STEPS):
+        started_s = time.perf_counter()
+        backend.decode([Segment(slot, PROMPT + number, [1234 + slot], wants_token=True) for slot in slots])
+        times.append(time.perf_counter() - started_s)
+    for slot in slots:
+        backend.truncate(slot, PROMPT)
+    return statistics.median(times)
+
+
+def layouts(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[str, float]:
+    backends = {
+        name: LlamaBackend(loaded, model, ctx=CTX, slots=SLOTS, threads=THREADS, batch_tokens=512, **settings)
+        for name, settings in CONFIGURATIONS.items()
+    }
+    everybody = range(SLOTS)
+    for backend in backends.values():
+        prefill(backend, 0)
+    times: dict[str, list[float]] = {}
+    for prompts, shared in (("different", False), ("shared", True)):
+        for backend in backends.values():
+            spread(backend, range(1, SLOTS), shared=shared)
+            step_s(backend, everybody)  # copies are moved with the first step
+        for _ in range(rounds):
+            for name, backend in backends.items():
+                times.setdefault(f"{name}, {prompts}", []).append(step_s(backend, everybody))
+    for backend in backends.values():
+        backend.free()
+    return {name: round(SLOTS / statistics.median(each), 1) for name, each in times.items()}
+
+
+def compaction(loaded: library.Library, model: LlamaModel, rounds: int) -> dict[str, float]:
+    slots = GONE + 1
+    backend = LlamaBackend(
+        loaded, model, ctx=CTX, slots=slots, threads=THREADS, batch_tokens=512, num_cells=slots * CTX
+    )
+    prefill(backend, 0)
+    alone = range(GONE, slots)
+    spread(backend, range(1, slots), shared=False)
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        times.setdefault("others there", []).append(step_s(backend, alone))
+    for slot in range(GONE):
+        backend.truncate(slot, 0)
+    for _ in range(rounds):
+        times.setdefault("others gone", []).append(step_s(backend, alone))
+    started_s = time.perf_counter()
+    backend.restore(GONE, backend.save(GONE), PROMPT)
+    compacting_s = time.perf_counter() - started_s
+    for _ in range(rounds):
+        times.setdefault("compacted", []).append(step_s(backend, alone))
+    backend.free()
+    rates = {name: round(1 / statistics.median(each), 1) for name, each in times.items()}
+    return {**rates, "compacting_ms": round(1000 * compacting_s, 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = library.load(selftest.choose(Path(folder)).choice)
+    model = LlamaModel(loaded, arguments.model, gpu_layers=0, devices=(), must_offload=False)
+    figures = {
+        "tokens_per_s": layouts(loaded, model, arguments.rounds),
+        "compaction_tokens_per_s": compaction(loaded, model, arguments.rounds),
+    }
+    save(f"kv_layouts-{arguments.model.stem}", figures)
+
+
+if __name__ == "__main__":
+    main()
