@@ -180,7 +180,8 @@ def test_embeddings_beside_a_generation_change_neither_its_answer_nor_its_cache(
         beside = await embedding
         assert answer.text == wanted.text
         assert answer.finish.usage == again.finish.usage
-        assert beside == pytest.approx(np.repeat(vectors, 40, axis=0), abs=1e-5)
+        # Beside an answer a causal text may be computed in smaller pieces, which round otherwise.
+        assert beside == pytest.approx(np.repeat(vectors, 40, axis=0), abs=1e-3)
 
     assert again.finish.usage.cached_tokens == again.finish.usage.prompt_tokens - 1
     causal._run(both())
