@@ -47,11 +47,17 @@ class Fetcher:
         self.told = 0
         self.room: list[int] = []
         self.cancel = threading.Event()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def on_bytes(self, num_bytes: int) -> None:
         with self._lock:
             self.told += num_bytes
+            self._lock.notify_all()
+
+    def wait_for(self, num_bytes: int) -> None:
+        """Until so much was told."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self.told >= num_bytes, timeout=30)
 
     def __call__(self, file: RemoteFile, connections: int = 4) -> Digest:
         self.told = 0
@@ -227,7 +233,14 @@ def test_what_goes_wrong_now_and_then_costs_nothing_but_time(server: Nasty, fetc
 
 @pytest.mark.parametrize("name", [name for name in NASTY if name not in ("cut short", "too long")])  # they bring bytes
 def test_what_always_goes_wrong_ends_and_what_had_arrived_stays(server: Nasty, fetch: Fetcher, name: str) -> None:
-    server.script = lambda asked: NASTY[name](asked) if asked.number >= 1 else None
+
+    def first_well_then_badly(asked: Asked) -> Reply | None:
+        if asked.number == 0:
+            return None
+        fetch.wait_for(384 * 1024)  # attempts that are used up sooner would leave nothing to stay
+        return NASTY[name](asked)
+
+    server.script = first_well_then_badly
     with pytest.raises(PullFailed, match="6 attempts"):
         fetch(known(server))
     asked = len(server.asked)
