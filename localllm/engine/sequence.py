@@ -58,7 +58,6 @@ class Sequence:
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
         self.num_computed = 0
-        self.num_generated = 0
         self.num_shifted = 0
         """Tokens that were taken out of its middle."""
         self.keep = keep
@@ -90,6 +89,10 @@ class Sequence:
         return len(self.tokens)
 
     @property
+    def num_generated(self) -> int:
+        return len(self.tokens) - self.num_prompt + self.num_shifted
+
+    @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
 
@@ -116,7 +119,6 @@ class Sequence:
     def append(self, token: int) -> None:
         """Take a generated token."""
         self.tokens.append(token)
-        self.num_generated += 1
         if self.sampling.presence_penalty or self.sampling.frequency_penalty:
             self._counts[token] = self._counts.get(token, 0) + 1
         if self._dry is not None:

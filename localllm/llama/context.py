@@ -113,7 +113,7 @@ class LlamaBackend:
     def truncate(self, slot: int, length: int) -> None:
         if length == 0:
             self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        elif length < self._lengths[slot] and not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
+        elif not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < self._lengths[slot]:
             raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = min(length, self._lengths[slot])
 

@@ -374,3 +374,12 @@ def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
 ) -> None:
     with opened(loaded_library, tiny_model, num_cells=num_cells) as backend:
         give_back(backend)
+
+
+def test_what_a_failed_decode_left_behind_is_cut_off_too(backend: LlamaBackend) -> None:
+    backend.truncate(0, 0)
+    backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), wants_token=False)])
+    backend._lengths[0] = 4  # as when a batch fails after its first part: its cells are there, and nobody counted them
+    backend.truncate(0, 4)
+    assert backend.length(0) == 4
+    backend.truncate(0, 0)
