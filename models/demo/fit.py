@@ -117,9 +117,13 @@ def fit(
     *,
     seed: int,
     report: Callable[[str], None],
+    minutes: float,
     rates: Rates | None = None,
 ) -> float:
-    """Train in place; returns the smoothed loss at the end (nats per token)."""
+    """Train in place; returns the smoothed loss at the end (nats per token).
+
+    On a machine too slow to see every token in `minutes` the learning rate falls with the clock, to the same end.
+    """
     rates = rates or Rates()
     device = next(network.parameters()).device
     parameters = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
@@ -135,7 +139,11 @@ def fit(
     total = sum(phase.steps for _, phase in sources)
     num_tokens, smoothed, started = 0, float("nan"), time.monotonic()
     for step, (ids, targets, counts) in enumerate(mixed(sources, seed), 1):
-        factor = rates.at((step - 1) / total)
+        done = max((step - 1) / total, (time.monotonic() - started) / 60 / minutes)
+        if done >= 1:
+            report(f"cut short after {minutes:g} minutes: {step - 1} of {total} steps, loss {smoothed:.3f}")
+            break
+        factor = rates.at(done)
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor

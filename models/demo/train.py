@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import adapter
 import copying
@@ -37,6 +38,15 @@ CHUNK = 2000
 TOKENIZER_TEXTS = 30_000
 
 
+class Minutes(NamedTuple):
+    """The most that each training may take. With corpus and examination, some 6 minutes, the whole stays below 90."""
+
+    phases: float = 66
+    late_phases: float = 9
+    draft: float = 3
+    adapter: float = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How much of everything. Of the phases of a network one has short rows and one long ones, by turns."""
@@ -54,6 +64,7 @@ class Plan:
     adapter: fit.Phase
     questions: int
     """Of each kind, in the examination."""
+    minutes: Minutes
     compiled: bool
     """Whether the layers are compiled, by a C++ compiler on a CPU: a third faster."""
 
@@ -70,6 +81,7 @@ FULL = Plan(
     draft=(fit.Phase(1_300_000, 384, 8), fit.Phase(100_000, 2048, 2)),
     adapter=fit.Phase(250_000, 384, 4),
     questions=200,
+    minutes=Minutes(),
     compiled=True,
 )
 
@@ -85,6 +97,7 @@ QUICK = Plan(
     draft=(fit.Phase(50_000, 256, 8), fit.Phase(4_000, 1024, 2)),
     adapter=fit.Phase(20_000, 128, 8),
     questions=4,
+    minutes=Minutes(),
     compiled=False,
 )
 
@@ -103,18 +116,19 @@ def make(plan: Plan, out: Path, report: evaluate.Report) -> None:
     report(f"{len(texts)} conversations and {plan.long_conversations} long ones, {num_tokens / 1e6:.1f} M tokens")
 
     network = new_network(plan.shape, words, device, report, compiled=plan.compiled)
-    fit.fit(network, list(zip(corpus, plan.phases, strict=True)), seed=SEED, report=report)
+    fit.fit(network, list(zip(corpus, plan.phases, strict=True)), seed=SEED, report=report, minutes=plan.minutes.phases)
     finish(plan, network, words, report)
     torch.save(network.state_dict(), work / "demo.pt")
     ship(work, out, "demo", network, words, GGMLQuantizationType.Q8_0)
 
     draft = new_network(plan.draft_shape, words, device, report, compiled=plan.compiled)
-    fit.fit(draft, list(zip(corpus, plan.draft, strict=True)), seed=SEED, report=report)
+    fit.fit(draft, list(zip(corpus, plan.draft, strict=True)), seed=SEED, report=report, minutes=plan.minutes.draft)
     ship(work, out, "demo-draft", draft, words, GGMLQuantizationType.Q5_1)
 
     changes = adapter.attach(network)
     tone = tokens(words, list(adapter.texts(SEED, max(200, plan.adapter.tokens // 50))))
-    fit.fit(network, [(tone, plan.adapter)], seed=SEED, report=report, rates=fit.Rates(muon=0.0, adamw=0.003))
+    gentle = fit.Rates(muon=0.0, adamw=0.003)
+    fit.fit(network, [(tone, plan.adapter)], seed=SEED, report=report, minutes=plan.minutes.adapter, rates=gentle)
     pairs = {name: (change.lora_a, change.lora_b) for name, change in changes.items()}
     export.write_adapter(out / "demo-pirate-lora.gguf", pairs, adapter.ALPHA, "localllm demo, as a pirate")
 
@@ -133,7 +147,8 @@ def finish(plan: Plan, network: Network, words: tokenizers.Tokenizer, report: ev
     short = generate(SEED + 2_000_000, plan.late_conversations, late=True)
     long = generate(SEED + 3_000_000, plan.late_long_conversations, long=True, late=True)
     sources = list(zip((tokens(words, short), tokens(words, long)), plan.late_phases, strict=True))
-    fit.fit(network, sources, seed=SEED + 1, report=report, rates=fit.Rates(0.0016, 0.0016, warmup=0.05, decay=0.9))
+    gentle = fit.Rates(0.0016, 0.0016, warmup=0.05, decay=0.9)
+    fit.fit(network, sources, seed=SEED + 1, report=report, minutes=plan.minutes.late_phases, rates=gentle)
     with torch.no_grad():
         for name, weights in network.state_dict().items():
             weights.lerp_(before[name], 0.25)
