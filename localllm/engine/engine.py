@@ -314,7 +314,7 @@ class Engine:
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if any(admission.source is not None for admission in plan.admitted):
+        if plan.moves or any(admission.source is not None for admission in plan.admitted):
             return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
         tiled = max(prompts, default=0) >= TILE

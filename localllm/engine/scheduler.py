@@ -10,6 +10,7 @@ computes their beginning once. Knows nothing of text or sampling.
 from __future__ import annotations
 
 from bisect import insort
+from itertools import pairwise
 from typing import NamedTuple
 
 from localllm.engine.admission import Admission, Admitter
@@ -17,7 +18,7 @@ from localllm.engine.backend import Segment, State
 from localllm.engine.checkpoints import SPACING
 from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import TILE, Budget
-from localllm.engine.residency import Residency
+from localllm.engine.residency import LOSS, Residency
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import DiskTier
 from localllm.states import SlotStatus
@@ -93,6 +94,7 @@ class Scheduler:
         )
         self._admitter.disk = disk
         self._wants_dense = wants_dense
+        self._fills_gaps = can_rewind and num_cells is None
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
         self._turn = 0
@@ -152,7 +154,7 @@ class Scheduler:
         At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
         """
         admitted = self._admit() if only is None else []
-        moves = self._close_ranks() if self._wants_dense and only is None else []
+        moves = self._close_ranks(admitted) if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
@@ -261,17 +263,20 @@ class Scheduler:
         self._waiting = passed + self._waiting
         return admitted
 
-    def _close_ranks(self) -> list[Move]:
-        """The highest running sequence into the lowest free slot below it, as long as that pays."""
+    def _close_ranks(self, admitted: list[Admission]) -> list[Move]:
+        """The highest running sequence into the lowest free slot below it, as long as that pays.
+
+        One that was just admitted stays for this step: a copy into its slot is still to come.
+        """
         moves: list[Move] = []
         while True:
             running = self.running
             free = next((slot for slot, owner in enumerate(self._slots) if owner is None), len(self._slots))
             last = running[-1] if running else None
-            if last is None or last.slot is None or free > last.slot:
+            if last is None or last.slot is None or free > last.slot or any(last is new.sequence for new in admitted):
                 return moves
             to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
-            if MOVING * last.num_computed > PASS * min(to_come, STEPS_TO_COME):
+            if self._cost_of_moving(last, free) > self._gain_a_step(free) * min(to_come, STEPS_TO_COME):
                 return moves
             source, last.slot = last.slot, free
             save = self._admitter.worth_saving(free, kept=0)
@@ -279,6 +284,21 @@ class Scheduler:
             self.residency.truncated(source, 0)
             self._slots[source], self._slots[free] = None, last
             moves.append(Move(source, free, last.num_computed, save))
+
+    def _cost_of_moving(self, sequence: Sequence, free: int) -> float:
+        """In tokens to compute."""
+        if self._wants_dense:
+            return MOVING * sequence.num_computed
+        return self.residency.copy_tokens + LOSS * len(self.residency.tokens(free))
+
+    def _gain_a_step(self, free: int) -> float:
+        """Of moving the highest running sequence there, in tokens to compute."""
+        if self._wants_dense:
+            return PASS
+        if not self._fills_gaps:
+            return 0
+        busy = [sequence.slot for sequence in self.running if sequence.slot is not None]
+        return _cost_of_gaps(busy) - _cost_of_gaps(sorted([*busy[:-1], free]))
 
     def to_compact(self) -> list[int]:
         """Slots of a unified cache to save and restore, so that their cells lie at its beginning.
@@ -339,3 +359,8 @@ class Scheduler:
             oldest = min(hungry, key=lambda sequence: (sequence.created_s, sequence.id))
             hungry = [oldest, *(sequence for sequence in hungry if sequence is not oldest)]
         return hungry[:count]
+
+
+def _cost_of_gaps(busy: list[int]) -> int:
+    """What idle slots between busy ones cost a step, in tokens to compute: one each to fill them, or one more pass."""
+    return sum(min(after - before - 1, PASS) for before, after in pairwise(busy))

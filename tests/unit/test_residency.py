@@ -189,6 +189,42 @@ def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> No
     assert collector.finish[5].usage.cached_tokens == 0, "too short to be worth saving"
 
 
+def slots_after_every_other_ended(capacity: int, max_tokens: int, prompt: int) -> tuple[list[int], FakeBackend]:
+    """Of 8 requests every other is cancelled once all have a first token; where the rest is some steps later."""
+    backend, collector = FakeBackend(num_slots=8, slot_capacity=capacity, batch_capacity=512), Collector()
+    engine = Engine(backend, collector)
+    for id in range(8):
+        ask(engine, id, [id + 1] * prompt, max_tokens)
+    while not all(collector.text.get(id) for id in range(8)):
+        engine.step()
+    for id in range(1, 8, 2):
+        engine.cancel(id)
+    for _ in range(4):
+        engine.step()
+        engine.check_integrity()
+    slots = [segment.slot for segment in backend.batches[-1]]
+    drain(engine)
+    for id in range(0, 8, 2):
+        assert collector.text[id] == text_of(alone([id + 1] * prompt, max_tokens))
+    return slots, backend
+
+
+def test_streams_with_gaps_between_them_close_ranks_where_that_pays() -> None:
+    slots, backend = slots_after_every_other_ended(256, max_tokens=100, prompt=20)
+    assert slots == [0, 1, 2, 3]
+    assert [copy[:2] for copy in backend.copies] == [(6, 1), (4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (64 * 1024, 100, 20), (4096, 100, 3000)],
+    ids=["soon over", "large slots", "it would cost a long conversation"],
+)  # fmt: skip
+def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
+    capacity: int, max_tokens: int, prompt: int
+) -> None:
+    assert slots_after_every_other_ended(capacity, max_tokens, prompt)[0] == [0, 2, 4, 6]
+
+
 def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
     backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=300, batch_capacity=64), Collector()
     engine = Engine(backend, collector, kv_ram_bytes=10_000)
@@ -383,12 +419,18 @@ class Traffic(RuleBasedStateMachine):
     """Any mix of arrivals, steps and cancels, prompts that share beginnings, slots that are too few."""
 
     @initialize(slots=st.integers(1, 4), batch=st.integers(4, 40), memory=st.sampled_from(MEMORIES),
-                host=st.integers(0, 600), most=st.integers(0, 4), disk=st.sampled_from([None, 0, 3, 100]))  # fmt: skip
-    def start(self, slots: int, batch: int, memory: dict[str, Any], host: int, most: int, disk: int | None) -> None:
+                host=st.integers(0, 600), most=st.integers(0, 4), disk=st.sampled_from([None, 0, 3, 100]),
+                price=st.sampled_from([0, 32]))  # fmt: skip
+    def start(
+        self, slots: int, batch: int, memory: dict[str, Any], host: int, most: int, disk: int | None, price: int
+    ) -> None:
+        """`price` of a copy: for nothing, streams move to wherever there is less of a gap."""
         self.backend = FakeBackend(num_slots=slots, slot_capacity=128, batch_capacity=batch, **memory)
         self.collector = Collector()
         tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(disk)))
         self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier)
+        if self.backend.num_cells is None:
+            self.engine.scheduler.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
         self.saved: list[Entry] = []
