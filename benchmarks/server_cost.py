@@ -49,7 +49,7 @@ def watch(path: str) -> None:
     read = H11Protocol.data_received
 
     def data_received(self: Any, data: bytes) -> None:
-        arrived[self.transport] = time.monotonic_ns()
+        arrived[self.transport.get_extra_info("socket")] = time.monotonic_ns()
         read(self, data)
 
     H11Protocol.data_received = data_received  # type: ignore[method-assign]
@@ -62,8 +62,9 @@ def watch(path: str) -> None:
         found = _MOMENTS.search(data)
         if found:
             moments = [int(moment) for moment in found[1].split()]
-            if self in arrived:
-                delays["request"].append((moments[0] - arrived.pop(self)) / 1e6)
+            came_ns = arrived.pop(self.get_extra_info("socket"), None)
+            if came_ns is not None:
+                delays["request"].append((moments[0] - came_ns) / 1e6)
                 delays["first"].append((now - moments[1]) / 1e6)
             else:
                 delays["token"].append((now - moments[0]) / 1e6)

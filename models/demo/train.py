@@ -39,10 +39,10 @@ TOKENIZER_TEXTS = 30_000
 
 
 class Minutes(NamedTuple):
-    """The most that each training may take. With corpus and examination, some 6 minutes, the whole stays below 90."""
+    """The most that each training may take. With corpus and examination, some 5 minutes, the whole stays below 90."""
 
     phases: float = 66
-    late_phases: float = 9
+    late_phases: float = 10
     draft: float = 3
     adapter: float = 2
 
