@@ -19,7 +19,6 @@ from uvicorn.server import ServerState
 from localllm.errors import LocalLLMError
 from localllm.server import log
 from localllm.server.errors import MalformedRequest, error_body, headers_too_large, slow_request, status_of
-from localllm.server.joined import JoinedWrites
 
 LINGER_S = 2.0
 """For a refused client to read why: a socket that is closed with unread bytes is reset, and the answer lost."""
@@ -60,7 +59,7 @@ class Connection(H11Protocol):
         self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(JoinedWrites(transport, self.loop))
+        super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         self._expect()
 

@@ -78,6 +78,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
         try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await unless_gone(receive, self._pump(send))
         finally:
             await self.chunks.aclose()
@@ -85,7 +86,6 @@ class EventStream(Response):
 
     async def _pump(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         self._sent_s = loop.time()
         silence = asyncio.ensure_future(self._fill_silence(send))
         try:

@@ -152,11 +152,24 @@ def test_a_prefix_copied_from_a_running_slot_changes_neither_answer(backend: Lla
 def test_slots_with_idle_ones_between_them_answer_alike_and_leave_those_as_they_were(backend: LlamaBackend) -> None:
     recorder = Recorder(backend)
     prompts = [prompt_of(backend, 10 + slot, 30) for slot in range(4)]
-    ids = [recorder.ask(prompt, 2 if slot in (1, 2) else 60) for slot, prompt in enumerate(prompts)]
+    ids = [recorder.ask(prompt, 2 if slot in (1, 2) else 14) for slot, prompt in enumerate(prompts)]
     recorder.drain()
     again = recorder.ask(prompts[1] + recorder.answer(ids[1]), 20)
     recorder.drain()
     assert recorder.cached(again) == 31, "slot 1 was given throw-away tokens, which it must have lost again"
+    for id in (*ids, again):
+        sequence = recorder.sequences[id]
+        assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
+
+
+def test_streams_that_move_side_by_side_answer_alike(backend: LlamaBackend) -> None:
+    recorder = Recorder(backend)
+    ids = [recorder.ask(prompt_of(backend, 20 + slot, 30), 2 if slot in (1, 2) else 60) for slot in range(4)]
+    recorder.drain()
+    last = recorder.sequences[ids[3]]
+    again = recorder.ask([*last.tokens[: last.num_prompt], *recorder.answer(ids[3])])
+    recorder.drain()
+    assert recorder.cached(again) == 89, "what moved is found where it is now"
     for id in (*ids, again):
         sequence = recorder.sequences[id]
         assert_as_fresh(backend, sequence.tokens[: sequence.num_prompt], recorder.answer(id))
