@@ -276,7 +276,7 @@ class Scheduler:
             if last is None or last.slot is None or free > last.slot or any(last is new.sequence for new in admitted):
                 return moves
             to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
-            if self._cost_of_moving(last, free) > self._gain_a_step(free) * min(to_come, STEPS_TO_COME):
+            if self._cost_of_moving(last, free) >= self._gain_a_step(free) * min(to_come, STEPS_TO_COME):
                 return moves
             source, last.slot = last.slot, free
             save = self._admitter.worth_saving(free, kept=0)

@@ -225,6 +225,18 @@ def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
     assert slots_after_every_other_ended(capacity, max_tokens, prompt)[0] == [0, 2, 4, 6]
 
 
+def test_in_a_unified_cache_nothing_moves_into_an_empty_slot() -> None:
+    backend, collector = FakeBackend(num_slots=4, slot_capacity=64, num_cells=200), Collector()
+    engine = Engine(backend, collector)
+    for id in range(3):
+        ask(engine, id, [id + 1] * 5, max_tokens=2 if id == 0 else 30)
+    while 0 not in collector.finish:
+        engine.step()
+    engine.slots.erase(0)
+    drain(engine)
+    assert backend.copies == []
+
+
 def test_a_full_unified_cache_makes_requests_wait_and_fails_none() -> None:
     backend, collector = FakeBackend(num_slots=8, slot_capacity=256, num_cells=300, batch_capacity=64), Collector()
     engine = Engine(backend, collector, kv_ram_bytes=10_000)
