@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -30,22 +30,30 @@ def data(payload: bytes) -> bytes:
     return b"data: " + payload + b"\n\n"
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Run `work`; cancel it, wait for its clean-up and raise `ClientGone` when the client disconnects first."""
-    task = asyncio.ensure_future(work)
-    watch = asyncio.ensure_future(_disconnected(receive))
+async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
+    """Await `work`; when the client disconnects first, cancel it, let it clean up and raise `ClientGone`.
+
+    It runs in the caller's task, so that it begins at once: behind a turn of the loop stand other clients' tokens.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    num_cancels, gone = task.cancelling(), False
+
+    async def watch() -> None:
+        nonlocal gone
+        await _disconnected(receive)
+        gone = True
+        task.cancel()
+
+    watcher = asyncio.ensure_future(watch())
     try:
-        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
-        gone = not task.done()
+        return await work
+    except asyncio.CancelledError:
+        if gone and task.uncancel() <= num_cancels:  # else somebody else wants the end of this task as well
+            raise ClientGone from None
+        raise
     finally:
-        # Also on the way out of a cancellation from outside: the work must not outlive its request.
-        watch.cancel()
-        if not task.done():
-            task.cancel()
-        await asyncio.gather(task, watch, return_exceptions=True)
-    if gone:
-        raise ClientGone
-    return task.result()
+        watcher.cancel()  # not waited for: it does nothing more
 
 
 async def _disconnected(receive: Receive) -> None:
