@@ -57,14 +57,16 @@ def engine_tokens_per_s(backend: LlamaBackend, num: int, sampling: ResolvedSampl
     return num * OUT / seconds
 
 
-def raw_tokens_per_s(peers: Path, model: Path, num: int) -> float:
+def raw(peers: Path, model: Path, num: int, prompt: int, out: int) -> dict[str, float]:
+    """What llama-batched-bench says of `num` sequences: seconds and rates of prompts, of answers and of both."""
     command = [
-        peers / "bin/llama-batched-bench", "-m", model, "-c", str(CTX * num), "-npp", str(PROMPT), "-ntg", str(OUT),
-        "-npl", str(num), "-t", str(THREADS), "-tb", str(THREADS), "--output-format", "jsonl",
+        peers / "bin/llama-batched-bench", "-m", model, "-c", str((prompt + out) * num), "-npp", str(prompt),
+        "-ntg", str(out), "-npl", str(num), "-t", str(THREADS), "-tb", str(THREADS), "--output-format", "jsonl",
     ]  # fmt: skip
     done = subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return float(json.loads(line)["speed_tg"])
+    figures: dict[str, float] = json.loads(line)
+    return figures
 
 
 def main() -> None:
@@ -80,10 +82,10 @@ def main() -> None:
     figures: dict[str, list[float]] = {}
     for _ in range(arguments.rounds):
         for name, rate in (
-            ("raw 1", raw_tokens_per_s(arguments.peers, model_path, 1)),
+            ("raw 1", raw(arguments.peers, model_path, 1, PROMPT, OUT)["speed_tg"]),
             ("1 greedy", engine_tokens_per_s(backend, 1, GREEDY)),
             ("8 greedy", engine_tokens_per_s(backend, 8, GREEDY)),
-            ("raw 8", raw_tokens_per_s(arguments.peers, model_path, 8)),
+            ("raw 8", raw(arguments.peers, model_path, 8, PROMPT, OUT)["speed_tg"]),
             ("8 top_p", engine_tokens_per_s(backend, 8, TOP_P)),
             ("4 in a row", engine_tokens_per_s(backend, 4, GREEDY)),
             ("4 with gaps", engine_tokens_per_s(backend, 4, GREEDY, gaps=True)),

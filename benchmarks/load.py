@@ -157,6 +157,7 @@ async def many(plan: Plan, job: Callable[[Plan, int], Awaitable[list[Timed]]]) -
     num_tokens = sum(answer.usage["completion_tokens"] for answer in answers)
     return {
         "answers": len(answers),
+        "prompt_tokens": round(statistics.mean(answer.usage["prompt_tokens"] for answer in answers), 1),
         "tokens_per_s": round(num_tokens / wall_s, 1),
         "ttft_p50_ms": round(1e3 * statistics.median(answer.ttft_s for answer in answers), 1),
         "ttft_max_ms": round(1e3 * max(answer.ttft_s for answer in answers), 1),

@@ -3,7 +3,9 @@
     python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO]
 
 PEERS is what `benchmarks.peers` built. Both servers of a group run at once, and only one of them is asked at a time: an
-idle one sleeps. Prints each scenario's median figures of both and their ratio (above 1: localllm is better).
+idle one sleeps. Prints each scenario's median figures of both and their ratio (above 1: localllm is better), and
+where every answer is its own the ceiling: llama-batched-bench's tokens/s, which neither samples nor serves, against
+llama-server's.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from benchmarks.decode import raw
 from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.client.sidecar import Sidecar
 
-SLOTS, THREADS = 8, 2
+SLOTS, THREADS, OUT = 8, 2, 96
 TOP_P = {"temperature": 0.8, "top_p": 0.95, "top_k": 0, "min_p": 0}
 LOGPROBS = {"temperature": 1, "logprobs": True, "top_logprobs": 5}
 
@@ -40,6 +43,8 @@ class Scenario(NamedTuple):
     load: list[str]
     figure: str
     more_is_better: bool = True
+    sequences: int = 0
+    """What the raw library can do as well: so many at once, `max_tokens` of answer each; 0: it cannot."""
 
 
 def load(kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, Any] | None = None) -> list[str]:
@@ -50,10 +55,10 @@ def load(kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, An
 
 
 SCENARIOS = (
-    Scenario("1 stream", 2048, load("distinct", 1, 64, 96), "tokens_per_s"),
-    Scenario("8 streams, greedy", 2048, load("distinct", 8, 64, 96), "tokens_per_s"),
-    Scenario("8 streams, top_p", 2048, load("distinct", 8, 64, 96, TOP_P), "tokens_per_s"),
-    Scenario("8 streams, log-probabilities", 2048, load("distinct", 8, 64, 96, LOGPROBS), "tokens_per_s"),
+    Scenario("1 stream", 2048, load("distinct", 1, 64, OUT), "tokens_per_s", sequences=1),
+    Scenario("8 streams, greedy", 2048, load("distinct", 8, 64, OUT), "tokens_per_s", sequences=8),
+    Scenario("8 streams, top_p", 2048, load("distinct", 8, 64, OUT, TOP_P), "tokens_per_s", sequences=8),
+    Scenario("8 streams, log-probabilities", 2048, load("distinct", 8, 64, OUT, LOGPROBS), "tokens_per_s", sequences=8),
     Scenario("16 at once, 700 tokens shared", 2048, load("shared", 16, 700, 16), "tokens_per_s"),
     Scenario("12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s"),
     Scenario("32 at once, 2,048 tokens shared", 3072, load("shared", 32, 2048, 8), "ttft_max_ms", False),
@@ -95,13 +100,19 @@ def measure(url: str, key: str, model: str, arguments: list[str], seed: int) -> 
     return figures
 
 
-def compare(scenario: Scenario, theirs: str, ours: Sidecar, model: str, rounds: int) -> dict[str, Any]:
+def compare(scenario: Scenario, theirs: str, ours: Sidecar, peers: Path, rounds: int) -> dict[str, Any]:
     """All figures of both, and the ratio of what counts."""
+    path = peers / MODEL
     runs: dict[str, list[dict[str, float]]] = {"llama-server": [], "localllm": []}
+    ceilings: list[float] = []
     for _ in range(rounds):
         seed = random.randrange(1 << 30)  # the same prompts for both, other ones every round
-        runs["llama-server"].append(measure(theirs, "none", model, scenario.load, seed))
-        runs["localllm"].append(measure(ours.url, ours.token or "", model, scenario.load, seed))
+        runs["llama-server"].append(measure(theirs, "none", path.stem, scenario.load, seed))
+        runs["localllm"].append(measure(ours.url, ours.token or "", path.stem, scenario.load, seed))
+        if scenario.sequences:
+            served = runs["llama-server"][-1]
+            bare = raw(peers, path, scenario.sequences, round(served["prompt_tokens"]), OUT)
+            ceilings.append(scenario.sequences * OUT / bare["t"] / served["tokens_per_s"])
     medians = {
         name: {
             figure: round(statistics.median(each[figure] for each in figures), 3)
@@ -112,8 +123,9 @@ def compare(scenario: Scenario, theirs: str, ours: Sidecar, model: str, rounds: 
     }
     mine, other = medians["localllm"][scenario.figure], medians["llama-server"][scenario.figure]
     ratio = mine / other if scenario.more_is_better else other / mine
-    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}, ratio {ratio:.2f}", flush=True)
-    return {"ratio": round(ratio, 3), "counts": scenario.figure, **medians}
+    ceiling = {"ceiling": round(statistics.median(ceilings), 3)} if ceilings else {}
+    print(f"{scenario.name}: {scenario.figure} {other} -> {mine}, ratio {ratio:.2f}", ceiling or "", flush=True)
+    return {"ratio": round(ratio, 3), **ceiling, "counts": scenario.figure, **medians}
 
 
 def main() -> None:
@@ -130,7 +142,9 @@ def main() -> None:
         with llama_server(arguments.peers.resolve(), model, ctx) as theirs, Sidecar.start(options) as ours:
             for scenario in chosen:
                 if scenario.ctx == ctx:
-                    figures[scenario.name] = compare(scenario, theirs, ours, model.stem, arguments.rounds)
+                    figures[scenario.name] = compare(
+                        scenario, theirs, ours, arguments.peers.resolve(), arguments.rounds
+                    )
         # After every group: a group takes minutes, and what was measured must not be lost with the next.
         save(f"serving-{model.stem}", {"rounds": arguments.rounds, "scenarios": figures})
 
