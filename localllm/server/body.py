@@ -95,8 +95,8 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     if strict:
         raise UnknownParameter(f"nobody knows the field {names[0]!r}, and this server is strict", param=names[0])
     log.event(logging.INFO, "fields_ignored", names=",".join(names))
-    # Names come from the client: only plain characters reach a header.
-    safe = ["".join(char if char.isascii() and char.isprintable() else "?" for char in name)[:64] for name in names]
+    # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
+    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name[:64]) or "?" for name in names]
     return {"x-localllm-ignored": ", ".join(safe[:32])}
 
 

@@ -103,7 +103,23 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
     body = {"model": "tiny", "messages": [message], "zeal": 3, "fröhlich\r\nx: y": 1}
     response = served.http.post("/v1/chat/completions", json=body)
     assert response.status_code == 200
-    assert response.headers["x-localllm-ignored"] == "fr?hlich??x: y, zeal, messages[].name"
+    assert response.headers["x-localllm-ignored"] == "fr?hlich??x:?y, zeal, messages[].name"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("name", "told"), [(" ", "?"), ("", "?"), ("\t", "?"), (" a b ", "?a?b?"), ("a,b", "a?b"), ("\r\nx: y", "??x:?y")]
+)
+def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
+    served: Served, name: str, told: str, stream: bool
+) -> None:
+    messages = [{"role": "user", "content": "Hi"}]
+    body = {"model": "tiny", "messages": messages, "max_tokens": 2, "stream": stream, name: 1}
+    response = served.http.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    assert response.headers["x-localllm-ignored"] == told
+    loading = served.http.post("/localllm/load", json={"model": "tiny", "stream": stream, name: 1})
+    assert (loading.status_code, loading.headers["x-localllm-ignored"]) == (200, told)
 
 
 @pytest.mark.parametrize(

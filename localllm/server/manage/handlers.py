@@ -131,19 +131,19 @@ async def _respond(
     if not stream:
         return json_response(await sse.unless_gone(request.receive, work), headers)
     task = asyncio.ensure_future(work)
+    first = asyncio.ensure_future(news.get())
 
     async def close() -> None:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        first.cancel()  # here as well: events that nobody ever asked for clean nothing up
+        await asyncio.gather(task, first, return_exceptions=True)
 
     # What is wrong from the start is an error response; what goes wrong later arrives as an event.
-    first = asyncio.ensure_future(news.get())
     try:
         await sse.unless_gone(request.receive, _first_of(task, first))
         if task.done():
             task.result()
     except BaseException:
-        first.cancel()
         await close()
         raise
     return sse.EventStream(_events(task, first, news), close, headers, keep_alive_s=state.settings.keep_alive_s)
