@@ -134,17 +134,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="scenarios with this in their name")
     arguments = parser.parse_args()
-    model: Path = arguments.peers.resolve() / MODEL
+    peers: Path = arguments.peers.resolve()
+    model = peers / MODEL
     chosen = [scenario for scenario in SCENARIOS if arguments.only in scenario.name]
     figures: dict[str, Any] = {}
     for ctx in sorted({scenario.ctx for scenario in chosen}):
         options = [str(model), f"--slots={SLOTS}", f"--ctx={ctx}", f"--threads={THREADS}", "--log-level=warning"]
-        with llama_server(arguments.peers.resolve(), model, ctx) as theirs, Sidecar.start(options) as ours:
+        with llama_server(peers, model, ctx) as theirs, Sidecar.start(options) as ours:
             for scenario in chosen:
                 if scenario.ctx == ctx:
-                    figures[scenario.name] = compare(
-                        scenario, theirs, ours, arguments.peers.resolve(), arguments.rounds
-                    )
+                    figures[scenario.name] = compare(scenario, theirs, ours, peers, arguments.rounds)
         # After every group: a group takes minutes, and what was measured must not be lost with the next.
         save(f"serving-{model.stem}", {"rounds": arguments.rounds, "scenarios": figures})
 
