@@ -1,6 +1,6 @@
 """Over HTTP, against llama-server on the same file with as many slots, threads and tokens of context; in turns.
 
-    python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO]
+    python -m benchmarks.serving PEERS [--rounds N] [--only SCENARIO] [--serve=OPTION ...]
 
 PEERS is what `benchmarks.peers` built. Both servers of a group run at once, and only one of them is asked at a time: an
 idle one sleeps. Prints each scenario's median figures of both and their ratio (above 1: localllm is better), and
@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("peers", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="scenarios with this in their name")
+    parser.add_argument("--serve", action="append", default=[], metavar="OPTION", help="of `localllm serve`, as well")
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()
     model = peers / MODEL
@@ -140,12 +141,13 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for ctx in sorted({scenario.ctx for scenario in chosen}):
         options = [str(model), f"--slots={SLOTS}", f"--ctx={ctx}", f"--threads={THREADS}", "--log-level=warning"]
+        options += arguments.serve
         with llama_server(peers, model, ctx) as theirs, Sidecar.start(options) as ours:
             for scenario in chosen:
                 if scenario.ctx == ctx:
                     figures[scenario.name] = compare(scenario, theirs, ours, peers, arguments.rounds)
         # After every group: a group takes minutes, and what was measured must not be lost with the next.
-        save(f"serving-{model.stem}", {"rounds": arguments.rounds, "scenarios": figures})
+        save(f"serving-{model.stem}", {"rounds": arguments.rounds, "serve": arguments.serve, "scenarios": figures})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter
-from localllm.types import GpuLayers, KvType, LoadOptions, Pooling
+from localllm.types import FlashAttn, GpuLayers, KvType, LoadOptions, Pooling
 
 ENV_PREFIX = "LOCALLLM_"
 
@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
     kv_type: KvType = "f16"
     """Of keys and values in the cache: less memory, less exact."""
+    flash_attn: FlashAttn = "auto"
+    """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     kv_disk_mb: Count = 0
@@ -182,6 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             checkpoints=self.checkpoints,
             kv=self.kv,
             kv_type=self.kv_type,
+            flash_attn=self.flash_attn,
             kv_cells=self.kv_cells,
             kv_disk_mb=self.kv_disk_mb,
             context_shift=self.context_shift,

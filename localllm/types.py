@@ -16,6 +16,7 @@ KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
 
 KvType = Literal["f16", "q8_0", "q4_0"]
+FlashAttn = Literal["auto", "on", "off"]
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
 GpuLayers = int | Literal["auto", "all"]
@@ -28,14 +29,10 @@ the last one's, or a score by the model's ranking head."""
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
 
-MAX_STOP_STRINGS = 16
-MAX_STOP_CHARS = 256
+MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 MAX_BIASED_TOKENS = 1024
 MAX_LOGPROBS = 20
-MAX_STOP_TOKENS = 256
-MAX_BREAKERS = 16
-MAX_BREAKER_CHARS = 40
-
+MAX_BREAKERS, MAX_BREAKER_CHARS = 16, 40
 
 SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0.0, 100.0),
@@ -220,7 +217,7 @@ class Usage(msgspec.Struct, frozen=True):
     completion_tokens: int
     cached_tokens: int = 0
     shifted_tokens: int = 0
-    """That the model had forgotten when the answer ended, since its context was full (context shift)."""
+    """That the model had forgotten when the answer ended (context shift)."""
 
     @property
     def total_tokens(self) -> int:
@@ -337,10 +334,11 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kv: Literal["auto", "partitioned", "unified"] = "auto"
     kv_type: KvType = "f16"
     """Of keys and values in the cache."""
+    flash_attn: FlashAttn = "auto"
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
     kv_disk_mb: int = 0
-    """Disk, in MiB, for the conversations and saved slots of all models, so that they outlive the process; 0: none."""
+    """Disk, in MiB, for all models' conversations and saved slots, so that they outlive the process; 0: none."""
     context_shift: bool = False
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
@@ -364,6 +362,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_range("kv_cells", self.kv_cells, 256, 2**28)
         if self.kv_cells is not None and self.kv == "partitioned":
             raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
+        if self.kv_type != "f16" and self.flash_attn == "off":
+            raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave out one", param="flash_attn")
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
@@ -379,12 +379,13 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     info: ModelInfo
     ctx: int
     """Tokens each slot holds; of an encoder those of the longest text."""
-    slots: int
-    """0 for an encoder: it generates nothing."""
+    slots: int  # 0 for an encoder: it generates nothing
     memory: MemoryKind = "attention"
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
     """Why that layout."""
+    flash_attn: Literal["on", "off"] = "on"
+    flash_attn_reason: str = ""
     threads: int
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
+from localllm.engine.pace import TILE
 from localllm.kvdisk.entry import Entry as DiskEntry
 from localllm.kvdisk.file import Bytes, Saved
 from localllm.kvdisk.file import Checkpoint as DiskCheckpoint
@@ -50,6 +51,7 @@ class FakeBackend:
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
+        self.tile = TILE
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]

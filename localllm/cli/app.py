@@ -164,6 +164,7 @@ def serve(
     checkpoints: opt.Checkpoints = None,
     kv: opt.Kv = None,
     kv_type: opt.KvType = None,
+    flash_attn: opt.FlashAttn = None,
     kv_cells: opt.KvCells = None,
     kv_disk_mb: opt.KvDiskMb = None,
     context_shift: opt.ContextShift = None,

@@ -33,6 +33,9 @@ Kv = Annotated[
     str | None, Option("--kv", metavar="auto|partitioned|unified", help="KV cache per slot, or one [default: auto]")
 ]
 KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="[default: f16]")]
+FlashAttn = Annotated[
+    str | None, Option("--flash-attn", metavar="auto|on|off", help="How attention is computed [default: auto]")
+]
 KvCells = Annotated[
     int | None, Option("--kv-cells", metavar="TOKENS", help="In a unified cache, for all slots together")
 ]

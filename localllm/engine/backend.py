@@ -49,6 +49,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def tile(self) -> int:
+        """Rows of one slot in a batch from which attention is fast."""
+        ...
+
+    @property
     def can_rewind(self) -> bool:
         """Whether a slot can lose any number of last tokens, and be copied in part.
 

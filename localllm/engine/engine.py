@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.hostcache import Entry
-from localllm.engine.pace import TILE, Pace
+from localllm.engine.pace import Pace
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
@@ -100,7 +100,12 @@ class Engine:
             num_cells=backend.num_cells,
             disk=disk,
         )
-        self._pace = Pace(max_step_s=max_step_s, prefill_step_s=prefill_step_s, batch_capacity=backend.batch_capacity)
+        self._pace = Pace(
+            max_step_s=max_step_s,
+            prefill_step_s=prefill_step_s,
+            batch_capacity=backend.batch_capacity,
+            tile=backend.tile,
+        )
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
                 "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",
@@ -317,7 +322,7 @@ class Engine:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):
             return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
-        tiled = max(prompts, default=0) >= TILE
+        tiled = max(prompts, default=0) >= self._pace.tile
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:

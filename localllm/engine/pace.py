@@ -1,8 +1,9 @@
 """How many tokens a step may take and still end in time: learned from the steps before, since no machine is known.
 
-llama.cpp's attention is two to three times as fast for a prompt that gets a tile of 64 rows in a step as for one that
-gets fewer, once much is before them: 24 to 63 rows behind 1,358 others take as long as 64 do, behind none they do not.
-So there are two rates, and tiles are waited for where the difference is large.
+llama.cpp's flash attention is two to three times as fast for a prompt that gets a tile of 64 rows in a step as for one
+that gets fewer, once much is before them: 24 to 63 rows behind 1,358 others take as long as 64 do, behind none they do
+not. So there are two rates, and tiles are waited for where the difference is large. Without flash attention half as
+many rows are as good, whatever is before them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Budget(NamedTuple):
     """If none does."""
     prefers_tiles: bool = False
     """A prompt rather waits for a whole tile than takes less."""
+    tile: int = TILE
+    """Rows of one."""
 
 
 class Pace:
@@ -47,7 +50,10 @@ class Pace:
     left the time for it.
     """
 
-    def __init__(self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf) -> None:
+    def __init__(
+        self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf, tile: int = TILE
+    ) -> None:
+        self.tile = tile
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
         self._batch_capacity = batch_capacity
@@ -64,13 +70,13 @@ class Pace:
         most_s, streams_s = self._max_step_s, self._stream_s
         if num_streams == 0:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
-            return Budget(self._whole(max(tiled, TILE)), self._whole(small), self._prefers_tiles)
+            return Budget(self._whole(max(tiled, self.tile)), self._whole(small), self._prefers_tiles, self.tile)
         tiled, small = (_tokens_in(self._beside_streams_s, rate) for rate in self._rates)
-        prefers, tile_s = self._prefers_tiles, TILE * self._rates[0]
+        prefers, tile_s = self._prefers_tiles, self.tile * self._rates[0]
         if prefers and tile_s <= max(LONGEST_TILE * most_s, self._saved_s + self._beside_streams_s):
-            tiled = max(tiled, TILE)
+            tiled = max(tiled, self.tile)
         least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
-        return Budget(self._whole(tiled), self._whole(max(small, least)), prefers)
+        return Budget(self._whole(tiled), self._whole(max(small, least)), prefers, self.tile)
 
     def observe(self, num_streams: int, num_prompt_tokens: int, seconds: float, *, tiled: bool) -> None:
         """A step took so long in which so many sequences got one token, and prompts so many.
@@ -87,7 +93,7 @@ class Pace:
             self._tiled_s = _learned(self._tiled_s, token_s)
         elif num_prompt_tokens >= min(TELLING, self.budget(num_streams).small):
             self._small_s = _learned(self._small_s, token_s)
-            if self._tiled_s is not None and self.budget(num_streams).tiled < TILE:
+            if self._tiled_s is not None and self.budget(num_streams).tiled < self.tile:
                 self._tiled_s *= 0.98  # what is not tried is never learned
 
     @property
@@ -109,8 +115,8 @@ class Pace:
         return self._tiled_s or self._small_s / 2, self._small_s
 
     def _whole(self, tokens: int) -> int:
-        if tokens > TILE:
-            tokens -= tokens % TILE
+        if tokens > self.tile:
+            tokens -= tokens % self.tile
         return max(1, min(tokens, self._batch_capacity))
 
 

@@ -17,7 +17,7 @@ from localllm.engine.admission import Admission, Admitter
 from localllm.engine.backend import Segment, State
 from localllm.engine.checkpoints import SPACING
 from localllm.engine.hostcache import Entry, HostCache
-from localllm.engine.pace import TILE, Budget
+from localllm.engine.pace import Budget
 from localllm.engine.residency import LOSS, Residency
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import DiskTier
@@ -159,9 +159,9 @@ class Scheduler:
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
-        share = self._shares(running, budget.tiled, tiled=True, waits=budget.prefers_tiles)
-        if max(share.values(), default=0) < TILE:
-            share = self._shares(running, budget.small, tiled=False, waits=budget.prefers_tiles)
+        share = self._shares(running, budget, tiled=True)
+        if max(share.values(), default=0) < budget.tile:
+            share = self._shares(running, budget, tiled=False)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
@@ -319,7 +319,7 @@ class Scheduler:
         marks = (mark for mark in sequence.pauses if start < mark < sequence.num_prompt)
         return min(*marks, (start // SPACING + 1) * SPACING, sequence.num_tokens)
 
-    def _shares(self, running: list[Sequence], budget: int, *, tiled: bool, waits: bool) -> dict[int, int]:
+    def _shares(self, running: list[Sequence], budget: Budget, *, tiled: bool) -> dict[int, int]:
         """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
 
         llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
@@ -332,21 +332,22 @@ class Scheduler:
         alone = len(hungry) == len(running)
         with_first = 1 if alone else 0
         beside = 0 if alone else len(running)
-        left = max(0, min(budget, self._batch_capacity - beside))
-        if not waits or self._batch_capacity < TILE + len(self._slots):
+        left = max(0, min(budget.tiled if tiled else budget.small, self._batch_capacity - beside))
+        tile = budget.tile
+        if not budget.prefers_tiles or self._batch_capacity < tile + len(self._slots):
             chosen = hungry
         elif not tiled:
-            chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= TILE]
-        elif hungry and left < TILE * len(hungry) and hungry[-1].num_pending >= TILE:
-            chosen = self._served_now(hungry, left // TILE)
+            chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= tile]
+        elif hungry and left < tile * len(hungry) and hungry[-1].num_pending >= tile:
+            chosen = self._served_now(hungry, left // tile)
         else:
             chosen = hungry
         share |= {sequence.id: 0 for sequence in hungry if sequence not in chosen}
         left -= with_first * len(chosen)
         for position, sequence in enumerate(chosen):
             extra = min(sequence.num_pending - 1, max(0, left) // (len(chosen) - position))
-            if extra + with_first >= TILE and extra < sequence.num_pending - 1:
-                extra -= (extra + with_first) % TILE
+            if extra + with_first >= tile and extra < sequence.num_pending - 1:
+                extra -= (extra + with_first) % tile
             share[sequence.id] += extra
             left -= extra
         return share

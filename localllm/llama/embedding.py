@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.errors import LoadFailed
+from localllm.llama.context import FLASH_ATTN
 from localllm.llama.hidden import HiddenRows
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
-from localllm.types import Pooling
+from localllm.types import FlashAttn, Pooling
 
 _POOLING: dict[Pooling, int] = {"none": 0, "mean": 1, "cls": 2, "last": 3, "rank": 4}
 """LLAMA_POOLING_TYPE_*."""
@@ -58,6 +59,7 @@ class LlamaEmbedder:
         ctx: int,
         threads: int,
         is_offloaded: bool = False,
+        flash_attn: FlashAttn = "auto",
     ) -> None:
         """`ctx`: tokens of the longest text. Raises `LoadFailed` where there is no memory for it."""
         self._api: Any = library.api
@@ -78,6 +80,7 @@ class LlamaEmbedder:
         params.embeddings = True
         params.pooling_type = _POOLING["none" if self._pools_here else pooling]
         params.kv_unified = True
+        params.flash_attn_type = FLASH_ATTN[flash_attn]
         params.no_perf = True
         # A recurrent state makes llama.cpp cut batches its own way; data on a GPU is not to be read like this.
         hidden = HiddenRows(library) if self._pools_here and not (has_state or is_offloaded) else None

@@ -17,7 +17,7 @@ from localllm.config import Settings
 from localllm.errors import LoadFailed, LocalLLMError
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import cells_of, embedding_context_of, plan, pooling_of
+from localllm.supervisor.plan import plan, pooling_of
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
 from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
@@ -73,9 +73,8 @@ class ManagedModel:
         """
         self.id = id
         pooling_of(info, options)
-        embedding_ctx = embedding_context_of(info, options)
-        self._embedding_bytes = embedding_bytes(info, embedding_ctx)
-        self._base_bytes = need_bytes(info, cells_of(info, options), options.kv_type)
+        self._embedding_bytes = embedding_bytes(info, options)
+        self._base_bytes = need_bytes(info, options)
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is set aside."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.types import DeviceInfo, KvLayout, KvType, LoadOptions, ModelInfo, Pooling
+from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LoadOptions, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4
@@ -20,6 +20,10 @@ CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 KV_BYTES: dict[KvType, float] = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
 """Of one number in the cache, as ggml's blocks have it."""
+FLASH_CTX = 512
+"""Where slots hold no more tokens than this, flash attention is the faster one on CPUs."""
+MAX_SCORES_BYTES = 512 * 1024 * 1024
+LEAST_UBATCH = 32
 COMPUTE_BYTES = 512 * 1024 * 1024
 """Set aside on each device for compute buffers, until they are measured."""
 
@@ -33,11 +37,16 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
     num_cells = cells_of(info, options)
     chosen = _devices(options, devices)
     layers, must = _layers(info, options, chosen, num_cells)
+    flash_attn, flash_attn_reason = _flash_attn(info, options, layers)
+    ctx = context_of(info, options)
     return Placement(
-        ctx=context_of(info, options),
+        ctx=ctx,
         slots=slots_of(info, options),
         kv=kv,
         kv_reason=reason,
+        flash_attn=flash_attn,
+        flash_attn_reason=flash_attn_reason,
+        ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.batch_tokens,
         num_cells=num_cells,
         gpu_layers=layers,
         devices=tuple(device.name for device in chosen) if layers else (),
@@ -57,6 +66,40 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
         "measured with 16 streams of 700 tokens: twice as fast as unified where prompts differ, "
         "a tenth slower where they are the same"
     )
+
+
+def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[FlashAttn, str]:
+    """How attention is computed, and why; `layers` are on GPUs. The figures are of benchmarks/LOG.md."""
+    if options.flash_attn != "auto":
+        return options.flash_attn, "as asked for"
+    if layers:
+        return "auto", "on GPUs as llama.cpp chooses"
+    if options.kv_type != "f16":
+        return "on", f"kv_type {options.kv_type} needs it"
+    if _layout(options)[0] == "unified":
+        return "on", "it skips what is other slots' in a unified cache"
+    if context_of(info, options) <= FLASH_CTX:
+        return "on", "measured on CPUs: a tenth faster where contexts are short"
+    return "off", (
+        "measured on CPUs: a tenth slower behind few tokens, 1.3 times as fast behind 1,000, twice as fast behind 3,000"
+    )
+
+
+def may_compute_scores(info: ModelInfo, options: LoadOptions) -> bool:
+    """Whether all scores of a step may have to be in memory at once, if the model is on the CPU."""
+    return info.causal and _flash_attn(info, options, 0)[0] == "off"
+
+
+def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Rows that are computed at once without flash attention, so that their scores are bounded."""
+    row_bytes = scores_bytes(info, context_of(info, options), 1)
+    rows = options.batch_tokens if row_bytes == 0 else min(options.batch_tokens, MAX_SCORES_BYTES // row_bytes)
+    return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
+
+
+def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:
+    """Of how much so many rows look at each of `ctx` tokens: one number for each head, F32."""
+    return 4 * (info.num_heads or 0) * ctx * rows
 
 
 def cells_of(info: ModelInfo, options: LoadOptions) -> int:

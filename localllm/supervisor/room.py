@@ -9,8 +9,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from localllm.errors import LoadFailed
-from localllm.supervisor.plan import kv_bytes_per_cell
-from localllm.types import KvType, ModelInfo
+from localllm.supervisor.plan import (
+    cells_of,
+    context_of,
+    embedding_context_of,
+    kv_bytes_per_cell,
+    may_compute_scores,
+    scores_bytes,
+    ubatch_of,
+)
+from localllm.types import LoadOptions, ModelInfo
 
 USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""
@@ -63,20 +71,27 @@ class Room(NamedTuple):
     """That could be allocated now."""
 
 
-def need_bytes(info: ModelInfo, num_cells: int, kv_type: KvType) -> int:
-    """Main memory of a model with all its layers on the CPU: an estimate, rather too high."""
-    kv = num_cells * kv_bytes_per_cell(info, kv_type) * info.num_layers
+def need_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does."""
+    kv = cells_of(info, options) * kv_bytes_per_cell(info, options.kv_type) * info.num_layers
     logits = 4 * LOGITS_ROWS * info.vocabulary_size if info.causal else 0
-    return info.size_bytes + kv + logits + FIXED_BYTES
+    scores = 0
+    if may_compute_scores(info, options):
+        scores = scores_bytes(info, context_of(info, options), ubatch_of(info, options))
+    # The same memory serves both (1.3 B, 4 slots of 8,192: 305 MiB with flash attention, 550 without).
+    return info.size_bytes + kv + max(logits, scores) + FIXED_BYTES
 
 
-def embedding_bytes(info: ModelInfo, embedding_ctx: int) -> int:
+def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """What embedding takes beyond that, likewise: cells and logits of a causal model, else the longest text at once."""
+    ctx = embedding_context_of(info, options)
+    cells, rows = (ctx + LOGITS_ROWS, LOGITS_ROWS) if info.causal else (ctx, ctx)
+    scores = scores_bytes(info, cells, rows) if options.flash_attn == "off" else 0
     if info.causal:
-        cells = embedding_ctx + LOGITS_ROWS
-        return cells * kv_bytes_per_cell(info, "f16") * info.num_layers + 4 * LOGITS_ROWS * info.vocabulary_size
+        kv = cells * kv_bytes_per_cell(info, "f16") * info.num_layers
+        return kv + scores + 4 * LOGITS_ROWS * info.vocabulary_size
     width = 8 * (info.embedding_length or 0) + 2 * (info.feed_forward_length or 0)
-    return embedding_ctx * (4 * width + MASK_BYTES * embedding_ctx)
+    return ctx * (4 * width + MASK_BYTES * ctx) + scores
 
 
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:

@@ -57,7 +57,7 @@ def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:
         layout=load.placement.kv,
         slots=backend.num_slots,
         slot_capacity=backend.slot_capacity,
-        flash_attention="auto",
+        flash_attention="on" if backend.flash_attn else "off",
         library_version=str(library.build),
         library_hash=library.build.fingerprint,
         other={"cells": str(backend.num_cells), "memory": backend.memory_kind},

@@ -53,6 +53,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
             ctx=placement.embedding_ctx,
             threads=threads,
             is_offloaded=placement.gpu_layers > 0,
+            flash_attn=load.options.flash_attn,
         )
 
     backend = _backend(library, model, load, threads) if load.info.causal else None
@@ -65,6 +66,8 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
+        flash_attn="off" if backend is not None and not backend.flash_attn else "on",
+        flash_attn_reason=placement.flash_attn_reason,
         threads=threads,
         layers_per_device=model.layers_per_device,
         backend=library.choice.label(),
@@ -85,8 +88,10 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int) -> L
         slots=load.placement.slots,
         threads=threads,
         batch_tokens=load.options.batch_tokens,
+        ubatch_tokens=load.placement.ubatch_tokens,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
+        flash_attn=load.placement.flash_attn,
     )
 
 

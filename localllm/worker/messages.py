@@ -15,6 +15,7 @@ from localllm.errors import ErrorInfo
 from localllm.types import (
     Delta,
     DeviceInfo,
+    FlashAttn,
     GenerationRequest,
     KvLayout,
     LoadedModel,
@@ -36,6 +37,10 @@ class Placement(msgspec.Struct, frozen=True):
     slots: int
     kv: KvLayout
     kv_reason: str
+    flash_attn: FlashAttn
+    flash_attn_reason: str
+    ubatch_tokens: int
+    """Of a batch, as many are computed at once."""
     num_cells: int
     """Tokens that the whole KV cache holds."""
     gpu_layers: int

@@ -29,10 +29,14 @@ PROMPTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def backend(loaded_library: library.Library, tiny_model: Path) -> Iterator[LlamaBackend]:
+@pytest.fixture(scope="module", params=["on", "off"], ids=lambda mode: f"flash-{mode}")
+def backend(
+    request: pytest.FixtureRequest, loaded_library: library.Library, tiny_model: Path
+) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, tiny_model, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded_library, model, ctx=256, slots=4, threads=2, batch_tokens=128)
+    backend = LlamaBackend(
+        loaded_library, model, ctx=256, slots=4, threads=2, batch_tokens=128, flash_attn=request.param
+    )
     yield backend
     backend.free()
     model.close()

@@ -16,7 +16,7 @@ from localllm.errors import LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.types import Finish, KvType, ResolvedSampling
+from localllm.types import Finish, FlashAttn, KvType, ResolvedSampling
 from tests.models import families
 from tests.models.maker import write_llama
 
@@ -34,12 +34,13 @@ def opened(
     ctx: int = CTX,
     num_cells: int | None = None,
     kv_type: KvType = "f16",
+    flash_attn: FlashAttn = "auto",
 ) -> Iterator[LlamaBackend]:
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
         backend = LlamaBackend(
             loaded_library, model, ctx=ctx, slots=SLOTS, threads=2, batch_tokens=128, num_cells=num_cells,
-            kv_type=kv_type,
+            kv_type=kv_type, flash_attn=flash_attn,
         )  # fmt: skip
         yield backend
         backend.free()
@@ -47,9 +48,12 @@ def opened(
         model.close()
 
 
-@pytest.fixture(scope="module")
-def backend(loaded_library: library.Library, tiny_model: Path) -> Iterator[LlamaBackend]:
-    with opened(loaded_library, tiny_model) as backend:
+@pytest.fixture(scope="module", params=["on", "off"], ids=lambda mode: f"flash-{mode}")
+def backend(
+    request: pytest.FixtureRequest, loaded_library: library.Library, tiny_model: Path
+) -> Iterator[LlamaBackend]:
+    with opened(loaded_library, tiny_model, flash_attn=request.param) as backend:
+        assert backend.flash_attn is (request.param == "on")
         yield backend
 
 
@@ -178,13 +182,18 @@ def test_streams_that_move_side_by_side_answer_alike(backend: LlamaBackend) -> N
 FAMILIES = [families.write_sliding_window, families.write_recurrent, families.write_hybrid]
 
 
-@pytest.fixture(scope="module", params=FAMILIES, ids=lambda write: write.__name__.removeprefix("write_"))
+@pytest.fixture(
+    scope="module",
+    params=[(write, mode) for write in FAMILIES for mode in ("on", "off")],
+    ids=lambda case: f"{case[0].__name__.removeprefix('write_')}-flash-{case[1]}",
+)
 def strict(
     request: pytest.FixtureRequest, loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LlamaBackend]:
     """A backend whose memory cannot lose its tail."""
-    write: Callable[[Path], Path] = request.param
-    with opened(loaded_library, write(tmp_path_factory.mktemp("strict") / "model.gguf")) as backend:
+    write: Callable[[Path], Path] = request.param[0]
+    path = write(tmp_path_factory.mktemp("strict") / "model.gguf")
+    with opened(loaded_library, path, flash_attn=request.param[1]) as backend:
         assert not backend.can_rewind
         yield backend
 

@@ -62,6 +62,31 @@ def test_layers_asked_for_by_number_are_insisted_on() -> None:
     assert plan(MODEL, LoadOptions(gpu_layers=0), [CPU, GPU]).devices == ()
 
 
+def test_attention_is_computed_as_was_measured_to_be_faster_or_as_asked_for() -> None:
+    def mode(devices: list[DeviceInfo], **options: object) -> str:
+        return plan(MODEL, msgspec.convert(options, LoadOptions), devices).flash_attn
+
+    assert mode([CPU]) == "off"
+    assert mode([CPU], ctx=512) == "on", "little is looked at"
+    assert mode([CPU], kv="unified") == "on", "others' cells are skipped"
+    assert mode([CPU], kv_type="q8_0") == "on", "llama.cpp needs it"
+    assert mode([CPU, GPU]) == "auto", "llama.cpp knows what the device can"
+    assert [mode([CPU, GPU], flash_attn=asked) for asked in ("on", "off")] == ["on", "off"]
+
+
+@pytest.mark.parametrize(("ctx", "rows"), [(1024, 512), (4096, 512), (32_768, 256), (1 << 20, 32)])
+def test_scores_are_bounded_by_fewer_rows_at_once(ctx: int, rows: int) -> None:
+    info = msgspec.structs.replace(MODEL, context_length=1 << 20)
+    assert plan(info, LoadOptions(ctx=ctx, slots=1), [CPU]).ubatch_tokens == rows
+    assert plan(info, LoadOptions(ctx=ctx, slots=1, flash_attn="on"), [CPU]).ubatch_tokens == 512
+
+
+def test_a_quantized_cache_without_flash_attention_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="kv_type q4_0 needs flash attention") as caught:
+        LoadOptions(kv_type="q4_0", flash_attn="off")
+    assert caught.value.param == "flash_attn"
+
+
 def test_an_unknown_device_is_named_with_those_there_are() -> None:
     with pytest.raises(DeviceUnavailable, match=r"'CUDA7'.*CPU, Vulkan0"):
         plan(MODEL, LoadOptions(devices=("CUDA7",)), [CPU, GPU])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
 from localllm.supervisor.room import Evict, Held, Load, Room, WaitFor, decide, need_bytes
+from localllm.types import LoadOptions
 from tests.worker.conftest import INFO
 
 ROOM = Room(max_models=0, max_bytes=100, free_bytes=100)
@@ -80,5 +82,15 @@ def test_following_the_decisions_always_ends(need: int, others: list[tuple[int, 
 
 
 def test_what_a_model_needs_grows_with_its_slots_and_their_context() -> None:
-    small, large = need_bytes(INFO, 256, "f16"), need_bytes(INFO, 4096, "f16")
-    assert large - small == (1024 * 4 - 256) * 2 * 2 * 32
+    small, large = (need_bytes(INFO, LoadOptions(ctx=256, slots=slots)) for slots in (1, 16))
+    assert large - small == (256 * 16 - 256) * 2 * 2 * 32
+
+
+def test_without_flash_attention_a_steps_scores_need_memory_too() -> None:
+    info = msgspec.structs.replace(INFO, context_length=1 << 20, num_heads=32)
+
+    def scores_mb(ctx: int) -> int:
+        with_it, without = (need_bytes(info, LoadOptions(ctx=ctx, flash_attn=mode)) for mode in ("on", "off"))
+        return round((without - with_it) / 2**20)
+
+    assert [scores_mb(ctx) for ctx in (1024, 8192, 32_768, 1 << 20)] == [64, 512, 512, 4096]

@@ -114,6 +114,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     kv: KvLayout | msgspec.UnsetType = msgspec.UNSET
     """How the slots share the KV cache; `kv_reason`: why."""
     kv_reason: str | msgspec.UnsetType = msgspec.UNSET
+    flash_attn: Literal["on", "off"] | msgspec.UnsetType = msgspec.UNSET
+    flash_attn_reason: str | msgspec.UnsetType = msgspec.UNSET
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
     """`rank`: it ranks; otherwise it embeds."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
@@ -146,6 +148,8 @@ def model_entry(model: LoadedModel) -> ModelEntry:
         memory=model.memory if model.slots else msgspec.UNSET,
         kv=model.kv if model.slots else msgspec.UNSET,
         kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
+        flash_attn=model.flash_attn if model.slots else msgspec.UNSET,
+        flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
         pooling=model.pooling,
         dimensions=model.dimensions,
         embedding_ctx=model.embedding_ctx,
