@@ -194,7 +194,8 @@ class Engine:
             for slot in range(self._backend.num_slots):
                 self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
         suspect = self._next_suspect()
-        plan = self.scheduler.plan(self._pace.budget(self.scheduler.num_streams), only=suspect)
+        budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
+        plan = self.scheduler.plan(budget, only=suspect)
         self._admit(plan.admitted, now_s)
         self._move(plan.moves)
         for slot in self.scheduler.to_compact() if plan.admitted else ():

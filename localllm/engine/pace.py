@@ -42,7 +42,8 @@ class Budget(NamedTuple):
 
 class Pace:
     """Keeps steps under `max_step_s` seconds, so that a cancel or a new request never waits longer; and those that
-    compute prompts while answers stream under `prefill_step_s`, so that the streams flow.
+    compute prompts while answers stream under `prefill_step_s`, so that the streams flow. Where more wait for their
+    first token than stream, those take as many times more of a step: less would make the many wait for the few.
 
     Where the machine is too slow for that a step is longer, so that prompts do not starve: one tile while nobody
     streams, since less of it would take as long; beside streams as much time as their own tokens take, or a tile where
@@ -62,11 +63,17 @@ class Pace:
         self._tiled_s: float | None = None
         self._small_s: float | None = None
         """What a token of a prompt takes beyond that, in a tile or not."""
+        self._waiting_share = 1.0
+        """How many wait for their first token for each that streams, if more do."""
         self._saved_s = 0.0
         """What the steps beside streams since the last tile left for prompts, whether short ones took it or not."""
 
-    def budget(self, num_streams: int = 0) -> Budget:
-        """For the next step, while so many answers stream."""
+    def budget(self, num_streams: int = 0, num_hungry: int = 0) -> Budget:
+        """For the next step, while so many answers stream, and so many have not begun."""
+        self._waiting_share = max(1.0, num_hungry / num_streams) if num_streams else 1.0
+        return self._budget(num_streams)
+
+    def _budget(self, num_streams: int) -> Budget:
         most_s, streams_s = self._max_step_s, self._stream_s
         if num_streams == 0:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
@@ -91,15 +98,16 @@ class Pace:
         token_s = max(seconds - streams_s, 1e-9) / num_prompt_tokens
         if tiled:
             self._tiled_s = _learned(self._tiled_s, token_s)
-        elif num_prompt_tokens >= min(TELLING, self.budget(num_streams).small):
+        elif num_prompt_tokens >= min(TELLING, self._budget(num_streams).small):
             self._small_s = _learned(self._small_s, token_s)
-            if self._tiled_s is not None and self.budget(num_streams).tiled < self.tile:
+            if self._tiled_s is not None and self._budget(num_streams).tiled < self.tile:
                 self._tiled_s *= 0.98  # what is not tried is never learned
 
     @property
     def _beside_streams_s(self) -> float:
         """What prompts may take of a step with streams."""
-        return max(self._prefill_step_s - self._stream_s, self._stream_s)
+        most_s = min(self._prefill_step_s * self._waiting_share, self._max_step_s)
+        return max(most_s - self._stream_s, self._stream_s)
 
     @property
     def _prefers_tiles(self) -> bool:

@@ -132,6 +132,15 @@ def test_prompts_take_less_of_a_step_while_answers_stream_but_never_nothing() ->
     assert pace.budget(num_streams=4).small == 32, "16 fit into the 80 ms, 32 into what any step may take"
 
 
+def test_where_more_wait_than_stream_prompts_get_more_of_a_step_within_its_bound() -> None:
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
+    pace.observe(1, 0, 0.02, tiled=False)
+    pace.observe(0, 64, 0.064, tiled=True)
+    budgets = [pace.budget(num_streams=1, num_hungry=hungry).tiled for hungry in (1, 2, 7)]
+    assert budgets == [64, 128, 256], "80 ms, 180, 280"
+    assert pace.budget(num_streams=4, num_hungry=4).tiled == 64
+
+
 def test_prompts_beside_streams_on_a_slow_machine_get_as_much_time_as_those() -> None:
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
     pace.observe(8, 0, 0.24, tiled=False)
@@ -191,3 +200,40 @@ def test_the_engine_keeps_to_what_its_clock_says() -> None:
     sizes = [len(batch[0].tokens) for batch in backend.batches]
     assert sizes[0] == 64
     assert set(sizes[1:-1]) == {128}, "128 tokens take 256 ms, 192 would take 384"
+
+
+def test_prompts_that_come_together_beside_a_stream_begin_to_answer_one_after_the_other() -> None:
+    backend = SlowBackend(num_slots=8, slot_capacity=512, batch_capacity=512)
+    collector = Collector()
+    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=200))
+    for _ in range(8):
+        engine.step()
+    began_s = backend.now_s
+    answered_s: dict[int, float] = {}
+    for id in range(1, 8):
+        engine.submit(Request(id, [id] * 72, sampling=GREEDY, max_tokens=1))
+    while len(answered_s) < 7:
+        engine.step()
+        answered_s |= {id: backend.now_s - began_s for id in collector.finish if id and id not in answered_s}
+    assert min(answered_s.values()) < 0.5 * max(answered_s.values())
+    assert sum(answered_s.values()) / 7 < 0.85 * max(answered_s.values())
+    assert max(answered_s.values()) < 1.2 * 7 * 72 * 0.002, "and the last is not much later than if all took turns"
+
+
+def test_a_long_prompt_comes_to_its_end_among_short_ones_without_tiles_too() -> None:
+    backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512)
+    collector = Collector()
+    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
+    for _ in range(8):
+        engine.step()
+    engine.submit(Request(1, [7] * 2000, sampling=GREEDY, max_tokens=1))
+    for number in range(200):
+        if number < 100:
+            engine.submit(Request(2 + number, [9 + number % 50] * 60, sampling=GREEDY, max_tokens=1))
+        engine.step()
+        if 1 in collector.finish:
+            break
+    assert 1 in collector.finish, "it starved beside the short ones that kept coming"
+    assert len(collector.finish) > 25, "and they beside it"
