@@ -38,7 +38,7 @@ class NoArithmetic:
     can_rewind = True
     can_shift = wants_dense = False
     num_cells = None
-    tile = 64
+    tile = grain = 64
 
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots

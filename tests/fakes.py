@@ -51,7 +51,7 @@ class FakeBackend:
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
-        self.tile = TILE
+        self.tile = self.grain = TILE
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]

@@ -54,6 +54,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def grain(self) -> int:
+        """Of more than `tile` rows of a slot, multiples of this are computed without waste."""
+        ...
+
+    @property
     def can_rewind(self) -> bool:
         """Whether a slot can lose any number of last tokens, and be copied in part.
 

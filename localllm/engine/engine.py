@@ -105,6 +105,7 @@ class Engine:
             prefill_step_s=prefill_step_s,
             batch_capacity=backend.batch_capacity,
             tile=backend.tile,
+            grain=backend.grain,
         )
         if context_shift and not backend.can_shift:
             raise InvalidParameter(

@@ -38,6 +38,8 @@ class Budget(NamedTuple):
     """A prompt rather waits for a whole tile than takes less."""
     tile: int = TILE
     """Rows of one."""
+    grain: int = TILE
+    """Larger parts of a prompt are multiples of this."""
 
 
 class Pace:
@@ -52,9 +54,16 @@ class Pace:
     """
 
     def __init__(
-        self, *, max_step_s: float, batch_capacity: int, prefill_step_s: float = math.inf, tile: int = TILE
+        self,
+        *,
+        max_step_s: float,
+        batch_capacity: int,
+        prefill_step_s: float = math.inf,
+        tile: int = TILE,
+        grain: int = TILE,
     ) -> None:
         self.tile = tile
+        self._grain = grain
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
         self._batch_capacity = batch_capacity
@@ -77,13 +86,13 @@ class Pace:
         most_s, streams_s = self._max_step_s, self._stream_s
         if num_streams == 0:
             tiled, small = _tokens_in(most_s, self._rates[0]), _tokens_in(most_s, self._rates[1])
-            return Budget(self._whole(max(tiled, self.tile)), self._whole(small), self._prefers_tiles, self.tile)
+            return self._told(max(tiled, self.tile), small)
         tiled, small = (_tokens_in(self._beside_streams_s, rate) for rate in self._rates)
         prefers, tile_s = self._prefers_tiles, self.tile * self._rates[0]
         if prefers and tile_s <= max(LONGEST_TILE * most_s, self._saved_s + self._beside_streams_s):
             tiled = max(tiled, self.tile)
         least = min(LEAST_CHUNK, _tokens_in(most_s - streams_s, self._rates[1]))
-        return Budget(self._whole(tiled), self._whole(max(small, least)), prefers, self.tile)
+        return self._told(tiled, max(small, least))
 
     def observe(self, num_streams: int, num_prompt_tokens: int, seconds: float, *, tiled: bool) -> None:
         """A step took so long in which so many sequences got one token, and prompts so many.
@@ -122,9 +131,12 @@ class Pace:
             return token_s, token_s
         return self._tiled_s or self._small_s / 2, self._small_s
 
+    def _told(self, tiled: int, small: int) -> Budget:
+        return Budget(self._whole(tiled), self._whole(small), self._prefers_tiles, self.tile, self._grain)
+
     def _whole(self, tokens: int) -> int:
         if tokens > self.tile:
-            tokens -= tokens % self.tile
+            tokens -= tokens % self._grain
         return max(1, min(tokens, self._batch_capacity))
 
 

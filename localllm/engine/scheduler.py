@@ -27,6 +27,8 @@ STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
 MOVING = 0.1
 """What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
+LEAST_PART = 16
+"""Fewer tokens of a prompt are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of each of 2 263."""
 PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
 
@@ -344,7 +346,7 @@ class Scheduler:
         left = max(0, min(budget.tiled if tiled else budget.small, self._batch_capacity - beside))
         tile = budget.tile
         if not budget.prefers_tiles or self._batch_capacity < tile + len(self._slots):
-            chosen = hungry if alone else self._enough(hungry, left)
+            chosen = self._enough(hungry, left, LEAST_PART if alone else left)
         elif not tiled:
             chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= tile]
         elif hungry and left < tile * len(hungry) and hungry[-1].num_pending >= tile:
@@ -356,19 +358,19 @@ class Scheduler:
         for position, sequence in enumerate(chosen):
             extra = min(sequence.num_pending - 1, max(0, left) // (len(chosen) - position))
             if extra + with_first >= tile and extra < sequence.num_pending - 1:
-                extra -= (extra + with_first) % tile
+                extra -= (extra + with_first) % budget.grain
             share[sequence.id] += extra
             left -= extra
         return share
 
-    def _enough(self, hungry: list[Sequence], num_tokens: int) -> list[Sequence]:
-        """As few as can take so many tokens beyond their first."""
+    def _enough(self, hungry: list[Sequence], num_tokens: int, part: int) -> list[Sequence]:
+        """As few as can take so many tokens beyond their first, each at most such a part."""
         chosen: list[Sequence] = []
         for sequence in self._in_turn(hungry):
             if num_tokens <= 0 and chosen:
                 break
             chosen.append(sequence)
-            num_tokens -= sequence.num_pending - 1
+            num_tokens -= min(sequence.num_pending - 1, part)
         return sorted(chosen, key=lambda sequence: sequence.num_pending)
 
     def _in_turn(self, hungry: list[Sequence]) -> list[Sequence]:

@@ -109,6 +109,10 @@ class LlamaBackend:
         return FLASH_TILE if self.flash_attn else MATRIX_TILE
 
     @property
+    def grain(self) -> int:
+        return FLASH_TILE if self.flash_attn else MATRIX_TILE // 2
+
+    @property
     def can_shift(self) -> bool:
         # In a unified cache the cells may be others', too.
         shifts = bool(self._api.llama_memory_can_shift(self._memory))

@@ -142,7 +142,7 @@ def test_a_request_that_is_refused_later_gives_its_place_back(limited: Served) -
 
 def test_the_time_until_the_next_request_is_in_the_header_and_the_sentence(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "localllm")
-    settings = Settings(port=0, grace_s=0.1, api_keys="alice=hush-hush,shhh", requests_per_minute_per_key=1)
+    settings = Settings(port=0, grace_s=0.1, api_keys="dora=hush-hush,shhh", requests_per_minute_per_key=1)
     with running(settings) as served:
         assert _post(served, "hush-hush").status_code == 200
         refused = _post(served, "hush-hush")
@@ -152,7 +152,8 @@ def test_the_time_until_the_next_request_is_in_the_header_and_the_sentence(caplo
         assert _post(served, "shhh").status_code == 200
         assert _post(served, "shhhh").status_code == 401
     keys = [fields.get("key") for fields in _request_lines(caplog)]
-    assert keys == ["alice", "alice", "key-2", None]
+    # A line is written after its answer: the last one of the server that the tests before share may come late.
+    assert [key for key in keys if key != "alice"] == ["dora", "dora", "key-2", None]
     assert not [word for word in ("hush", "shh") if word in str([vars(record) for record in caplog.records])]
 
 

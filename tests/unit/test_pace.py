@@ -38,17 +38,17 @@ def test_a_machine_too_slow_for_a_tile_gets_one_all_the_same_because_less_takes_
 
 
 def test_where_smaller_tiles_do_steps_of_a_slow_machine_are_as_short() -> None:
-    pace = Pace(max_step_s=0.3, batch_capacity=512, tile=32)
+    pace = Pace(max_step_s=0.3, batch_capacity=512, tile=32, grain=16)
     pace.observe(0, 64, 1.2, tiled=True)
     assert pace.budget().tiled == 32
     backend = FakeBackend(num_slots=2, slot_capacity=512, batch_capacity=512)
-    backend.tile = 32
+    backend.tile, backend.grain = 32, 16
     engine = Engine(backend, Collector(), max_step_s=0.3, clock=lambda: 0.0)
-    engine._pace.observe(0, 64, 0.1, tiled=True)
+    engine._pace.observe(0, 64, 0.11, tiled=True)
     for id in range(2):
         engine.submit(Request(id, [id] * 200, sampling=GREEDY, max_tokens=1))
     engine.step()
-    assert [len(segment.tokens) for segment in backend.batches[0]] == [96, 96], "whole ones"
+    assert [len(segment.tokens) for segment in backend.batches[0]] == [80, 80], "174 in all, in multiples of 16"
 
 
 def test_prompts_that_fill_no_tile_are_reckoned_at_their_own_rate() -> None:
