@@ -237,3 +237,14 @@ def test_a_long_prompt_comes_to_its_end_among_short_ones_without_tiles_too() -> 
             break
     assert 1 in collector.finish, "it starved beside the short ones that kept coming"
     assert len(collector.finish) > 25, "and they beside it"
+
+
+def test_prompts_that_are_alone_get_parts_that_are_worth_a_pass() -> None:
+    backend = FakeBackend(num_slots=8, slot_capacity=512, batch_capacity=512)
+    engine = Engine(backend, Collector(), max_step_s=0.3, clock=lambda: 0.0)
+    engine._pace.observe(0, 64, 0.48, tiled=True)
+    engine._pace.observe(0, 40, 0.3, tiled=False)
+    for id in range(8):
+        engine.submit(Request(id, [id + 1] * 20, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert sorted(len(segment.tokens) for segment in backend.batches[0]) == [13, 13, 14], "not 5 of each"

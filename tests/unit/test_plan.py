@@ -67,7 +67,7 @@ def test_attention_is_computed_as_was_measured_to_be_faster_or_as_asked_for() ->
         return plan(MODEL, msgspec.convert(options, LoadOptions), devices).flash_attn
 
     assert mode([CPU]) == "off"
-    assert mode([CPU], ctx=512) == "on", "little is looked at"
+    assert mode([CPU], ctx=2048) == "on", "little is looked at"
     assert mode([CPU], kv="unified") == "on", "others' cells are skipped"
     assert mode([CPU], kv_type="q8_0") == "on", "llama.cpp needs it"
     assert mode([CPU, GPU]) == "auto", "llama.cpp knows what the device can"
