@@ -39,7 +39,7 @@ class Budget(NamedTuple):
     tile: int = TILE
     """Rows of one."""
     grain: int = TILE
-    """Larger parts of a prompt are multiples of this."""
+    """Larger parts of a prompt, but for its last, are multiples of this."""
 
 
 class Pace:
@@ -132,12 +132,8 @@ class Pace:
         return self._tiled_s or self._small_s / 2, self._small_s
 
     def _told(self, tiled: int, small: int) -> Budget:
-        return Budget(self._whole(tiled), self._whole(small), self._prefers_tiles, self.tile, self._grain)
-
-    def _whole(self, tokens: int) -> int:
-        if tokens > self.tile:
-            tokens -= tokens % self._grain
-        return max(1, min(tokens, self._batch_capacity))
+        tiled, small = (max(1, min(tokens, self._batch_capacity)) for tokens in (tiled, small))
+        return Budget(tiled, small, self._prefers_tiles, self.tile, self._grain)
 
 
 def _tokens_in(seconds: float, token_s: float) -> int:

@@ -69,7 +69,7 @@ def test_one_slow_step_is_forgotten_within_a_few() -> None:
     pace = Pace(max_step_s=0.3, batch_capacity=512)
     pace.observe(0, 64, 0.05, tiled=True)
     pace.observe(0, 64, 8.0, tiled=True)
-    assert pace.budget().tiled == 64
+    assert pace.budget().tiled == 96, "as if everything took four times as long"
     for _ in range(8):
         tokens = pace.budget().tiled
         pace.observe(0, tokens, 0.005 + tokens * 0.001, tiled=True)
@@ -127,7 +127,7 @@ def test_prompts_take_less_of_a_step_while_answers_stream_but_never_nothing() ->
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
     pace.observe(4, 0, 0.02, tiled=False)
     pace.observe(0, 64, 0.064, tiled=True)
-    assert (pace.budget().tiled, pace.budget(num_streams=4).tiled) == (256, 64), "of 100 ms, 20 are the streams'"
+    assert (pace.budget().tiled, pace.budget(num_streams=4).tiled) == (300, 80), "of 100 ms, 20 are the streams'"
     pace.observe(0, 32, 0.16, tiled=False)
     assert pace.budget(num_streams=4).small == 32, "16 fit into the 80 ms, 32 into what any step may take"
 
@@ -137,8 +137,8 @@ def test_where_more_wait_than_stream_prompts_get_more_of_a_step_within_its_bound
     pace.observe(1, 0, 0.02, tiled=False)
     pace.observe(0, 64, 0.064, tiled=True)
     budgets = [pace.budget(num_streams=1, num_hungry=hungry).tiled for hungry in (1, 2, 7)]
-    assert budgets == [64, 128, 256], "80 ms, 180, 280"
-    assert pace.budget(num_streams=4, num_hungry=4).tiled == 64
+    assert budgets == [80, 180, 280], "of 100 ms, 200, 300"
+    assert pace.budget(num_streams=4, num_hungry=4).tiled == 80
 
 
 def test_prompts_beside_streams_on_a_slow_machine_get_as_much_time_as_those() -> None:
@@ -236,7 +236,7 @@ def test_a_long_prompt_comes_to_its_end_among_short_ones_without_tiles_too() -> 
         if 1 in collector.finish:
             break
     assert 1 in collector.finish, "it starved beside the short ones that kept coming"
-    assert len(collector.finish) > 25, "and they beside it"
+    assert len(collector.finish) > 15, "and they beside it"
 
 
 def test_prompts_that_are_alone_get_parts_that_are_worth_a_pass() -> None:

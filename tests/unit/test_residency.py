@@ -181,7 +181,9 @@ def test_busy_slots_of_a_memory_that_wants_them_side_by_side_close_ranks() -> No
     for id, count in ((1, 40), (2, 2), (3, 2), (4, 40)):
         ask(engine, id, [id] * 20, max_tokens=count)
     drain(engine)
-    assert [segment.slot for segment in backend.batches[-1]] == [0, 1]
+    together = [[segment.slot for segment in batch] for batch in backend.batches]
+    assert together.count([0, 1]) > 20
+    assert together.count([0, 3]) <= 1
     for id, count in ((1, 40), (4, 40)):
         assert collector.text[id] == text_of(alone([id] * 20, count))
     ask(engine, 5, [2] * 20 + alone([2] * 20, 2) + [3])
