@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -244,8 +244,17 @@ def _convert(name: str, value: Any, source: str) -> Any:
             return value
         return msgspec.convert(value, field.type, strict=not isinstance(value, str), dec_hook=_paths)
     except (msgspec.ValidationError, ValueError) as error:
-        reason = str(error).lower()
+        choices = ", ".join(_choices(field.type))
+        reason = f"it is one of {choices}" if choices else str(error).lower()
         raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a type consists of, if it does."""
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return _choices(parts[0]) if len(parts) == 1 else []
 
 
 def parse_gpu_layers(value: str | int) -> GpuLayers:

@@ -31,6 +31,15 @@ def test_a_bad_value_names_itself_and_its_source(name: str, value: str, tmp_path
     assert caught.value.param == name
 
 
+@pytest.mark.parametrize(
+    ("name", "choices"), [("flash_attn", "auto, on, off"), ("pooling", "none, mean, cls, last, rank")]
+)
+def test_a_word_that_is_none_of_a_settings_is_answered_with_those(name: str, choices: str, tmp_path: Path) -> None:
+    environ = {"LOCALLLM_HOME": str(tmp_path), f"LOCALLLM_{name.upper()}": "maybe"}
+    with pytest.raises(InvalidParameter, match=f"'maybe' is not a valid {name} .it is one of {choices}.$"):
+        config.load(environ=environ)
+
+
 def test_an_unknown_setting_in_the_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("prot = 1\n")
     with pytest.raises(InvalidParameter, match=r"'prot'.*port"):
