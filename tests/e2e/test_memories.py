@@ -119,6 +119,24 @@ def test_what_is_damaged_or_of_another_setting_is_not_used(
     assert anew.text == whole.text
 
 
+def test_what_was_computed_without_flash_attention_goes_on_after_a_restart_and_only_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own_home(home, tmp_path, monkeypatch)
+    model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, n_embd=128)
+    chat = [SYSTEM, Message("user", "Hello there.")]
+    with loaded(model, kv_disk_mb=100, flash_attn="off") as llm:
+        assert (llm.info.flash_attn, llm.info.flash_attn_reason) == ("off", "as asked for")
+        whole = llm.chat(chat, params=GREEDY)
+    with loaded(model, kv_disk_mb=100, flash_attn="on") as llm:
+        assert llm.info.flash_attn == "on"
+        assert llm.chat(chat, params=GREEDY).finish.usage.cached_tokens == 0, "values lie otherwise there"
+    with loaded(model, kv_disk_mb=100, flash_attn="off") as llm:
+        again = llm.chat(chat, params=GREEDY)
+    assert again.finish.usage.cached_tokens == whole.finish.usage.prompt_tokens - 1
+    assert again.text == whole.text
+
+
 def test_a_context_shifts_where_it_can_and_is_refused_where_it_cannot(model: Path, kind: MemoryKind) -> None:
     if kind != "attention":
         with pytest.raises((InvalidParameter, LoadFailed), match="context_shift"):
