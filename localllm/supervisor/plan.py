@@ -24,6 +24,7 @@ FLASH_CTX = 2048
 """Where slots hold no more tokens than this, flash attention is the faster one on CPUs, or as fast: it is so behind 300
 to 700 tokens, and slots are seldom full."""
 MAX_SCORES_BYTES = 512 * 1024 * 1024
+"""For a step's scores without flash attention: fewer rows are computed at once rather than more, down to the least."""
 LEAST_UBATCH = 32
 COMPUTE_BYTES = 512 * 1024 * 1024
 """Set aside on each device for compute buffers, until they are measured."""
@@ -39,9 +40,8 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
     chosen = _devices(options, devices)
     layers, must = _layers(info, options, chosen, num_cells)
     flash_attn, flash_attn_reason = _flash_attn(info, options, layers)
-    ctx = context_of(info, options)
     return Placement(
-        ctx=ctx,
+        ctx=context_of(info, options),
         slots=slots_of(info, options),
         kv=kv,
         kv_reason=reason,
@@ -86,16 +86,24 @@ def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[Fla
     )
 
 
-def may_compute_scores(info: ModelInfo, options: LoadOptions) -> bool:
-    """Whether all scores of a step may have to be in memory at once, if the model is on the CPU."""
-    return info.causal and _flash_attn(info, options, 0)[0] == "off"
+def step_scores_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Of the scores of a step, if the model is on the CPU; 0 with flash attention, which never has all of them."""
+    if not info.causal or _flash_attn(info, options, 0)[0] != "off":
+        return 0
+    return scores_bytes(info, _most_seen(info, options), ubatch_of(info, options))
 
 
 def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
     """Rows that are computed at once without flash attention, so that their scores are bounded."""
-    row_bytes = scores_bytes(info, context_of(info, options), 1)
+    row_bytes = scores_bytes(info, _most_seen(info, options), 1)
     rows = options.batch_tokens if row_bytes == 0 else min(options.batch_tokens, MAX_SCORES_BYTES // row_bytes)
     return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
+
+
+def _most_seen(info: ModelInfo, options: LoadOptions) -> int:
+    """Cells that a row looks at: in a unified cache all slots'."""
+    unified = _layout(options)[0] == "unified"
+    return cells_of(info, options) if unified else context_of(info, options)
 
 
 def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:

@@ -11,12 +11,10 @@ from typing import NamedTuple
 from localllm.errors import LoadFailed
 from localllm.supervisor.plan import (
     cells_of,
-    context_of,
     embedding_context_of,
     kv_bytes_per_cell,
-    may_compute_scores,
     scores_bytes,
-    ubatch_of,
+    step_scores_bytes,
 )
 from localllm.types import LoadOptions, ModelInfo
 
@@ -75,9 +73,7 @@ def need_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does."""
     kv = cells_of(info, options) * kv_bytes_per_cell(info, options.kv_type) * info.num_layers
     logits = 4 * LOGITS_ROWS * info.vocabulary_size if info.causal else 0
-    scores = 0
-    if may_compute_scores(info, options):
-        scores = scores_bytes(info, context_of(info, options), ubatch_of(info, options))
+    scores = step_scores_bytes(info, options)
     # The same memory serves both (1.3 B, 4 slots of 8,192: 305 MiB with flash attention, 550 without).
     return info.size_bytes + kv + max(logits, scores) + FIXED_BYTES
 

@@ -66,7 +66,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
-        flash_attn="off" if backend is not None and not backend.flash_attn else "on",
+        flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason=placement.flash_attn_reason,
         threads=threads,
         layers_per_device=model.layers_per_device,

@@ -123,6 +123,16 @@ class SlowBackend(FakeBackend):
         self._copying_s = 0.0
 
 
+def beside_a_stream(backend: SlowBackend) -> tuple[Engine, Collector]:
+    """Request 0 streams, and its pace is known."""
+    collector = Collector()
+    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
+    for _ in range(8):
+        engine.step()
+    return engine, collector
+
+
 def test_prompts_take_less_of_a_step_while_answers_stream_but_never_nothing() -> None:
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
     pace.observe(4, 0, 0.02, tiled=False)
@@ -164,11 +174,7 @@ def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time
 
 def test_long_prompts_beside_slow_streams_come_to_their_end_and_so_do_short_ones_among_them() -> None:
     backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512, row_s=0.02, tile_row_s=0.008)
-    collector = Collector()
-    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
-    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
-    for _ in range(8):
-        engine.step()
+    engine, collector = beside_a_stream(backend)
     engine.submit(Request(1, [7] * 700, sampling=GREEDY, max_tokens=1))
     engine.submit(Request(2, [8] * 700, sampling=GREEDY, max_tokens=1))
     for number in range(600):
@@ -203,12 +209,8 @@ def test_the_engine_keeps_to_what_its_clock_says() -> None:
 
 
 def test_prompts_that_come_together_beside_a_stream_begin_to_answer_one_after_the_other() -> None:
-    backend = SlowBackend(num_slots=8, slot_capacity=512, batch_capacity=512)
-    collector = Collector()
-    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
-    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=200))
-    for _ in range(8):
-        engine.step()
+    backend = SlowBackend(num_slots=8, slot_capacity=4096, batch_capacity=512)
+    engine, collector = beside_a_stream(backend)
     began_s = backend.now_s
     answered_s: dict[int, float] = {}
     for id in range(1, 8):
@@ -223,11 +225,7 @@ def test_prompts_that_come_together_beside_a_stream_begin_to_answer_one_after_th
 
 def test_a_long_prompt_comes_to_its_end_among_short_ones_without_tiles_too() -> None:
     backend = SlowBackend(num_slots=4, slot_capacity=4096, batch_capacity=512)
-    collector = Collector()
-    engine = Engine(backend, collector, max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
-    engine.submit(Request(0, [1], sampling=GREEDY, max_tokens=4000))
-    for _ in range(8):
-        engine.step()
+    engine, collector = beside_a_stream(backend)
     engine.submit(Request(1, [7] * 2000, sampling=GREEDY, max_tokens=1))
     for number in range(200):
         if number < 100:

@@ -79,6 +79,8 @@ def test_scores_are_bounded_by_fewer_rows_at_once(ctx: int, rows: int) -> None:
     info = msgspec.structs.replace(MODEL, context_length=1 << 20)
     assert plan(info, LoadOptions(ctx=ctx, slots=1), [CPU]).ubatch_tokens == rows
     assert plan(info, LoadOptions(ctx=ctx, slots=1, flash_attn="on"), [CPU]).ubatch_tokens == 512
+    unified = LoadOptions(ctx=1024, kv_cells=max(ctx, 1024), flash_attn="off")
+    assert plan(info, unified, [CPU]).ubatch_tokens == rows, "a row looks at all slots' cells"
 
 
 def test_a_quantized_cache_without_flash_attention_is_refused() -> None:
