@@ -3,7 +3,8 @@
     python -m benchmarks.decode PEERS
 
 The engine decodes 1 and 8 sequences of 72-token prompts, greedy and with top_p, and 4 of 8 slots with gaps between
-them; llama-batched-bench does the same without sampling or text. Prints tokens/s, and the medians of the ratios.
+them; llama-batched-bench does the same without sampling or text. Prints tokens/s, the medians of the ratios, and what a
+step takes outside of `llama_decode`: beside a model's own threads and logits, unlike what `step_overhead` measures.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections import abc
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.peers import MODEL
 from benchmarks.results import save
 from localllm.engine import native
+from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
+from localllm.engine.sampler import Sampler
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend
@@ -33,9 +38,30 @@ GREEDY = ResolvedSampling(temperature=0)
 TOP_P = ResolvedSampling(temperature=0.8, top_p=0.95, top_k=0, min_p=0)
 
 
-def engine_tokens_per_s(backend: LlamaBackend, num: int, sampling: ResolvedSampling, *, gaps: bool = False) -> float:
+class TimedBackend(LlamaBackend):
+    """Adds up the seconds of `decode`."""
+
+    decoding_s = 0.0
+
+    def decode(self, segments: abc.Sequence[Segment]) -> None:
+        started = time.perf_counter()
+        super().decode(segments)
+        self.decoding_s += time.perf_counter() - started
+
+
+class Rate(NamedTuple):
+    """Of a run of decode steps."""
+
+    tokens_per_s: float
+    outside_ms: float
+    """Of a step, outside of `decode`."""
+
+
+def engine_rate(
+    backend: TimedBackend, sampler: Sampler, num: int, sampling: ResolvedSampling, *, gaps: bool = False
+) -> Rate:
     """Steps in which every sequence gets one token; with gaps only every other slot has one."""
-    engine = Engine(backend, lambda _: None, sampler=native.load(threads=THREADS))
+    engine = Engine(backend, lambda _: None, sampler=sampler)
     rng = np.random.default_rng(num)
     for id in range(2 * num if gaps else num):
         prompt = rng.integers(1000, 5000, PROMPT).tolist()
@@ -46,15 +72,16 @@ def engine_tokens_per_s(backend: LlamaBackend, num: int, sampling: ResolvedSampl
         engine.cancel(id)
     for _ in range(8):
         engine.step()
-    started = time.perf_counter()
+    started, before_s = time.perf_counter(), backend.decoding_s
     for _ in range(OUT):
         engine.step()
     seconds = time.perf_counter() - started
+    outside_s = seconds - (backend.decoding_s - before_s)
     assert len(engine.scheduler.running) == num
     for each in list(engine.scheduler.running):
         engine.cancel(each.id)
     engine.step()
-    return num * OUT / seconds
+    return Rate(num * OUT / seconds, outside_s / OUT * 1e3)
 
 
 def raw(peers: Path, model: Path, num: int, prompt: int, out: int) -> dict[str, float]:
@@ -78,19 +105,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         loaded = library.load(selftest.choose(Path(folder)).choice)
     model = LlamaModel(loaded, model_path, gpu_layers=0, devices=(), must_offload=False)
-    backend = LlamaBackend(loaded, model, ctx=CTX, slots=8, threads=THREADS, batch_tokens=512)
+    backend = TimedBackend(loaded, model, ctx=CTX, slots=8, threads=THREADS, batch_tokens=512)
+    sampler = native.load(threads=THREADS, team=loaded.team)
     figures: dict[str, list[float]] = {}
+    outside: dict[str, list[float]] = {}
     for _ in range(arguments.rounds):
-        for name, rate in (
-            ("raw 1", raw(arguments.peers, model_path, 1, PROMPT, OUT)["speed_tg"]),
-            ("1 greedy", engine_tokens_per_s(backend, 1, GREEDY)),
-            ("8 greedy", engine_tokens_per_s(backend, 8, GREEDY)),
-            ("raw 8", raw(arguments.peers, model_path, 8, PROMPT, OUT)["speed_tg"]),
-            ("8 top_p", engine_tokens_per_s(backend, 8, TOP_P)),
-            ("4 in a row", engine_tokens_per_s(backend, 4, GREEDY)),
-            ("4 with gaps", engine_tokens_per_s(backend, 4, GREEDY, gaps=True)),
+        for num, name, sampling, gaps in (
+            (1, "1 greedy", GREEDY, False),
+            (8, "8 greedy", GREEDY, False),
+            (8, "8 top_p", TOP_P, False),
+            (4, "4 in a row", GREEDY, False),
+            (4, "4 with gaps", GREEDY, True),
         ):
-            figures.setdefault(name, []).append(rate)
+            if num in (1, 8):  # before each, since the machine's speed changes within a minute
+                figures.setdefault(f"raw, {name}", []).append(
+                    raw(arguments.peers, model_path, num, PROMPT, OUT)["speed_tg"]
+                )
+            rate = engine_rate(backend, sampler, num, sampling, gaps=gaps)
+            figures.setdefault(name, []).append(rate.tokens_per_s)
+            outside.setdefault(name, []).append(rate.outside_ms)
 
     def ratio(mine: str, theirs: str) -> float:
         return round(statistics.median(a / b for a, b in zip(figures[mine], figures[theirs], strict=True)), 3)
@@ -100,11 +133,10 @@ def main() -> None:
         {
             "tokens_per_s": {name: round(statistics.median(rates), 1) for name, rates in figures.items()},
             "ratios": {
-                "1 greedy": ratio("1 greedy", "raw 1"),
-                "8 greedy": ratio("8 greedy", "raw 8"),
-                "8 top_p": ratio("8 top_p", "raw 8"),
+                **{name: ratio(name, f"raw, {name}") for name in ("1 greedy", "8 greedy", "8 top_p")},
                 "gaps": ratio("4 with gaps", "4 in a row"),
             },
+            "outside_llama_decode_ms": {name: round(statistics.median(each), 3) for name, each in outside.items()},
         },
     )
 

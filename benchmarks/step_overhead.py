@@ -31,7 +31,7 @@ ROUNDS = 5
 
 
 class NoArithmetic:
-    """A backend that takes every batch and always gives the same logits."""
+    """A backend that takes every batch and always gives the same logits, every slot its own."""
 
     batch_capacity = 512
     slot_capacity = 1 << 20
@@ -42,7 +42,9 @@ class NoArithmetic:
 
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots
-        self._row = np.random.default_rng(0).normal(0, 3, VOCAB).astype(np.float32)
+        self._rows: npt.NDArray[np.float32] = (
+            np.random.default_rng(0).normal(0, 3, (num_slots, VOCAB)).astype(np.float32)
+        )
 
     def length(self, slot: int) -> int:
         return 0
@@ -69,7 +71,8 @@ class NoArithmetic:
     def decode(self, segments: Sequence[Segment]) -> None: ...
 
     def logits(self, index: int) -> npt.NDArray[np.float32]:
-        return self._row
+        row: npt.NDArray[np.float32] = self._rows[index]
+        return row
 
     def token_bytes(self, token: int) -> bytes:
         return b"x"

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from localllm.engine.sampler import Row, Sampled, SamplerParams
 
-ABI = 2
+ABI = 3
 MAX_TOP = 20
 PACKAGE = "localllm_native"
 """The folder of site-packages that the build installs the library into."""
@@ -77,8 +77,11 @@ class _Result(ctypes.Structure):
 class NativeSampler:
     """One loaded library; safe to use from one thread at a time."""
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
-        """Raises `OSError` if the file is no library, `ValueError` if it was built for another version of localllm."""
+    def __init__(self, path: Path, *, threads: int = 1, team: int | None = None) -> None:
+        """`team`: the address of `GOMP_parallel`, whose threads are used then; see sampler.h.
+
+        Raises `OSError` if the file is no library, `ValueError` if it was built for another version of localllm.
+        """
         self._library = ctypes.CDLL(str(path))
         self._library.ls_abi.restype = ctypes.c_int32
         if (abi := self._library.ls_abi()) != ABI:
@@ -87,6 +90,7 @@ class NativeSampler:
             )
         self._library.ls_sample.restype = None
         self._threads = threads
+        self._team = ctypes.c_void_p(team)
         self._structs: WeakKeyDictionary[SamplerParams, _Params] = WeakKeyDictionary()
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
@@ -96,7 +100,7 @@ class NativeSampler:
         addresses = (ctypes.c_void_p * count)(*(row.ctypes.data for row in rows))
         structs = (_Params * count)(*(self._struct(each, kept) for each in params))
         results = (_Result * count)()
-        self._library.ls_sample(count, addresses, len(rows[0]), structs, results, self._threads)
+        self._library.ls_sample(count, addresses, len(rows[0]), structs, results, self._threads, self._team)
         return [_sampled(result, each.num_top) for result, each in zip(results, params, strict=True)]
 
     def _struct(self, params: SamplerParams, kept: list[Any]) -> _Params:
@@ -126,15 +130,15 @@ class NativeSampler:
         return struct
 
 
-def load(*, threads: int = 1) -> NativeSampler:
-    """The sampler that was built with this installation. Raises `NotCompiled`."""
+def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
+    """The sampler that was built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
     spec = find_spec(PACKAGE)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     found = [path for folder in folders for path in Path(folder).iterdir() if path.suffix in (".so", ".dll", ".dylib")]
     if not found:
         raise NotCompiled("there was no C++ compiler when localllm was installed")
     try:
-        return NativeSampler(found[0], threads=threads)
+        return NativeSampler(found[0], threads=threads, team=team)
     except (OSError, AttributeError, ValueError) as error:
         raise NotCompiled(str(error)) from error
 

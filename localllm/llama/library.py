@@ -79,6 +79,8 @@ class Library:
             features=_features(api.llama_print_system_info().decode("utf-8", "replace")),
             fingerprint=files.fingerprint(choice.variant),
         )
+        self.team = _team(files.library_path if choice.variant is None else files.variants[choice.variant])
+        """The address of `GOMP_parallel` in the OpenMP runtime that computes on the CPU; None: it has none."""
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         """All devices with the memory that is free now."""
@@ -194,6 +196,12 @@ def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:
     if not ggml.backend_load(str(path).encode()):
         reason = log.errors_since(mark).removeprefix(f"load_backend: failed to load {path}: ")
         raise LoadFailed(f"the backend {path} does not load: {reason}", path=str(path), reason=reason)
+
+
+def _team(cpu_backend: Path) -> int | None:
+    # Looked up in the file and in what it is linked with: a wheel may bring an OpenMP runtime of its own.
+    parallel = getattr(ctypes.CDLL(str(cpu_backend)), "GOMP_parallel", None)
+    return None if parallel is None else ctypes.cast(parallel, ctypes.c_void_p).value
 
 
 def _features(system_info: str) -> dict[str, list[str]]:

@@ -76,10 +76,10 @@ def main() -> None:
     os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
 
 
-def _sampler(threads: int) -> Sampler:
+def _sampler(threads: int, team: int | None) -> Sampler:
     """The compiled one, else the slow one; `localllm doctor` tells which, and why."""
     try:
-        return native.load(threads=threads)
+        return native.load(threads=threads, team=team)
     except native.NotCompiled:
         return NumpySampler()
 
@@ -176,7 +176,7 @@ class Worker:
             engine = Engine(
                 backend,
                 self._emit,
-                sampler=_sampler(model.threads),
+                sampler=_sampler(model.threads, loaded.team),
                 max_step_s=max_step_s,
                 prefill_step_s=prefill_step_s,
                 kv_ram_bytes=load.options.kv_ram_mb * 2**20,

@@ -493,12 +493,15 @@ void sample(const float * row, int32_t vocab, const ls_params & p, Scratch & scr
 int32_t ls_abi(void) { return LS_ABI; }
 
 void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * params, ls_result * results,
-               int32_t threads) {
+               int32_t threads, ls_team team) {
     std::atomic<int32_t> next{0};
     auto work = [&] {
         thread_local Scratch scratch;
         for (int32_t i; (i = next.fetch_add(1)) < num_rows;) sample(rows[i], vocab, params[i], scratch, results[i]);
     };
+    if (threads == 1 || num_rows == 1) return work();
+    // All of the team, also for fewer rows: a smaller one would end the others' threads, and the next decode start new ones.
+    if (team != nullptr) return team([](void * data) { (*static_cast<decltype(work) *>(data))(); }, &work, threads, 0);
     std::vector<std::thread> helpers;
     for (int32_t i = 1; i < std::min(threads, num_rows); i++) helpers.emplace_back(work);
     work();

@@ -11,7 +11,7 @@
 #define LS_API __attribute__((visibility("default")))
 #endif
 
-#define LS_ABI 2
+#define LS_ABI 3
 #define LS_MAX_TOP 20
 
 #ifdef __cplusplus
@@ -64,9 +64,13 @@ typedef struct {
 
 LS_API int32_t ls_abi(void);
 
-// Rows are float32 [vocab]. On at most `threads` threads.
+// GOMP_parallel of the OpenMP runtime whose threads compute the model: calls work(data) on `num_threads` threads. After a
+// decode these still spin, one on every core, and a thread of anybody else's would have to share a core with one of them.
+typedef void (*ls_team)(void (*work)(void *), void * data, unsigned num_threads, unsigned flags);
+
+// Rows are float32 [vocab]. On `threads` threads, of the team, or without one (NULL) of their own.
 LS_API void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * params, ls_result * results,
-                      int32_t threads);
+                      int32_t threads, ls_team team);
 
 #ifdef __cplusplus
 }

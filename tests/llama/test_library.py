@@ -67,6 +67,30 @@ else:
 
 
 @real
+def test_the_sampler_uses_the_threads_that_compute_the_model_where_these_are_openmps(memory: Path) -> None:
+    """A thread of its own would share a core with one of OpenMP's, which spin for a while after every decode."""
+    python(
+        """
+import os
+import numpy as np
+from localllm.engine import native
+from localllm.engine.sampler import SamplerParams
+loaded = library.load(choice)
+assert (loaded.team is not None) == (sys.platform == "linux" and "OPENMP" in loaded.build.features["CPU"]), loaded.team
+sampler = native.load(threads=3, team=loaded.team)
+rows = [np.random.default_rng(i).normal(0, 3, 5000).astype(np.float32) for i in range(8)]
+tasks = lambda: set(os.listdir("/proc/self/task")) if loaded.team is not None else set()
+before = tasks()
+drawn = [sampler.sample(rows[:n], [SamplerParams(seed=5)] * n) for n in (8, 2, 1, 8)]
+assert drawn[0][:2] == drawn[1] and drawn[0][:1] == drawn[2] and drawn[0] == drawn[3]
+if loaded.team is not None:
+    assert len(tasks() - before) == 2, (before, tasks())
+""",
+        memory,
+    )
+
+
+@real
 def test_only_the_bindings_are_imported_and_the_whole_package_still_can_be(memory: Path) -> None:
     python(
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import math
 import shutil
 import subprocess
@@ -19,8 +21,14 @@ from localllm.engine.sampler import Row, SamplerParams, power_of_2, sample, unif
 SOURCE = Path(__file__).parents[2] / "native" / "sampler" / "sampler.cpp"
 
 
+def openmp() -> int | None:
+    """The address of GOMP_parallel in this system's OpenMP runtime."""
+    name = ctypes.util.find_library("gomp")
+    return None if name is None else ctypes.cast(ctypes.CDLL(name).GOMP_parallel, ctypes.c_void_p).value
+
+
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> NativeSampler:
+def source_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This source, whatever is installed; with the flags of native/CMakeLists.txt."""
     compiler = shutil.which("c++")
     if compiler is None:
@@ -28,7 +36,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> NativeSampler:
     library = tmp_path_factory.mktemp("native") / "sampler.so"
     flags = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC"]
     subprocess.run([compiler, *flags, "-o", library, SOURCE, "-pthread"], check=True)
-    return NativeSampler(library, threads=2)
+    return library
+
+
+@pytest.fixture(scope="module", params=["its own threads", "OpenMP's"])
+def compiled(source_library: Path, request: pytest.FixtureRequest) -> NativeSampler:
+    team = openmp() if request.param == "OpenMP's" else None
+    if team is None and request.param == "OpenMP's":
+        pytest.skip("no OpenMP runtime")
+    return NativeSampler(source_library, threads=2, team=team)
 
 
 @st.composite
