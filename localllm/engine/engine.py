@@ -195,13 +195,15 @@ class Engine:
             for slot in range(self._backend.num_slots):
                 self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
         suspect = self._next_suspect()
-        budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
-        plan = self.scheduler.plan(budget, only=suspect)
-        self._admit(plan.admitted, now_s)
-        self._move(plan.moves)
-        for slot in self.scheduler.to_compact() if plan.admitted else ():
-            state = self._backend.save(slot)
-            self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
+        plan = self.scheduler.next_tokens() if suspect is None else None
+        if plan is None:
+            budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
+            plan = self.scheduler.plan(budget, only=suspect)
+            self._admit(plan.admitted, now_s)
+            self._move(plan.moves)
+            for slot in self.scheduler.to_compact() if plan.admitted else ():
+                state = self._backend.save(slot)
+                self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
         self._computed_something = bool(plan.segments)
         if plan.segments:
             self._compute(plan, output)
@@ -212,7 +214,7 @@ class Engine:
             self._beside.step(self.scheduler.num_streams)
 
     def _take_inbox(self, item: _Item | None, output: StepOutput) -> None:
-        while True:
+        while item is not None or not self._inbox.empty():
             if isinstance(item, Sequence):
                 self.scheduler.add(item)
             elif isinstance(item, _Cancel):
@@ -225,10 +227,7 @@ class Engine:
                 item.work()
             elif isinstance(item, _Stop):
                 self._stopping = True
-            try:
-                item = self._inbox.get_nowait()
-            except queue.Empty:
-                return
+            item = None if self._inbox.empty() else self._inbox.get_nowait()  # nobody else takes from it
 
     def _status(self) -> EngineStatus:
         scheduler = self.scheduler
@@ -324,7 +323,7 @@ class Engine:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):
             return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
-        tiled = max(prompts, default=0) >= self._pace.tile
+        tiled = bool(prompts) and max(prompts) >= self._pace.tile
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:

@@ -61,6 +61,8 @@ class _Params(ctypes.Structure):
         ("num_biased", ctypes.c_int32),
         ("num_lessened", ctypes.c_int32),
     ]
+    changes: bool
+    """Whether the last draw's row was changed, so that this one's has to be looked at."""
 
 
 class _Result(ctypes.Structure):
@@ -92,42 +94,69 @@ class NativeSampler:
         self._threads = threads
         self._team = ctypes.c_void_p(team)
         self._structs: WeakKeyDictionary[SamplerParams, _Params] = WeakKeyDictionary()
+        self._call = _Call([], [], [])
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
         """One token for each row, float32 [vocab], all of one length."""
-        count = len(rows)
+        call = self._call
+        if not call.is_of(rows, params):
+            call = self._call = _Call(rows, params, [self._struct(each) for each in params])
         kept: list[Any] = []  # what the structs point to must live until the call is over
-        addresses = (ctypes.c_void_p * count)(*(row.ctypes.data for row in rows))
-        structs = (_Params * count)(*(self._struct(each, kept) for each in params))
-        results = (_Result * count)()
-        self._library.ls_sample(count, addresses, len(rows[0]), structs, results, self._threads, self._team)
-        return [_sampled(result, each.num_top) for result, each in zip(results, params, strict=True)]
+        for struct, each in zip(call.structs, params, strict=True):
+            struct.draw = each.draw
+            struct.mirostat_mu = each.mirostat_mu
+            changes = bool(each.repeated or each.counts or each.bias or each.lessened or each.mask is not None)
+            if changes or struct.changes:
+                struct.changes = changes
+                _point_to_changes(struct, each, kept)
+        self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, self._threads, self._team)
+        return [_sampled(result, each.num_top) for result, each in zip(call.results, params, strict=True)]
 
-    def _struct(self, params: SamplerParams, kept: list[Any]) -> _Params:
+    def _struct(self, params: SamplerParams) -> _Params:
         struct = self._structs.get(params)
         if struct is None:
             numbers = (getattr(params, name) for name in _FLOATS)
             struct = _Params(*numbers, params.mirostat, params.top_k, min(params.num_top, MAX_TOP), params.seed)
+            struct.changes = False
             self._structs[params] = struct
-        struct.draw = params.draw
-        struct.mirostat_mu = params.mirostat_mu
-        struct.num_repeated = len(params.repeated)
-        if params.repeated:
-            struct.repeated = _address(params.repeated, np.int32, kept)
-        struct.num_counted = len(params.counts)
-        if params.counts:
-            struct.counted = _address(params.counts, np.int32, kept)
-            struct.counts = _address(params.counts.values(), np.int32, kept)
-        struct.num_biased = len(params.bias)
-        if params.bias:
-            struct.biased = _address(params.bias, np.int32, kept)
-            struct.biases = _address(params.bias.values(), np.float32, kept)
-        struct.num_lessened = len(params.lessened)
-        if params.lessened:
-            struct.lessened = _address(params.lessened, np.int32, kept)
-            struct.less = _address(params.lessened.values(), np.float32, kept)
-        struct.mask = None if params.mask is None else params.mask.ctypes.data
         return struct
+
+
+class _Call:
+    """What a call is given; of use for the next one too, which is nearly always about the same rows and parameters."""
+
+    def __init__(self, rows: Sequence[Row], params: Sequence[SamplerParams], structs: list[_Params]) -> None:
+        count = len(structs)
+        self._of = (*rows, *params)
+        self._ids = tuple(map(id, self._of))
+        self.vocab = len(rows[0]) if rows else 0
+        self.structs = structs
+        self.rows = (ctypes.c_void_p * count)(*(row.ctypes.data for row in rows))
+        self.params = (ctypes.c_void_p * count)(*map(ctypes.addressof, structs))
+        self.results = (_Result * count)()
+
+    def is_of(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> bool:
+        return self._ids == (*map(id, rows), *map(id, params))  # of objects that are kept alive here
+
+
+def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -> None:
+    """What changes the row before anything is drawn from it."""
+    struct.num_repeated = len(params.repeated)
+    if params.repeated:
+        struct.repeated = _address(params.repeated, np.int32, kept)
+    struct.num_counted = len(params.counts)
+    if params.counts:
+        struct.counted = _address(params.counts, np.int32, kept)
+        struct.counts = _address(params.counts.values(), np.int32, kept)
+    struct.num_biased = len(params.bias)
+    if params.bias:
+        struct.biased = _address(params.bias, np.int32, kept)
+        struct.biases = _address(params.bias.values(), np.float32, kept)
+    struct.num_lessened = len(params.lessened)
+    if params.lessened:
+        struct.lessened = _address(params.lessened, np.int32, kept)
+        struct.less = _address(params.lessened.values(), np.float32, kept)
+    struct.mask = None if params.mask is None else params.mask.ctypes.data
 
 
 def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:

@@ -79,7 +79,10 @@ class Residency:
         end = start + len(tokens)
         if self.pool is not None:
             self.pool.extend(slot, len(tokens))
-        self._cells[slot, start:end] = tokens
+        if len(tokens) == 1:
+            self._cells[slot, start] = tokens[0]
+        else:
+            self._cells[slot, start:end] = tokens
         self._now_holds(slot, end, sound=end if self._sound[slot] == start else self._sound[slot])
 
     def truncated(self, slot: int, length: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,8 +85,7 @@ class SamplerParams:
     """Bit i of word i / 32: token i is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(NamedTuple):
     """A token, -1 if every one is forbidden, and log-probabilities of the model's own distribution, if asked for."""
 
     token: int

@@ -9,6 +9,7 @@ computes their beginning once. Knows nothing of text or sampling.
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from itertools import pairwise
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.pace import Budget
 from localllm.engine.residency import LOSS, Residency
 from localllm.engine.sequence import Sequence
+from localllm.engine.shares import Shares
 from localllm.engine.tiers import DiskTier
 from localllm.states import SlotStatus
 
@@ -27,8 +29,6 @@ STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
 MOVING = 0.1
 """What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
-LEAST_PART = 16
-"""Fewer tokens of a prompt are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of each of 2 263."""
 PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
 
@@ -99,9 +99,13 @@ class Scheduler:
         self._fills_gaps = can_rewind and num_cells is None
         self._batch_capacity = batch_capacity
         self._slots: list[Sequence | None] = [None] * num_slots
-        self._turn = 0
+        self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
         self._waiting: list[Sequence] = []
         """In the order in which they are to enter."""
+        self._earliest_s = math.inf
+        """No time is over before."""
+        self._settled: list[Sequence] = []
+        """Those that run, after a step in which each got its next token, and nothing else was done or wanted."""
 
     @property
     def running(self) -> list[Sequence]:
@@ -136,6 +140,7 @@ class Scheduler:
         if not 0 < sequence.num_prompt < self.slot_capacity:
             raise ValueError(f"a prompt of {sequence.num_prompt} tokens for slots of {self.slot_capacity}")
         insort(self._waiting, sequence, key=lambda waiting: (waiting.priority, waiting.deadline_s))
+        self._earliest_s = min(self._earliest_s, sequence.deadline_s, sequence.queue_deadline_s)
 
     def find(self, id: int) -> Sequence | None:
         for sequence in (*self.running, *self._waiting):
@@ -145,7 +150,11 @@ class Scheduler:
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Those whose time is over."""
-        return [sequence for sequence in (*self.running, *self._waiting) if sequence.is_expired(now_s)]
+        if now_s < self._earliest_s:
+            return []
+        everybody = (*self.running, *self._waiting)
+        self._earliest_s = min((sequence.next_deadline_s for sequence in everybody), default=math.inf)
+        return [sequence for sequence in everybody if sequence.next_deadline_s <= now_s]
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
@@ -154,7 +163,24 @@ class Scheduler:
             self._waiting.remove(sequence)
         else:
             self._slots[slot] = None
+            self._settled = []
+            self.residency.used([slot])
         return slot
+
+    def next_tokens(self) -> StepPlan | None:
+        """The next step, if that is the next token of everybody as in the step before; None: ask `plan`.
+
+        It says what `plan` would say without looking again at what has not changed since then: a decode reads more
+        memory than any cache holds, and the Python after it takes five times as long as in a loop of its own.
+        """
+        if self._waiting or not self._settled:
+            return None
+        segments = []
+        for sequence in self._settled:
+            if sequence.num_pending != 1 or sequence.slot is None:
+                return None
+            segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], wants_token=True))
+        return StepPlan(segments, self._settled, [], [])
 
     def plan(self, budget: Budget | None = None, *, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
@@ -167,10 +193,7 @@ class Scheduler:
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
-        share = self._shares(running, budget, tiled=True)
-        if max(share.values(), default=0) < budget.tile:
-            share = self._shares(running, budget, tiled=False)
-        self._turn += 0 in share.values()
+        share = self._shares.of(running, budget)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
@@ -183,6 +206,8 @@ class Scheduler:
             tokens = sequence.tokens[start : start + count]
             segments.append(Segment(sequence.slot, start, tokens, wants_token=start + count == sequence.num_tokens))
             sequences.append(sequence)
+        changes = bool(self._waiting or admitted or moves or only)
+        self._settled = [] if changes or any(sequence.num_pending > 1 for sequence in running) else running
         return StepPlan(segments, sequences, admitted, moves)
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
@@ -327,58 +352,6 @@ class Scheduler:
             return sequence.num_tokens
         marks = (mark for mark in sequence.pauses if start < mark < sequence.num_prompt)
         return min(*marks, (start // SPACING + 1) * SPACING, sequence.num_tokens)
-
-    def _shares(self, running: list[Sequence], budget: Budget, *, tiled: bool) -> dict[int, int]:
-        """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
-
-        llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
-        of each, and then the rest of the prompts: so what a prompt gets beyond its first token is whole tiles there.
-        Where parts would be smaller than a tile and prompts rather wait than have that, fewer get a tile each; without
-        `tiled` those that need less go on beside the streams. There no more prompts get something than it takes to use
-        it up: the one token of each that goes with the streams' is dear (7 prompts of 14 tokens beside a stream take
-        386 ms where one of 98 takes 305), and their answers begin one after the other, not all at the end.
-        """
-        share = {sequence.id: 1 for sequence in running}
-        hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
-        alone = len(hungry) == len(running)
-        with_first = 1 if alone else 0
-        beside = 0 if alone else len(running)
-        left = max(0, min(budget.tiled if tiled else budget.small, self._batch_capacity - beside))
-        tile = budget.tile
-        if not budget.prefers_tiles or self._batch_capacity < tile + len(self._slots):
-            chosen = self._enough(hungry, left, LEAST_PART if alone else left)
-        elif not tiled:
-            chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= tile]
-        elif hungry and left < tile * len(hungry) and hungry[-1].num_pending >= tile:
-            chosen = self._in_turn(hungry)[: left // tile]
-        else:
-            chosen = hungry
-        share |= {sequence.id: 0 for sequence in hungry if sequence not in chosen}
-        left -= with_first * len(chosen)
-        for position, sequence in enumerate(chosen):
-            extra = min(sequence.num_pending - 1, max(0, left) // (len(chosen) - position))
-            if extra + with_first >= tile and extra < sequence.num_pending - 1:
-                extra -= (extra + with_first) % budget.grain
-            share[sequence.id] += extra
-            left -= extra
-        return share
-
-    def _enough(self, hungry: list[Sequence], num_tokens: int, part: int) -> list[Sequence]:
-        """As few as can take so many tokens beyond their first, each at most such a part."""
-        chosen: list[Sequence] = []
-        for sequence in self._in_turn(hungry):
-            if num_tokens <= 0 and chosen:
-                break
-            chosen.append(sequence)
-            num_tokens -= min(sequence.num_pending - 1, part)
-        return sorted(chosen, key=lambda sequence: sequence.num_pending)
-
-    def _in_turn(self, hungry: list[Sequence]) -> list[Sequence]:
-        """Sorted by need: small ones first, but every other time the one that came first, so that nobody starves."""
-        if self._turn % 2 == 0 or not hungry:
-            return hungry
-        oldest = min(hungry, key=lambda sequence: (sequence.created_s, sequence.id))
-        return [oldest, *(sequence for sequence in hungry if sequence is not oldest)]
 
 
 def _cost_of_gaps(busy: list[int]) -> int:

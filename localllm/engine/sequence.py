@@ -96,9 +96,10 @@ class Sequence:
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
 
-    def is_expired(self, now_s: float) -> bool:
-        """Whether its time is over: all of it, or what it may wait for a slot."""
-        return self.deadline_s <= now_s or (self.slot is None and self.queue_deadline_s <= now_s)
+    @property
+    def next_deadline_s(self) -> float:
+        """When its time is over: all of it, or what it may wait for a slot."""
+        return min(self.deadline_s, self.queue_deadline_s) if self.slot is None else self.deadline_s
 
     def sampler_params(self) -> SamplerParams:
         """How to draw its next token; the same object every time."""

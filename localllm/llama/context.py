@@ -82,8 +82,15 @@ class LlamaBackend:
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
-        self._rows: list[int] = []
-        """Of every segment of the last decode, the row of the batch with its last token."""
+        self._outputs: list[int] = []
+        """Of every segment of the last decode, the row of the logits with its last token; -1: it wanted none."""
+        self._logits_at: int | None = None
+        """Where llama.cpp keeps the logits, one row after the other."""
+        self._logit_rows: list[npt.NDArray[np.float32]] = []
+        """Views of the first rows there: making one takes longer than to use it."""
+        self._get_logits: Any = self._api._lib["llama_get_logits"]
+        """As an address: the binding's own makes a pointer object."""
+        self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
@@ -196,21 +203,30 @@ class LlamaBackend:
 
     def decode(self, segments: Sequence[Segment]) -> None:
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
-        rows = self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
-        idle = {filler.slot for filler in fillers}
-        self._rows = [row for slot, row in rows if slot not in idle]
+        self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         status = self._api.llama_decode(self._context, self._batch.struct)
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
+        self._outputs.clear()
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
-        for segment in segments:
-            self._lengths[segment.slot] = segment.start + len(segment.tokens)
+        num_outputs = 0
+        for slot, start, tokens, wants_token in segments:
+            self._lengths[slot] = start + len(tokens)
+            self._outputs.append(num_outputs if wants_token else -1)
+            num_outputs += wants_token
+        address = self._get_logits(self._context)
+        if address != self._logits_at:
+            self._logits_at, self._logit_rows = address, []
 
     def logits(self, index: int) -> npt.NDArray[np.float32]:
-        address = ctypes.cast(self._api.llama_get_logits_ith(self._context, self._rows[index]), ctypes.c_void_p).value
-        assert address is not None, "that row was computed without logits"
-        return np.ctypeslib.as_array((ctypes.c_float * self.vocab.size).from_address(address))
+        output, rows = self._outputs[index], self._logit_rows
+        assert output >= 0, "that row was computed without logits"
+        assert self._logits_at is not None, "llama.cpp has no logits"
+        while len(rows) <= output:
+            address = self._logits_at + 4 * self.vocab.size * len(rows)
+            rows.append(np.ctypeslib.as_array((ctypes.c_float * self.vocab.size).from_address(address)))
+        return rows[output]
 
     def token_bytes(self, token: int) -> bytes:
         return self.vocab.token_bytes(token)
@@ -244,7 +260,9 @@ class LlamaBackend:
         One ubatch of llama.cpp takes only consecutive slots: without these every gap costs a pass over all weights
         (4 of 8 slots with gaps: 36 ms a step; filled, 17).
         """
-        fillers = []
+        fillers: list[Segment] = []
+        if segments[-1].slot - segments[0].slot < len(segments):
+            return fillers
         for before, after in pairwise(segments):
             gap = range(before.slot + 1, after.slot)
             if 0 < len(gap) <= WIDEST_FILLED_GAP and all(self._lengths[slot] < self.slot_capacity for slot in gap):
@@ -259,6 +277,13 @@ def _gave_up_flash(lines: Sequence[str]) -> bool:
         ("Flash Attention" in line and "disabled" in line) or ("flash_attn" in line and "forcing off" in line)
         for line in lines
     )
+
+
+def _items(array: npt.NDArray[Any]) -> Any:
+    """Its items to be set one by one, in a format that memoryview knows."""
+    data: Any = array
+    kind: Any = array.dtype.char
+    return memoryview(data).cast("B").cast(kind)
 
 
 def _pointer(buffer: npt.NDArray[np.uint8]) -> Any:
@@ -288,21 +313,23 @@ class _Batch:
         self._rows = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
         self._own_rows = self._rows.copy()
         self._rows[:] = self._slot_ids.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
+        # Of all four, because setting a single item of a NumPy array takes several times as long.
+        self._items = [_items(array) for array in (self._tokens, self._positions, self._slot_ids, self._wants_logits)]
 
-    def fill(self, segments: Sequence[Segment]) -> list[tuple[int, int]]:
-        """Write the segments; returns (slot, row of its last token) for each."""
+    def fill(self, segments: Sequence[Segment]) -> None:
         end = 0
-        last_rows = []
+        tokens_at, positions_at, slots_at, wants_at = self._items
         for slot, start, tokens, wants_token in segments:
             begin, end = end, end + len(tokens)
-            self._tokens[begin:end] = tokens
-            self._positions[begin:end] = range(start, start + len(tokens))
-            self._slot_ids[begin:end] = slot
-            self._wants_logits[begin:end] = 0
-            self._wants_logits[end - 1] = wants_token
-            last_rows.append((slot, end - 1))
+            if len(tokens) == 1:
+                tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
+            else:
+                self._tokens[begin:end] = tokens
+                self._positions[begin:end] = range(start, start + len(tokens))
+                self._slot_ids[begin:end] = slot
+                self._wants_logits[begin:end] = 0
+            wants_at[end - 1] = wants_token
         self.struct.n_tokens = end
-        return last_rows
 
     def free(self) -> None:
         self._rows[:] = self._own_rows  # llama_batch_free frees these

@@ -26,6 +26,7 @@ class Vocab:
         self.size: int = api.llama_vocab_n_tokens(handle)
         self._adds_bos = bool(api.llama_vocab_get_add_bos(handle))
         self._pieces: dict[int, bytes] = {}
+        self._ends: dict[int, bool] = {}
         self._only_characters = _characters_without_byte_tokens(api, handle, self.size)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
@@ -93,7 +94,10 @@ class Vocab:
         return piece
 
     def ends_generation(self, token: int) -> bool:
-        return bool(self._api.llama_vocab_is_eog(self._handle, token))
+        ends = self._ends.get(token)
+        if ends is None:
+            ends = self._ends[token] = bool(self._api.llama_vocab_is_eog(self._handle, token))
+        return ends
 
     @functools.cached_property
     def end_tokens(self) -> tuple[int, ...]:

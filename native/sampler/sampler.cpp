@@ -492,12 +492,12 @@ void sample(const float * row, int32_t vocab, const ls_params & p, Scratch & scr
 
 int32_t ls_abi(void) { return LS_ABI; }
 
-void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * params, ls_result * results,
-               int32_t threads, ls_team team) {
+void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * const * params,
+               ls_result * results, int32_t threads, ls_team team) {
     std::atomic<int32_t> next{0};
     auto work = [&] {
         thread_local Scratch scratch;
-        for (int32_t i; (i = next.fetch_add(1)) < num_rows;) sample(rows[i], vocab, params[i], scratch, results[i]);
+        for (int32_t i; (i = next.fetch_add(1)) < num_rows;) sample(rows[i], vocab, *params[i], scratch, results[i]);
     };
     if (threads == 1 || num_rows == 1) return work();
     // All of the team, also for fewer rows: a smaller one would end the others' threads, and the next decode start new ones.

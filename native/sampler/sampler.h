@@ -69,8 +69,8 @@ LS_API int32_t ls_abi(void);
 typedef void (*ls_team)(void (*work)(void *), void * data, unsigned num_threads, unsigned flags);
 
 // Rows are float32 [vocab]. On `threads` threads, of the team, or without one (NULL) of their own.
-LS_API void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * params, ls_result * results,
-                      int32_t threads, ls_team team);
+LS_API void ls_sample(int32_t num_rows, const float * const * rows, int32_t vocab, const ls_params * const * params,
+                      ls_result * results, int32_t threads, ls_team team);
 
 #ifdef __cplusplus
 }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.scheduler import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.states import EngineStatus
@@ -459,3 +461,55 @@ def test_an_answer_without_a_limit_ends_although_the_context_shifts() -> None:
 def test_a_memory_that_cannot_shift_refuses_to(memory: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match="context_shift"):
         Engine(FakeBackend(**memory), Collector(), context_shift=True)
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.integers(0, 12),  # steps before it comes
+        st.lists(st.integers(1, 3), min_size=1, max_size=40),  # its prompt
+        st.integers(1, 30),  # tokens of its answer
+        st.none() | st.integers(0, 25),  # steps until it is cancelled
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(arrivals=ARRIVALS, can_rewind=st.booleans(), kv_ram_bytes=st.sampled_from([0, 1000]))
+def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
+    arrivals: list[tuple[int, list[int], int, int | None]], can_rewind: bool, kv_ram_bytes: int
+) -> None:
+    """`next_tokens` is there to be quick, and decides nothing: without it the same batches are computed."""
+
+    def batches(*, quickly: bool) -> tuple[list[Any], list[tuple[int, int, int]], int]:
+        backend = FakeBackend(num_slots=4, batch_capacity=24, can_rewind=can_rewind)
+        quick, calls = 0, itertools.count()
+        engine = Engine(backend, Collector(), kv_ram_bytes=kv_ram_bytes, clock=lambda: 0.001 * next(calls))
+        engine.scheduler.residency.copy_tokens = 2
+        ask = engine.scheduler.next_tokens
+
+        def next_tokens() -> StepPlan | None:
+            nonlocal quick
+            plan = ask() if quickly else None
+            quick += plan is not None
+            return plan
+
+        engine.scheduler.next_tokens = next_tokens  # type: ignore[method-assign]
+        cancels: dict[int, int] = {}
+        for id, (steps, prompt, count, cancelled_after) in enumerate(arrivals):
+            for _ in range(steps):
+                engine.step()
+                cancels = {each: left - 1 for each, left in cancels.items()}
+                for each in [each for each, left in cancels.items() if left < 0]:
+                    engine.cancel(each)
+                    del cancels[each]
+            engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=count))
+            if cancelled_after is not None:
+                cancels[id] = cancelled_after
+        drain(engine)
+        return backend.batches, backend.copies, quick
+
+    one, other = batches(quickly=True), batches(quickly=False)
+    assert one[:2] == other[:2]
+    event(f"{min(one[2], 20) // 5 * 5} or more quick steps")
