@@ -125,11 +125,15 @@ class Pace:
 
     @property
     def _rates(self) -> tuple[float, float]:
-        """Of a token in a tile and of one in none. What is not known is hoped for, so that it is tried."""
+        """Of a token in a tile and of one in none. What is not known is hoped for, so that it is tried.
+
+        None is cheaper than in a tile: what was learned of few tokens behind nothing is not believed far behind.
+        """
         if self._small_s is None:
             token_s = self._tiled_s or 1 / ASSUMED_TOKENS_PER_S
             return token_s, token_s
-        return self._tiled_s or self._small_s / 2, self._small_s
+        tiled = self._tiled_s or self._small_s / 2
+        return tiled, max(self._small_s, tiled)
 
     def _told(self, tiled: int, small: int) -> Budget:
         tiled, small = (max(1, min(tokens, self._batch_capacity)) for tokens in (tiled, small))

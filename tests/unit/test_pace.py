@@ -158,6 +158,18 @@ def test_prompts_beside_streams_on_a_slow_machine_get_as_much_time_as_those() ->
     assert pace.budget(num_streams=8).small == 12
 
 
+def test_what_few_tokens_cost_behind_nothing_is_not_believed_where_tiles_are_dear_by_now() -> None:
+    """Steps of 330 to 440 ms were seen where 200 were asked for, each with twice as many tokens as fit."""
+    pace = Pace(max_step_s=0.3, prefill_step_s=0.2, batch_capacity=512, tile=32, grain=16)
+    pace.observe(4, 0, 0.033, tiled=False)
+    pace.observe(4, 12, 0.033 + 12 * 0.0015, tiled=False)
+    for behind in (0.002, 0.004, 0.0057):
+        pace.observe(4, 32, 0.033 + 32 * behind, tiled=True)
+    tiled, small = pace.budget(num_streams=4)[:2]
+    assert tiled == 29
+    assert small == 32, "the least that rides along in any case, and not the 111 that 1.5 ms a token would allow"
+
+
 def test_a_tile_too_slow_to_ride_along_comes_once_the_steps_before_left_the_time_for_it() -> None:
     pace = Pace(max_step_s=0.3, prefill_step_s=0.1, batch_capacity=512)
     pace.observe(4, 0, 0.1, tiled=False)
