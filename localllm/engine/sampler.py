@@ -325,7 +325,7 @@ def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
     if threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= probability:
         return every
     weights = _weights(some, some.max())
-    likely = np.flatnonzero(weights >= threshold * _total(_sums(weights)))
+    likely = np.flatnonzero(weights.astype(np.float64) >= threshold * _total(_sums(weights)))
     if len(likely) == 0:
         return every
     least = likely[np.flatnonzero(some[likely] == some[likely].min())[-1]]
@@ -351,7 +351,7 @@ def _expected(some: Row, best: np.float32, temperature: float, vocab: int, param
         order = np.argsort(-some, kind="stable")
         return np.sort(order[: _mirostat_count(some[order], temperature, mu, vocab)])
     weights = _weights(some, best, temperature)
-    expected = np.flatnonzero(weights >= _total(_sums(weights)) * math.pow(2.0, -mu))
+    expected = np.flatnonzero(weights.astype(np.float64) >= _total(_sums(weights)) * math.pow(2.0, -mu))
     return expected if len(expected) else np.array([some.argmax()])
 
 

@@ -114,6 +114,15 @@ def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data
         np.testing.assert_array_equal(row, kept)
 
 
+def test_a_share_is_compared_in_double(compiled: NativeSampler) -> None:
+    """Ten equal tokens, each a tenth: float32's 0.1 is a little more, so that none of them reaches XTC's threshold."""
+    row = np.zeros(10, np.float32)
+    each = [SamplerParams(xtc_probability=1, xtc_threshold=0.1, seed=seed) for seed in range(20)]
+    drawn = [result.token for result in compiled.sample([row] * 20, each)]
+    assert drawn == [sample(row, params).token for params in each]
+    assert len(set(drawn)) > 1
+
+
 @settings(max_examples=200)
 @given(row=rows(), temperature=st.sampled_from([0.5, 1.0, 2.0]), top_p=st.sampled_from([0.3, 0.9]))
 def test_what_is_kept_is_the_smallest_set_that_reaches_the_share(row: Row, temperature: float, top_p: float) -> None:
