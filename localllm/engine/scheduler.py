@@ -171,7 +171,8 @@ class Scheduler:
         """The next step, if that is the next token of everybody as in the step before; None: ask `plan`.
 
         It says what `plan` would say without looking again at what has not changed since then: a decode reads more
-        memory than any cache holds, and the Python after it takes five times as long as in a loop of its own.
+        memory than any cache holds, and the Python after it takes five times as long as in a loop of its own. Only a
+        client that empties an idle slot meanwhile may make a move worth it: that waits for the next arrival or end.
         """
         if self._waiting or not self._settled:
             return None
