@@ -5,7 +5,7 @@ Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are second
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,6 +28,11 @@ the last one's, or a score by the model's ranking head."""
 
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
+
+MAX_TOKEN_ID = 2**31 - 1
+"""llama.cpp's tokens are 32-bit integers."""
+TokenId = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_ID)]
+"""Of any vocabulary; whether a model has that token is known only where the model is."""
 
 MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 MAX_BIASED_TOKENS = 1024
@@ -197,6 +202,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     params: SamplingParams = SamplingParams()
     cache_prompt: bool = True
     """Whether it may start from what is in the KV cache already."""
+    cache_salt: str = ""
+    """Requests with different salts share nothing of what was computed."""
     priority: int = 0
     """Lower ones wait less."""
     timeout_s: float | None = None
