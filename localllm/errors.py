@@ -13,6 +13,7 @@
     ├── SlotBusy                   slot_busy: a request is just using it
     ├── LoadFailed                 load_failed: the model or the backend cannot be used
     │   ├── InvalidModelFile           the GGUF file is malformed: says at which byte and why
+    │   ├── LoadConflict           load_conflict: what is loaded stands in the way
     │   └── DeviceUnavailable          asked for a device or layers that cannot be had
     ├── PullFailed                 pull_failed: the source cannot be reached, or does not give what it should
     │   ├── AccessDenied               access_denied: it wants a token, a licence accepted, or another account
@@ -26,7 +27,8 @@
     ├── RequestTimeout             timeout
     └── InternalError              internal
 
-`code` is the stable name; `param` the field at fault; `details` plain numbers and strings for programs.
+`code` is the stable name; `param` the field at fault; `details` plain numbers and strings for programs; `public` the
+sentence for those who may not know where our files are, if the message tells that.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     param: str | None = None
     details: dict[str, Detail] = {}
+    public: str | None = None
 
 
 class LocalLLMError(Exception):
@@ -52,15 +55,21 @@ class LocalLLMError(Exception):
 
     code: ClassVar[str] = "internal"
 
-    def __init__(self, message: str, *, param: str | None = None, **details: Detail) -> None:
+    def __init__(self, message: str, *, param: str | None = None, public: str | None = None, **details: Detail) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
+        self.public = message if public is None else public
         self.details: dict[str, Detail] = details
 
     def info(self) -> ErrorInfo:
         """The wire form; `from_info` is its inverse."""
-        return ErrorInfo(code=self.code, message=self.message, param=self.param, details=self.details)
+        public = None if self.public == self.message else self.public
+        return ErrorInfo(code=self.code, message=self.message, param=self.param, details=self.details, public=public)
+
+    def renamed(self, message: str, param: str) -> LocalLLMError:
+        """The same error in other words, about a field of another name."""
+        return from_info(msgspec.structs.replace(self.info(), message=message, param=param, public=None))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (from_info, (self.info(),))
@@ -134,6 +143,12 @@ class InvalidModelFile(LoadFailed):
     """Not a GGUF file that can be trusted; details: `path`, `offset` (bytes, or None), `reason`."""
 
 
+class LoadConflict(LoadFailed):
+    """Another model, or the same one otherwise, is loaded and stands in the way: unloading it helps."""
+
+    code = "load_conflict"
+
+
 class DeviceUnavailable(LoadFailed):
     """A device or a number of layers was asked for and cannot be had."""
 
@@ -204,12 +219,12 @@ _BY_CODE: dict[str, type[LocalLLMError]] = {
     cls.code: cls
     for cls in (
         InvalidParameter, UnknownParameter, UnsupportedParameter, ContextLengthExceeded, TemplateError, NoChatTemplate,
-        ModelNotFound, SlotNotFound, SlotBusy, LoadFailed, PullFailed, AccessDenied, ForbiddenAddress, DiskFull,
-        QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
+        ModelNotFound, SlotNotFound, SlotBusy, LoadFailed, LoadConflict, PullFailed, AccessDenied, ForbiddenAddress,
+        DiskFull, QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
     )
 }  # fmt: skip
 
 
 def from_info(info: ErrorInfo) -> LocalLLMError:
     """The exception for a wire error; an unknown code becomes `InternalError`."""
-    return _BY_CODE.get(info.code, InternalError)(info.message, param=info.param, **info.details)
+    return _BY_CODE.get(info.code, InternalError)(info.message, param=info.param, public=info.public, **info.details)

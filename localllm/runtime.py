@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.errors import LocalLLMError, ModelNotFound, RequestTimeout
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
 from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.managed import FOREVER_S
@@ -26,6 +27,21 @@ from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
+TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
+
+
+LEAST_TIME_S = 0.001
+"""The shortest time limit that a request can have."""
+
+
+class Started(NamedTuple):
+    """How the owner of this runtime had a model loaded: so it is loaded again when it has left and is asked for."""
+
+    model: str | Path
+    options: LoadOptions
+    keep_alive_s: float
+    stays: bool
+    listed: AvailableModel
 
 
 class Answer(AsyncIterator[Delta]):
@@ -72,7 +88,10 @@ class Runtime:
         self._supervisor = Supervisor(settings)
         self._settings = settings
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
-        """Those that requests have begun. They go on when who asked goes away: he will ask again."""
+        """Those that requests have begun. They go on when the client is gone, since clients retry."""
+        self._resolving: set[asyncio.Future[tuple[Candidate, int | None]]] = set()
+        """Loads whose model has no id yet."""
+        self._started: dict[str, Started] = {}
 
     async def load(
         self,
@@ -86,14 +105,29 @@ class Runtime:
     ) -> LoadedModel:
         """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
-        `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: a path is a name too.
-        Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`.
+        `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: the owner of this runtime asks,
+        so a path is a name too, and the model can be asked for by its id from then on, whether it is loaded or not.
+        Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
-        candidate, ctx = await asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths)
+        started = None if allow_paths else self._started.get(str(model))
+        named = (model, allow_paths) if started is None else (started.model, True)
+        candidate, ctx = await self._resolve(*named)
         options = options or self._settings.load_options()
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
+        if allow_paths:
+            self._started[candidate.id] = Started(model, options, keep_alive_s, stays, _listed(candidate))
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
+
+    async def _resolve(self, model: str | Path, allow_paths: bool) -> tuple[Candidate, int | None]:
+        resolving = asyncio.ensure_future(asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths))
+        self._resolving.add(resolving)
+        resolving.add_done_callback(self._resolving.discard)
+        try:
+            return await asyncio.shield(resolving)
+        except asyncio.CancelledError:
+            resolving.add_done_callback(_let_go)  # the thread cannot be stopped; what it opens must be closed
+            raise
 
     def running(self) -> Sequence[RunningModel]:
         """Every model that has a process or waits for one, as `ps` shows it."""
@@ -103,7 +137,9 @@ class Runtime:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
         from localllm.registry.listing import available
 
-        return available(self._settings.data_dir)
+        there = available(self._settings.data_dir)
+        ids = {model.id for model in there}
+        return [*there, *(each.listed for id, each in list(self._started.items()) if id not in ids)]
 
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
         """Download a model that somebody on the network named; what is there already is not fetched again.
@@ -171,7 +207,7 @@ class Runtime:
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
-        session = await self._session(model_id, keep_alive_s)
+        requests, session = await self._session_for(model_id, requests, keep_alive_s)
         sent: list[tuple[int, Mailbox]] = []
         try:
             for request in requests:
@@ -191,12 +227,12 @@ class Runtime:
         `keep_alive_s`: how long the model stays from then on without requests; None: as it is.
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`, `RequestTimeout`.
         """
-        session = await self._session(model_id, keep_alive_s, embeds=True)
+        (request,), session = await self._session_for(model_id, [request], keep_alive_s, embeds=True)
         return await session.embed(request)
 
     async def rerank(self, model_id: str, request: RerankRequest, *, keep_alive_s: float | None = None) -> Ranking:
         """The score of every document of a request; otherwise as `embed`."""
-        session = await self._session(model_id, keep_alive_s, embeds=True)
+        (request,), session = await self._session_for(model_id, [request], keep_alive_s, embeds=True)
         answer = await session.embed(request)
         scores = struct.unpack(f"<{len(request.documents)}f", answer.data)
         return Ranking(scores=scores, num_tokens=answer.num_tokens, truncated=answer.truncated)
@@ -250,8 +286,26 @@ class Runtime:
         session = await self._session(model_id)
         return await session.call(method, *args)
 
+    async def _session_for(
+        self, model_id: str, requests: Sequence[TimedT], keep_alive_s: float | None, *, embeds: bool = False
+    ) -> tuple[Sequence[TimedT], Session]:
+        """As `_session`, no longer than these requests may wait; and the requests with the time they have then."""
+        limits_s = [limit_s for each in requests for limit_s in (each.timeout_s, each.queue_timeout_s) if limit_s]
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(min(limits_s, default=None)):
+                session = await self._session(model_id, keep_alive_s, embeds=embeds)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{model_id} was not loaded within the {min(limits_s):g} s that the request may wait "
+                "(timeout, queue_timeout); ask again later, or allow more"
+            ) from None
+        waited_s = time.monotonic() - began_s
+        return [_with_less_time(each, waited_s) for each in requests] if limits_s else requests, session
+
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
+        resolving = set(self._resolving)
         while True:
             try:
                 if embeds:
@@ -260,22 +314,37 @@ class Runtime:
             except ModelNotFound as error:
                 if model_id in self._supervisor.ids():
                     raise
+                if resolving:  # one of these may be the model
+                    await asyncio.wait(resolving)
+                    resolving = set()
+                    continue
                 model_id = await self._load_on_demand(model_id, error)
 
     async def _load_on_demand(self, model_id: str, not_loaded: ModelNotFound) -> str:
         """The id under which it is loaded now."""
-        try:
-            name = canonical_id(model_id)
-        except LocalLLMError:
-            raise not_loaded from None
+        name = model_id
+        if name not in self._started:
+            try:
+                name = canonical_id(model_id)
+            except LocalLLMError:
+                raise not_loaded from None
         if name != model_id and name in self._supervisor.ids():
             return name
         task = self._loads.get(name)
         if task is None:
-            load = self.load(name, keep_alive_s=self._settings.model_keep_alive_s, stays=False, allow_paths=False)
+            load = self._load_again(name)
             task = self._loads[name] = asyncio.get_running_loop().create_task(load)
             task.add_done_callback(lambda done: self._loaded_on_demand(name, done))
         return (await asyncio.shield(task)).id
+
+    def _load_again(self, id: str) -> Coroutine[Any, Any, LoadedModel]:
+        """As its owner had it loaded, or by the settings for models that are loaded on demand."""
+        started = self._started.get(id)
+        if started is None:
+            return self.load(id, keep_alive_s=self._settings.model_keep_alive_s, stays=False, allow_paths=False)
+        return self.load(
+            started.model, started.options, keep_alive_s=started.keep_alive_s, stays=started.stays, allow_paths=True
+        )
 
     def _loaded_on_demand(self, name: str, task: asyncio.Task[LoadedModel]) -> None:
         self._loads.pop(name, None)
@@ -301,6 +370,31 @@ def canonical_id(name: str) -> str:
     from localllm.registry.resolve import canonical
 
     return str(canonical(parse(name)))
+
+
+def _with_less_time(request: TimedT, waited_s: float) -> TimedT:
+    """What is left of its time limits, so that the wait for a load counts."""
+
+    def rest(limit_s: float | None) -> float | None:
+        return None if limit_s is None else max(LEAST_TIME_S, limit_s - waited_s)
+
+    return msgspec.structs.replace(
+        request, timeout_s=rest(request.timeout_s), queue_timeout_s=rest(request.queue_timeout_s)
+    )
+
+
+def _let_go(resolving: asyncio.Future[tuple[Candidate, int | None]]) -> None:
+    if not resolving.cancelled() and resolving.exception() is None:
+        resolving.result()[0].release()
+
+
+def _listed(candidate: Candidate) -> AvailableModel:
+    return AvailableModel(
+        id=candidate.id,
+        size_bytes=candidate.info.size_bytes,
+        created_unix_s=int(candidate.path.stat().st_mtime),
+        quant=candidate.info.file_type,
+    )
 
 
 def _candidate(model: str | Path, data_dir: Path, allow_paths: bool) -> tuple[Candidate, int | None]:

@@ -227,7 +227,7 @@ def _numbered(error: LocalLLMError, field: str, start: int) -> LocalLLMError:
     if match is None or error.param is None:
         return error
     name = f"text {start + int(match[1]) + 1}"
-    return type(error)(error.message.replace(error.param, name), param=error.param, **error.details)
+    return error.renamed(error.message.replace(error.param, name), error.param)
 
 
 def _save(path: Path, vectors: Sequence[msgspec.Raw]) -> None:

@@ -19,6 +19,8 @@ _EXIT_CODES = {
     "unsupported_parameter": USAGE,
     "model_not_found": NOT_FOUND,
     "load_failed": MODEL_OR_BACKEND,
+    "load_conflict": MODEL_OR_BACKEND,
+    "loading": MODEL_OR_BACKEND,
     "worker_crashed": MODEL_OR_BACKEND,
 }
 

@@ -151,9 +151,14 @@ def _open_regular(path: Path) -> FileIO:
         # Should a FIFO take the file's place in between, opening it must not wait for a writer.
         file = FileIO(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelNotFound(f"there is no file {path}", path=str(path)) from error
+        raise ModelNotFound(
+            f"there is no file {path}", public="the model's file is not there any more", path=str(path)
+        ) from error
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-        raise LoadFailed(f"cannot read {path}: {error}", path=str(path)) from error
+        why = getattr(error, "strerror", None) or "its path is not valid"
+        raise LoadFailed(
+            f"cannot read {path}: {error}", public=f"the model's file cannot be read: {why}", path=str(path)
+        ) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise invalid_file(path, "it is not a regular file")

@@ -66,7 +66,7 @@ def find() -> Installed:
     library_dir = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package_dir / "lib")  # the binding's own override
     core = [path for stem in ("llama", "ggml", "ggml-base", "ggml-cpu") if (path := _first(library_dir, stem))]
     if not core or "llama" not in core[0].name:
-        raise unusable(f"there is no llama library in {library_dir}")
+        raise unusable(f"there is no llama library in {library_dir}", public="there is no llama library")
     return Installed(
         package_version=_package_version(package_dir),
         package_dir=package_dir,
@@ -83,10 +83,18 @@ def install_command(*, again: bool = True) -> str:
     return f'CMAKE_ARGS="{FAST_INSTALL_FLAGS}" {command}' if osdep.builds_cpu_variants() else command
 
 
-def unusable(reason: str, *, again: bool = True) -> LoadFailed:
-    """The error for a library that must be installed (again): says why, and what to type."""
+def unusable(reason: str, *, again: bool = True, public: str | None = None) -> LoadFailed:
+    """The error for a library that must be installed (again): says why, and what to type.
+
+    `public`: the reason without our paths, if there are any in it.
+    """
     command = install_command(again=again)
-    return LoadFailed(f"{reason}; to install it, type: {command}", reason=reason, command=command)
+    return LoadFailed(
+        f"{reason}; to install it, type: {command}",
+        public=f"{public or reason}; to install it, type: {command}",
+        reason=reason,
+        command=command,
+    )
 
 
 def plugin_files(folder: Path) -> list[Path]:

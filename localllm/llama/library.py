@@ -152,7 +152,10 @@ def import_bindings(files: Installed) -> Any:
     try:
         return importlib.import_module(name)
     except (RuntimeError, OSError, AttributeError) as error:
-        raise LoadFailed(f"the llama.cpp library cannot be loaded: {error}") from error
+        raise LoadFailed(
+            f"the llama.cpp library cannot be loaded: {error}",
+            public="the llama.cpp library cannot be loaded; `localllm doctor` and the server's log say why",
+        ) from error
     finally:
         del sys.modules["llama_cpp"]
 
@@ -174,11 +177,17 @@ def _take_log(api: Any, *, echo: bool) -> Log:
 def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> None:
     if choice.variant is None:
         if not ggml.has_cpu():
-            raise LoadFailed(f"{files.library_path} has no CPU backend linked in")
+            raise LoadFailed(
+                f"{files.library_path} has no CPU backend linked in",
+                public="the llama.cpp library has no CPU backend linked in; `localllm doctor` says more",
+            )
         return
     path = files.variants.get(choice.variant)
     if path is None:
-        raise LoadFailed(f"{files.library_dir} has no CPU backend {choice.variant!r}")
+        raise LoadFailed(
+            f"{files.library_dir} has no CPU backend {choice.variant!r}",
+            public=f"there is no CPU backend {choice.variant!r}; `localllm doctor` says more",
+        )
     _load_backend(ggml, log, path)
 
 
@@ -186,7 +195,9 @@ def _load_plugins(ggml: Ggml, log: Log, folder: Path) -> None:
     paths = installed.plugin_files(folder)
     if not paths:
         reason = "holds no ggml backend" if folder.is_dir() else "is not a folder"
-        raise LoadFailed(f"the plugin folder {folder} {reason}", param="plugin_dir")
+        raise LoadFailed(
+            f"the plugin folder {folder} {reason}", param="plugin_dir", public=f"the plugin folder {reason}"
+        )
     for path in paths:
         _load_backend(ggml, log, path)
 
@@ -195,7 +206,12 @@ def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:
     mark = log.mark()
     if not ggml.backend_load(str(path).encode()):
         reason = log.errors_since(mark).removeprefix(f"load_backend: failed to load {path}: ")
-        raise LoadFailed(f"the backend {path} does not load: {reason}", path=str(path), reason=reason)
+        raise LoadFailed(
+            f"the backend {path} does not load: {reason}",
+            public=f"the backend {path.name} does not load; the server's log says why",
+            path=str(path),
+            reason=reason,
+        )
 
 
 def _team(cpu_backend: Path) -> int | None:

@@ -45,7 +45,11 @@ class LlamaModel:
         mark = library.log.mark()
         self.handle: Any = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
         if not self.handle:
-            raise LoadFailed(f"llama.cpp could not load {path.name}: {library.log.errors_since(mark)}", path=str(path))
+            raise LoadFailed(
+                f"llama.cpp could not load {path.name}: {library.log.errors_since(mark)}",
+                public="llama.cpp could not load the model's file; the server's log says why",
+                path=str(path),
+            )
         self.layers_per_device = _layers_per_device(library.log.lines_since(mark))
         try:
             _check_offload(self.layers_per_device, gpu_layers, set(devices), must_offload)

@@ -108,7 +108,8 @@ def survey(command: Sequence[str], timeout_s: float) -> Answer:
     answer, result, detail = _ask(Request(give_up_s=timeout_s + 5), command, timeout_s)
     if answer is None:
         raise installed.unusable(
-            f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})"
+            f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})",
+            public=f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]}",
         )
     return answer
 

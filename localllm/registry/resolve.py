@@ -57,7 +57,9 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
     path = Path(wanted.path).expanduser()
     if not path.exists():
         raise ModelNotFound(
-            f"there is no model file {wanted.path!r}; give the path of a GGUF file, or demo", param="model"
+            f"there is no model file {wanted.path!r}; give the path of a GGUF file, or demo",
+            param="model",
+            public=f"the file of {model_id(path)} is not there any more",
         )
     return ModelFile(model_id(path), path.resolve())
 

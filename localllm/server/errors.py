@@ -6,6 +6,7 @@ Also the errors that only an HTTP server can raise. Knows nothing of handlers an
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -104,6 +105,7 @@ _STATUS = {
     "not_found": 404,
     "method_not_allowed": 405,
     "request_timeout": 408,
+    "load_conflict": 409,
     "slot_busy": 409,
     "too_large": 413,
     "unsupported_media_type": 415,
@@ -119,6 +121,9 @@ _STATUS = {
     "worker_crashed": 503,
     "timeout": 504,
 }
+
+_PATH = re.compile(r"(?<![\w:/])(?:/|[A-Za-z]:[\\/]|\\\\)[^\s/]")
+"""Something like an absolute path in a sentence, on any system."""
 
 _TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -161,7 +166,7 @@ def error_body(error: LocalLLMError) -> bytes:
 
 
 def public_message(error: LocalLLMError) -> str:
-    """The sentence for a client, who is not told of our files and our processes' last words: the log is.
+    """The sentence for a client, who is not told where our files are nor of our processes' last words: the log is.
 
     Also the clients on this machine: who asks over HTTP need not be who may read the log.
     """
@@ -169,9 +174,9 @@ def public_message(error: LocalLLMError) -> str:
         signal, exit_code = error.details.get("signal"), error.details.get("exit_code")
         how = f" (signal {signal})" if signal else "" if exit_code is None else f" (exit code {exit_code})"
         return f"the model's process died{how}; the server's log says more"
-    if isinstance(error, LoadFailed):
+    if isinstance(error, LoadFailed) and error.public == error.message and _PATH.search(error.message):
         return "the model could not be loaded; the server's log says why"
-    return error.message
+    return error.public
 
 
 def error_headers(error: LocalLLMError) -> dict[str, str]:

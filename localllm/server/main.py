@@ -1,7 +1,7 @@
 """Runs the server: binds, loads the model, answers, ends. Knows nothing of the command line and prints nothing.
 
 The socket is bound before anything slow, so a taken port is an immediate error and a port is never picked, closed and
-passed on. HTTP modules are imported while the model loads. /health answers during the load, the rest is a 503.
+passed on. HTTP modules are imported while the model loads. Requests that come during the load wait for it.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ async def _serve(
         if load.done():
             model_id = load.result()
             state.loading = None
+            state.started.set()
             announce.ready(url_of(listener, "http" if tls is None else "https"), model_id)
             await stop.event.wait()
         state.draining = True

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -54,6 +54,29 @@ async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
         raise
     finally:
         watcher.cancel()  # not waited for: it does nothing more
+
+
+async def unless_slow(receive: Receive, work: Coroutine[Any, Any, T], patience_s: float) -> asyncio.Future[T]:
+    """`work` once it is done, or as it goes on after `patience_s` (0: never): its client should be told something then.
+
+    Raises what it raises till then. Whoever takes it over ends it with `abandon`.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await unless_gone(receive, asyncio.wait({task}, timeout=patience_s or None))
+        if task.done():
+            task.result()
+    except BaseException:
+        await abandon(task)
+        raise
+    return task
+
+
+async def abandon(task: asyncio.Future[T]) -> T | None:
+    """Cancel what is not done; what it had made already, for the caller to close."""
+    task.cancel()
+    await asyncio.wait({task})
+    return None if task.cancelled() or task.exception() is not None else task.result()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from starlette.types import Receive
 
 from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
-from localllm.runtime import Runtime
+from localllm.runtime import Answer, Runtime
+from localllm.server import sse
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
 from localllm.types import GenerationRequest
@@ -25,18 +28,26 @@ class ServerState:
     loading: str | None = None
     """The model that is being loaded at start."""
     draining: bool = False
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once `loading` has come to its end."""
     metrics: Metrics = field(default_factory=Metrics)
     responses: ResponseStore = field(init=False)
     """Of the Responses API, which alone writes it."""
 
     def __post_init__(self) -> None:
         max_bytes = self.settings.max_stored_response_mb * 2**20
+        if self.loading is None:
+            self.started.set()
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
 
     def admit(self) -> None:
-        """Whether a request for an answer makes sense now. Raises `Loading`, `Draining`."""
+        """Whether a request for an answer makes sense now. Raises `Draining`."""
         if self.draining:
             raise Draining("the server is shutting down")
+
+    def check_ready(self) -> None:
+        """Whether it would be answered at once, as far as the server knows. Raises `Loading`, `Draining`."""
+        self.admit()
         if self.loading is not None:
             raise Loading(f"the model {Path(self.loading).name} is still loading; try again in a moment")
 
@@ -56,14 +67,37 @@ class ServerState:
             for request in requests
         ]
 
+    async def answers(
+        self,
+        receive: Receive,
+        model: str,
+        requests: Sequence[GenerationRequest],
+        keep_alive_s: float | None,
+        *,
+        stream: bool,
+    ) -> asyncio.Future[list[Answer]]:
+        """What `submit` gives: at once, or for a stream whose model has to be loaded first not yet, so that the client
+        hears of it. Raises as `submit`, and `ClientGone`.
+        """
+        submission = self.runtime.submit(model, self.timed(requests), keep_alive_s=keep_alive_s)
+        if stream and model not in [loaded.id for loaded in self.runtime.loaded()]:
+            return await sse.unless_slow(receive, submission, self.settings.keep_alive_s)
+        done: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        done.set_result(await sse.unless_gone(receive, submission))
+        return done
+
     def seen_by_client(self, error: LocalLLMError) -> LocalLLMError:
         """At shutdown the workers end before the last answers do: that is no crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
 
-    def model_id(self, asked: str | None) -> str:
-        """The model that is meant: the one that was named, else the only one that is loaded. Raises `ModelNotFound`."""
+    async def model_id(self, asked: str | None) -> str:
+        """The model that is meant: the one that was named, else the only one that is loaded; the one that the server
+        is started with is waited for. Raises `ModelNotFound`.
+        """
         if asked is not None:
             return asked
+        await self.started.wait()
+        self.admit()
         loaded = [model.id for model in self.runtime.loaded()]
         if len(loaded) != 1:
             raise ModelNotFound(f"name the model; loaded: {', '.join(loaded) or 'none'}", param="model")

@@ -32,7 +32,7 @@ async def health(_: Request) -> Response:
 async def ready(request: Request) -> Response:
     """`GET /ready`: an answer can be had now; else a 503 that says what is being waited for."""
     state: ServerState = request.app.state.server
-    state.admit()
+    state.check_ready()
     restarting = state.runtime.restarting()
     if restarting:
         raise Loading(f"the process of {restarting[0]} died and is being started again")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from localllm.config import Settings
-from localllm.errors import LoadFailed, LocalLLMError
+from localllm.errors import Loading, LocalLLMError
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import plan, pooling_of
@@ -186,10 +186,12 @@ class ManagedModel:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(session.ready)
         except TimeoutError:
+            error = Loading(
+                f"{self.id} did not load within {timeout_s:g} s (--load-timeout-s); it was given up", param="model"
+            )
+            session.give_up(error)
             await self._discard(session)
-            raise LoadFailed(
-                f"{self.id} did not load within {timeout_s:g} s; raise LOCALLLM_LOAD_TIMEOUT_S", param="model"
-            ) from None
+            raise error from None
         except LocalLLMError:
             await self._discard(session)
             raise

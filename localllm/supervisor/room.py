@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from localllm.errors import LoadFailed
+from localllm.errors import LoadConflict
 from localllm.supervisor.plan import (
     cells_of,
     embedding_context_of,
@@ -91,7 +91,7 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
-    """What to do so that a model of `need` bytes can be loaded. Raises `LoadFailed` where it never can.
+    """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` where it never can.
 
     Idle models go first, the least recently used one before the others; then busy ones, when their requests are over.
     A model that is alone is loaded whatever is reckoned: estimates are no reason to refuse.
@@ -102,7 +102,7 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
     if not movable:
         if not held:
             return Load()
-        raise LoadFailed(_never(id, need, held, room), param="model")
+        raise LoadConflict(_never(id, need, held, room), param="model")
     if not movable[0].is_busy:
         return Evict(movable[0].id)
     leaving: list[Held] = []
@@ -112,7 +112,7 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
         freed = room._replace(free_bytes=room.free_bytes + sum(other.need_bytes for other in leaving))
         if not rest or _fits(need, rest, freed):
             return WaitFor(tuple(other.id for other in leaving))
-    raise LoadFailed(_never(id, need, held, room), param="model")
+    raise LoadConflict(_never(id, need, held, room), param="model")
 
 
 def _fits(need: int, held: Sequence[Held], room: Room) -> bool:

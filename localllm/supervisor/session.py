@@ -196,6 +196,10 @@ class Session:
         finally:
             self._calls.pop(id, None)
 
+    def give_up(self, error: LocalLLMError) -> None:
+        """Whoever waits for the load is told this."""
+        self._fail_load(error)
+
     async def aclose(self) -> None:
         """End the process and wait until it is gone; answers that still run fail with `Draining`."""
         self._closing = True

@@ -16,7 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.config import Settings
-from localllm.errors import LoadFailed, Loading, ModelNotFound, QueueFull
+from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull
 from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -223,14 +223,14 @@ def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions)
     if not candidate.info.causal:
         options = msgspec.structs.replace(options, ctx=None, slots=None)  # an encoder has no slots
     if model.path != candidate.path:
-        raise LoadFailed(f"another file is loaded as {model.id}; unload it first", param="model")
+        raise LoadConflict(f"another file is loaded as {model.id}; unload it first", param="model")
     for name, wanted, there in (
         ("ctx", options.ctx, model.loaded.ctx if model.loaded else None),
         ("slots", options.slots, model.loaded.slots if model.loaded else None),
         ("embedding_ctx", options.embedding_ctx, model.loaded.embedding_ctx if model.loaded else None),
     ):
         if wanted is not None and there is not None and wanted > there:
-            raise LoadFailed(
+            raise LoadConflict(
                 f"{model.id} is loaded with {name} {there}; unload it to load it with {wanted}", param=name
             )
 

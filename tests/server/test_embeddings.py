@@ -210,7 +210,7 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
     ],
 )
 def test_what_the_model_refuses_is_named_as_the_request_names_it(
-    served: Served, given: object, param: str, details: dict[str, int], ours: str
+    served: Served, given: object, param: str, details: dict[str, Any], ours: str
 ) -> None:
     name = f"{param} {details['item']}" if details else param
     served.runtime.refusal = ContextLengthExceeded(f"{name} is too long", param=param, **details)

@@ -149,6 +149,11 @@ FAILURES = [
         id="model file",
     ),
     pytest.param(
+        LoadFailed(LAST_WORDS, public="llama.cpp could not load the model's file"),
+        "llama.cpp could not load the model's file",
+        id="load, with a sentence for clients",
+    ),
+    pytest.param(
         InternalError("preparing the request failed with OSError", reason=LAST_WORDS),
         "preparing the request failed with OSError",
         id="defect in the worker",

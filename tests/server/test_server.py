@@ -87,13 +87,14 @@ def test_every_error_code_has_a_status() -> None:
     assert status_of(ModelNotFound("x")) == 404
 
 
-def test_while_a_model_loads_requests_are_told_to_come_back() -> None:
+def test_while_a_model_loads_the_server_is_not_ready_and_requests_are_let_in() -> None:
     state = ServerState(FakeRuntime(), Settings(), loading="/secret/big.gguf")
     with pytest.raises(Loading, match=r"big\.gguf is still loading") as caught:
-        state.admit()
+        state.check_ready()
     assert "secret" not in str(caught.value)
-    state.loading = None
     state.admit()
+    state.loading = None
+    state.check_ready()
     state.draining = True
     with pytest.raises(Draining):
         state.admit()

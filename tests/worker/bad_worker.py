@@ -14,12 +14,14 @@ from localllm.types import Delta, Finish, LoadedModel, Timings, Usage
 from localllm.worker.framing import FrameReader, FrameWriter
 from localllm.worker.messages import (
     Accepted,
+    Call,
     Cancel,
     Deltas,
     Hello,
     Load,
     Loading,
     Ready,
+    Reply,
     Shutdown,
     Submit,
     down_decoder,
@@ -27,7 +29,7 @@ from localllm.worker.messages import (
 
 
 def main() -> None:
-    mode, step = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    mode, step = sys.argv[1], int(sys.argv[2]) if sys.argv[2:] and sys.argv[2].isdecimal() else 3
     if mode == "ignores-termination":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if mode == "dies-before-hello":
@@ -43,6 +45,9 @@ def main() -> None:
     if mode == "dies-loading":
         os.kill(os.getpid(), signal.SIGSEGV)
     writer.write(Loading(0.5))
+    if mode == "loads-when-told":
+        with open(sys.argv[2], "rb") as told:  # a FIFO: waits for somebody to write
+            told.read()
     if mode == "prints-noise":
         print("python noise")
         os.write(1, b"native noise\n")
@@ -53,6 +58,8 @@ def main() -> None:
             answer(mode, step, message.id, writer)
         elif isinstance(message, Shutdown) and mode != "ignores-termination":
             return
+        elif isinstance(message, Call):
+            writer.write(Reply(message.id, [1]))
         elif isinstance(message, Cancel):
             print("cancel", message.id)
 

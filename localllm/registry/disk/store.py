@@ -300,6 +300,7 @@ class Store:
             raise DiskFull(
                 f"{needed_bytes:,} bytes are needed on the disk of {self.root}, and {free:,} are free; delete "
                 "something, for example with localllm rm and localllm gc, or set LOCALLLM_HOME to a larger disk",
+                public=f"{needed_bytes:,} bytes are needed on the server's disk, and {free:,} are free",
                 needed_bytes=needed_bytes,
                 free_bytes=free,
             )

@@ -60,7 +60,7 @@ async def rerank(request: Request) -> Response:
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     asked, keep_alive_s = body.asked(*state.time_limits_s()), body.keep_alive_s()
-    model = state.model_id(body.model)
+    model = await state.model_id(body.model)
     work = state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s)
     made, loaded = await _made(request, model, work, body.field)
     headers |= out.truncated_header(made.truncated)
@@ -132,7 +132,7 @@ def _renamed(error: LocalLLMError, field: str, *, is_single: bool) -> LocalLLMEr
     item = error.details.get("item")
     path = field if is_single or item is None else f"{field}[{item}]"
     message = re.sub(rf"\b(?:input|documents?) {item}\b", path, error.message)
-    return type(error)(message, param=path, **error.details)
+    return error.renamed(message, path)
 
 
 def _encoded(made: Embeddings, model: str, format: Literal["float", "base64"], *, is_pooled: bool) -> bytes:

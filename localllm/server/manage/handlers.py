@@ -90,7 +90,7 @@ async def unload(request: Request) -> Response:
 async def keep(request: Request) -> Response:
     """`POST /localllm/kv/save`: what is only in memory goes to the disk."""
     state, asked, headers = await _read(request, body.ModelRequest)
-    model = state.model_id(asked.model)
+    model = await state.model_id(asked.model)
     return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
 
 

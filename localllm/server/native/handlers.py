@@ -35,7 +35,7 @@ def routes() -> list[Route]:
 async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
     state, asked, headers = await _read(request, body.TokenizeRequest)
-    model = state.model_id(asked.model)
+    model = await state.model_id(asked.model)
     tokens = await state.runtime.tokenize(
         model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
@@ -51,14 +51,14 @@ async def tokenize(request: Request) -> Response:
 async def detokenize(request: Request) -> Response:
     """`POST /detokenize`."""
     state, asked, headers = await _read(request, body.DetokenizeRequest)
-    pieces = await state.runtime.pieces(state.model_id(asked.model), asked.tokens, special=asked.special)
+    pieces = await state.runtime.pieces(await state.model_id(asked.model), asked.tokens, special=asked.special)
     return json_response(body.Content(b"".join(pieces).decode("utf-8", "replace")), headers)
 
 
 async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
-    text = await state.runtime.render(state.model_id(asked.model), to_messages(asked.messages))
+    text = await state.runtime.render(await state.model_id(asked.model), to_messages(asked.messages))
     return json_response(body.Prompt(text), headers)
 
 
@@ -93,7 +93,7 @@ async def slot_action(request: Request) -> Response:
     action, slot = request.query_params.get("action"), _slot_number(request.path_params["id_slot"])
     if action not in ("save", "restore", "erase"):
         raise InvalidParameter("action must be save, restore or erase", param="action")
-    model = state.model_id(request.query_params.get("model") or asked.model)
+    model = await state.model_id(request.query_params.get("model") or asked.model)
     runtime = state.runtime
     if action == "erase":
         return json_response(body.SlotDone(id_slot=slot, n_erased=await runtime.erase_slot(model, slot)), headers)

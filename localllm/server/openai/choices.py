@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from localllm.errors import InternalError
 from localllm.runtime import Answer
+from localllm.server import sse
 from localllm.types import Delta, Finish, TokenLogprob, Usage
 
 
@@ -90,3 +91,10 @@ async def close(answers: Sequence[Answer]) -> None:
     """Cancel what still runs."""
     for answer in answers:
         await answer.aclose()
+
+
+async def abandon(answering: asyncio.Future[list[Answer]]) -> None:
+    """`close`, also of answers that are still to be begun."""
+    answers = await sse.abandon(answering)
+    if answers is not None:
+        await close(answers)

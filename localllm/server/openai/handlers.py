@@ -125,17 +125,17 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     echoes = await _echoes(state, body)
-    asked = state.timed(body.generations())
-    answers = await sse.unless_gone(
-        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
+    answering = await state.answers(
+        request.receive, body.model, body.generations(), body.keep_alive_s(), stream=bool(body.stream)
     )
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
     if body.stream:
-        events = _events(state, answers, body, shape, template, echoes)
+        events = _events(state, answering, body, shape, template, echoes)
         keep_alive_s = state.settings.keep_alive_s
-        return sse.EventStream(events, partial(choices.close, answers), headers, keep_alive_s=keep_alive_s)
+        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=keep_alive_s)
+    answers = answering.result()
     try:
         made = await sse.unless_gone(request.receive, choices.collect(answers))
     except LocalLLMError as error:
@@ -176,7 +176,7 @@ async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:
 
 async def _events(
     state: ServerState,
-    answers: list[Answer],
+    answering: asyncio.Future[list[Answer]],
     body: CommonRequest,
     shape: Shape[Any],
     template: out.Reply[Any],
@@ -184,7 +184,7 @@ async def _events(
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a stream. Whatever goes wrong ends it with an error event, never in silence."""
     try:
-        async for chunk in _chunks(answers, body, shape, template, echoes):
+        async for chunk in _chunks(await answering, body, shape, template, echoes):
             yield sse.data(msgspec.json.encode(chunk))
         yield sse.DONE
     except LocalLLMError as error:

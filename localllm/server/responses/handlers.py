@@ -5,6 +5,7 @@ A response is kept when it has its end, before the client is told of it. One tha
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
@@ -59,15 +60,15 @@ async def create(request: Request) -> Response:
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
     keep = _keeper(state.responses, body, conversation, _owner(request))
-    asked = state.timed([body.generation(conversation)])
-    (answer,) = await sse.unless_gone(
-        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
+    answering = await state.answers(
+        request.receive, body.model, [body.generation(conversation)], body.keep_alive_s(), stream=bool(body.stream)
     )
     response = out.begun(body, store=keep is not None)
     if body.stream:
         story = Story(response, timings=bool(body.timings))
-        events, keep_alive_s = _events(state, answer, story, keep), state.settings.keep_alive_s
-        return sse.EventStream(events, answer.aclose, headers, keep_alive_s=keep_alive_s)
+        events, keep_alive_s = _events(state, answering, story, keep), state.settings.keep_alive_s
+        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=keep_alive_s)
+    (answer,) = answering.result()
     try:
         (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
         response = out.ended(response, out.message(new_id("msg"), whole), whole, timings=bool(body.timings))
@@ -113,9 +114,12 @@ async def list_input_items(request: Request) -> Response:
     return json_response(out.page(items[first:end], has_more=end < len(items)))
 
 
-async def _events(state: ServerState, answer: Answer, story: Story, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+async def _events(
+    state: ServerState, answering: asyncio.Future[list[Answer]], story: Story, keep: Keep | None
+) -> AsyncGenerator[bytes, None]:
     """The events of a stream. Whatever goes wrong ends it with `error` and `response.failed`, never in silence."""
     try:
+        (answer,) = await answering
         for event in story.begin():
             yield encode(event)
         async for delta in answer:

@@ -1,0 +1,63 @@
+"""A model that the server was started with by its path: it can leave and be asked for again by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from localllm.client.api import Client
+from localllm.client.sidecar import Sidecar
+
+BODY = {"model": "tiny-chat", "prompt": "x", "max_tokens": 2, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def server(tiny_chat_model: Path) -> Iterator[Sidecar]:
+    with Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=3", "--ctx=256"]) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture
+def http(server: Sidecar) -> Iterator[httpx.Client]:
+    headers = {"authorization": f"Bearer {server.token}"}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as http:
+        yield http
+
+
+@pytest.mark.parametrize("how", ["keep_alive", "unload"])
+def test_it_is_loaded_again_as_it_was_when_it_is_asked_for(server: Sidecar, http: httpx.Client, how: str) -> None:
+    first = http.post("/v1/completions", json=BODY)
+    with Client(server.url, server.token) as client:
+        if how == "unload":
+            client.unload("tiny-chat")
+        else:
+            http.post("/v1/completions", json=BODY | {"keep_alive": 0})
+            for _ in range(10_000):
+                if not client.processes():
+                    break
+        assert client.processes() == []
+    assert http.get("/ready").status_code == 200
+    assert "tiny-chat" in [model["id"] for model in http.get("/v1/models").json()["data"]]
+    again = http.post("/v1/completions", json=BODY)
+    assert again.status_code == 200, again.text
+    assert again.json()["choices"] == first.json()["choices"]
+    (loaded,) = [model for model in http.get("/localllm/ps").json()["models"] if model["model"] == "tiny-chat"]
+    assert (loaded["ctx"], loaded["slots"]) == (256, 3)
+
+
+def test_no_other_file_can_be_asked_for(server: Sidecar, http: httpx.Client, tiny_model: Path) -> None:
+    for name in (str(tiny_model), "tiny"):
+        assert http.post("/v1/completions", json=BODY | {"model": name}).status_code == 404
+
+
+def test_what_is_asked_of_a_load_and_stands_against_what_is_loaded_is_a_conflict_that_says_so(
+    http: httpx.Client,
+) -> None:
+    http.post("/v1/completions", json=BODY)
+    refused = http.post("/localllm/load", json={"model": "tiny-chat", "slots": 9, "stream": False})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["param"]) == (409, "load_conflict", "slots")
+    assert error["message"] == "tiny-chat is loaded with slots 3; unload it to load it with 9"
