@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ KEYS = ("cpu", "package_version", "llama_version", "commit", "used", "features")
 
 def machine() -> dict[str, Any]:
     """What `localllm doctor` says of CPU, library and backend: a ratio means little without them."""
-    done = subprocess.run(["localllm", "doctor", "--json"], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "localllm", "doctor", "--json"], check=True, capture_output=True, text=True
+    )
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
