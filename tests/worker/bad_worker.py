@@ -19,6 +19,8 @@ from localllm.worker.messages import (
     Hello,
     Load,
     Loading,
+    Ping,
+    Pong,
     Ready,
     Shutdown,
     Submit,
@@ -55,6 +57,8 @@ def main() -> None:
             return
         elif isinstance(message, Cancel):
             print("cancel", message.id)
+        elif isinstance(message, Ping):
+            writer.write(Pong(message.number, False, 0))
 
 
 def answer(mode: str, step: int, id: int, writer: FrameWriter) -> None:
