@@ -16,7 +16,7 @@ import time
 from localllm import osdep
 from localllm.types import Delta, Finish, LoadedModel, Timings, Usage
 from localllm.worker.framing import FrameReader, FrameWriter
-from localllm.worker.messages import Accepted, Cancel, Deltas, Hello, Load, Ready, Submit, Up, down_decoder
+from localllm.worker.messages import Accepted, Cancel, Deltas, Hello, Load, Ping, Pong, Ready, Submit, Up, down_decoder
 
 
 class Metronome:
@@ -42,6 +42,10 @@ class Metronome:
     def beat(self) -> None:
         with self._lock:
             self._beat(list(self._left))
+
+    def answer(self, ping: Ping) -> None:
+        with self._lock:
+            self._send(Pong(ping.number, False, 0))
 
     def _beat(self, ids: list[int], before: str = "") -> None:
         made: list[tuple[int, Delta]] = []
@@ -86,6 +90,8 @@ def main() -> None:
             metronome.submit(message)
         elif isinstance(message, Cancel):
             metronome.cancel(message.id)
+        elif isinstance(message, Ping):
+            metronome.answer(message)
     os._exit(0)
 
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import msgspec
 
+from localllm.ranges import check_range, check_token_ids
+from localllm.types import MAX_TOKEN_ID, TokenId
+
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Exactly one of `texts` and `tokens` is set; each of its items becomes one vector, or one for each token."""
 
     texts: tuple[str, ...] | None = None
-    tokens: tuple[tuple[int, ...], ...] | None = None
+    tokens: tuple[tuple[TokenId, ...], ...] | None = None
     dimensions: int | None = None
     """Keep so many of each vector's numbers, the first ones; None: all."""
     normalize: bool = True
@@ -23,6 +26,11 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
     """Until the first of its texts is being computed."""
+
+    def __post_init__(self) -> None:
+        for number, tokens in enumerate(self.tokens or ()):
+            check_token_ids(f"input[{number}]", tokens, MAX_TOKEN_ID, param="input")
+        _check_order(self.priority, self.timeout_s, self.queue_timeout_s)
 
 
 class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +58,9 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     timeout_s: float | None = None
     queue_timeout_s: float | None = None
 
+    def __post_init__(self) -> None:
+        _check_order(self.priority, self.timeout_s, self.queue_timeout_s)
+
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """One score for each document, in the request's order, as the model gives it: higher is better, any number."""
@@ -57,3 +68,10 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     scores: tuple[float, ...]
     num_tokens: tuple[int, ...]
     truncated: tuple[int, ...] = ()
+
+
+def _check_order(priority: int, timeout_s: float | None, queue_timeout_s: float | None) -> None:
+    """As of a `GenerationRequest`."""
+    check_range("priority", priority, -1000, 1000)
+    check_range("timeout", timeout_s, 0.001, 1e6)
+    check_range("queue_timeout", queue_timeout_s, 0.001, 1e6)

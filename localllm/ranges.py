@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from localllm.errors import InvalidParameter
+
+MAX_SHOWN_CHARS, MAX_SHOWN_BITS = 60, 128
+"""Of a value that an error message repeats."""
 
 
 def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> None:
@@ -19,6 +23,38 @@ def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> Non
 
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
-    """Raises `InvalidParameter` for a number outside of these; None is none."""
-    if value is not None and not (math.isfinite(value) and low <= value <= high):
-        raise InvalidParameter(f"{name} must be from {low} to {high}, got {value}", param=name)
+    """Raises `InvalidParameter` for a number outside of these, and for what is no number; None is none."""
+    if value is None:
+        return
+    if not isinstance(value, int | float):
+        raise InvalidParameter(f"{name} must be a number, got {shown(value)}", param=name)
+    # Compared before it is converted: an integer beyond the largest float is no float.
+    if not low <= value <= high or not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be from {low} to {high}, got {shown(value)}", param=name)
+
+
+def check_token_ids(
+    name: str, tokens: Sequence[int], highest: int, *, most: int | None = None, param: str | None = None
+) -> None:
+    """Raises `InvalidParameter` for more than `most` tokens, or what is no integer from 0 to `highest`, with its place.
+
+    `param`: the field that it is, where `name` says more.
+    """
+    if most is not None and len(tokens) > most:
+        raise InvalidParameter(f"{name} takes at most {most} tokens, got {len(tokens)}", param=param or name)
+    if set(map(type, tokens)) <= {int} and (not tokens or (min(tokens) >= 0 and max(tokens) <= highest)):
+        return  # the usual case, at the speed of C: a prompt may have a million tokens
+    for index, token in enumerate(tokens):
+        if type(token) is not int or not 0 <= token <= highest:
+            raise InvalidParameter(
+                f"{name}[{index}] must be the id of a token, from 0 to {highest}, got {shown(token)}",
+                param=param or name,
+            )
+
+
+def shown(value: object) -> str:
+    """A value for an error message, short whatever it is."""
+    if isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to spell the largest ones
+    text = repr(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}..."

@@ -19,9 +19,9 @@ from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound, RequestTimeout
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
-from localllm.supervisor.mailbox import Mailbox
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
+from localllm.supervisor.pending import Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
@@ -51,28 +51,26 @@ class Answer(AsyncIterator[Delta]):
     Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
     """
 
-    def __init__(self, session: Session, id: int, mailbox: Mailbox, num_prompt_tokens: int) -> None:
+    def __init__(self, pending: Pending, num_prompt_tokens: int) -> None:
         self.num_prompt_tokens = num_prompt_tokens
-        self._session = session
-        self._id = id
-        self._mailbox = mailbox
+        self._pending = pending
         self._finished = False
 
     async def __anext__(self) -> Delta:
         if self._finished:
             raise StopAsyncIteration
-        delta = await self._mailbox.get()
+        delta = await self._pending.mailbox.get()
         self._finished = delta.finish is not None
         return delta
 
     async def aclose(self) -> None:
         """Cancel if still running; frees the slot by the next step. Idempotent."""
         self._finished = True
-        self._session.cancel(self._id)
+        self._pending.cancel()
 
     def __del__(self) -> None:
         if not self._finished:
-            self._session.abandon(self._id)
+            self._pending.abandon()
 
     async def __aenter__(self) -> Answer:
         return self
@@ -208,18 +206,16 @@ class Runtime:
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
-        sent: list[tuple[int, Mailbox]] = []
+        sent: list[Pending] = []
         try:
             for request in requests:
                 sent.append(session.submit(request))
-            num_prompt_tokens = await asyncio.gather(*(mailbox.accepted for _, mailbox in sent))
+            num_prompt_tokens = await asyncio.gather(*(pending.mailbox.accepted for pending in sent))
         except BaseException:  # refused, or the caller was cancelled while its prompts were prepared
-            for id, _ in sent:
-                session.cancel(id)
+            for pending in sent:
+                pending.cancel()
             raise
-        return [
-            Answer(session, id, mailbox, count) for (id, mailbox), count in zip(sent, num_prompt_tokens, strict=True)
-        ]
+        return [Answer(pending, count) for pending, count in zip(sent, num_prompt_tokens, strict=True)]
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
         """The vectors of all texts of a request. A cancelled call cancels what is not computed yet.

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range, check_texts
+from localllm.ranges import check_range, check_texts, check_token_ids
 
 KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
@@ -101,7 +101,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     dry_allowed_length: int | None = None
     dry_penalty_last_n: int | None = None
     dry_sequence_breakers: tuple[str, ...] | None = None
-    logit_bias: dict[int, float] | None = None
+    logit_bias: dict[TokenId, float] | None = None
     """Token id -> what is added to its logit."""
     seed: int | None = None
     logprobs: int | None = None
@@ -110,18 +110,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Before so many, nothing ends the answer: no end token can be drawn, no stop string is looked for."""
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
-    stop_token_ids: tuple[int, ...] = ()
+    stop_token_ids: tuple[TokenId, ...] = ()
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
         for name, (low, high) in SAMPLING_RANGES.items():
             check_range(name, getattr(self, name), low, high)
         check_texts("dry_sequence_breakers", self.dry_sequence_breakers or (), MAX_BREAKERS, MAX_BREAKER_CHARS)
-        if len(self.logit_bias or ()) > MAX_BIASED_TOKENS:
-            raise InvalidParameter(
-                f"logit_bias takes at most {MAX_BIASED_TOKENS} tokens, got {len(self.logit_bias or ())}",
-                param="logit_bias",
-            )
+        check_token_ids("logit_bias", tuple(self.logit_bias or ()), MAX_TOKEN_ID, most=MAX_BIASED_TOKENS)
         for token, bias in (self.logit_bias or {}).items():
             check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
@@ -130,11 +126,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 param="min_tokens",
             )
         check_texts("stop", self.stop, MAX_STOP_STRINGS, MAX_STOP_CHARS)
-        if len(self.stop_token_ids) > MAX_STOP_TOKENS:
-            raise InvalidParameter(
-                f"stop_token_ids takes at most {MAX_STOP_TOKENS} tokens, got {len(self.stop_token_ids)}",
-                param="stop_token_ids",
-            )
+        check_token_ids("stop_token_ids", self.stop_token_ids, MAX_TOKEN_ID, most=MAX_STOP_TOKENS)
 
 
 class DrySampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +188,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     messages: tuple[Message, ...] | None = None
     prompt: str | None = None
-    prompt_tokens: tuple[int, ...] | None = None
+    prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
     """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
     params: SamplingParams = SamplingParams()
@@ -212,6 +204,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Where it has no slot by then: an error."""
 
     def __post_init__(self) -> None:
+        check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
         check_range("priority", self.priority, -1000, 1000)
         check_range("timeout", self.timeout_s, 0.001, 1e6)
         check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)

@@ -207,6 +207,8 @@ def serve(
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
     load_timeout_s: Annotated[float | None, Option("--load-timeout-s", metavar="S", help="For loading a model")] = None,
+    worker_timeout_s: gate.WorkerTimeout = None,
+    step_timeout_s: gate.StepTimeout = None,
     grace_s: Annotated[float | None, Option("--grace-s", metavar="S", help="For answers to end at shutdown")] = None,
     ready: Annotated[
         Literal["json", "json-progress"] | None,

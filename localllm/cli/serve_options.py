@@ -40,6 +40,12 @@ RequestTimeout = Annotated[
 QueueTimeout = Annotated[
     float | None, Option("--queue-timeout-s", metavar="S", help="For a request to get a slot; 0: any time")
 ]
+WorkerTimeout = Annotated[
+    float | None, Option("--worker-timeout-s", metavar="S", help="For a model's process to answer; 0: any time")
+]
+StepTimeout = Annotated[
+    float | None, Option("--step-timeout-s", metavar="S", help="For one step of a model; 0: any time")
+]
 ModelKeepAlive = Annotated[
     float | None,
     Option("--model-keep-alive-s", metavar="S", help="Models loaded on demand stay idle; -1: for ever [default: 300]"),

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from localllm.engine.embedder import Embedder
+from localllm.engine.progress import Progress
 from localllm.engine.sequence import Sequence
 from localllm.states import EngineStatus
 
@@ -21,6 +22,7 @@ class EncoderEngine:
 
     def __init__(self, embedder: Embedder, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
+        self.progress = Progress()
         self._embedder = embedder
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stopping = False
@@ -45,7 +47,9 @@ class EncoderEngine:
         """Compute while there is work, sleep on the inbox while there is none, until `stop`."""
         while not self._stopping:
             if not self._embedder.has_work:
+                self.progress.rest()
                 self._inbox.get()()
+            self.progress.advance()
             while not self._inbox.empty():  # this thread alone takes from it
                 self._inbox.get()()
             self._embedder.step()

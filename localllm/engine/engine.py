@@ -16,6 +16,7 @@ from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.hostcache import Entry
 from localllm.engine.pace import Pace
+from localllm.engine.progress import Progress
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
@@ -117,6 +118,7 @@ class Engine:
         self.slots = ClientSlots(self.scheduler, backend, self._save)
         """To be used by what `call_soon` calls only."""
         self.num_steps = 0
+        self.progress = Progress()
         self.clock = clock
         self._backend = backend
         self._sampler = sampler or NumpySampler()
@@ -160,9 +162,11 @@ class Engine:
         while not self._stopping:
             if self._debug and not self.scheduler.has_work:
                 self.check_integrity()
-            self.step(self._next_item())
+            item = self._next_item()
+            self.progress.advance()
+            self.step(item)
         if self.keeper is not None:
-            self.keeper.keep_all()
+            self.keeper.keep_all(self.progress.advance)
 
     def _next_item(self) -> _Item | None:
         """What arrived, if there is nothing to compute; otherwise that comes first."""
@@ -171,10 +175,12 @@ class Engine:
             return None
         has_more_to_keep = self.keeper is not None and self.keeper.next() is not None
         timeout_s = LOOK_UP_S if self.scheduler.has_work else KEEP_AFTER_S if has_more_to_keep else None
+        self.progress.rest()
         try:
             return self._inbox.get(timeout=timeout_s)
         except queue.Empty:
             if self.keeper is not None and not self.scheduler.has_work:
+                self.progress.advance()
                 self.keeper.keep_while(self._inbox.empty)
             return None
 

@@ -125,10 +125,11 @@ class Keeper:
         """Wait until what was kept is written; from any thread."""
         self._disk.flush()
 
-    def keep_all(self) -> None:
-        """What is in memory is on the disk when this returns; the disk is closed."""
+    def keep_all(self, on_kept: Callable[[], None] = lambda: None) -> None:
+        """What is in memory is on the disk when this returns; the disk is closed. `on_kept`: after each."""
         while self.keep_next():
             self._disk.flush()
+            on_kept()
         self._disk.close()
 
     def _keep(self, slot: int) -> None:

@@ -23,6 +23,11 @@ class Collector:
         self._begins: list[int] = []
         """Of each text, where its vectors are in `_data`."""
 
+    @property
+    def is_expected(self) -> bool:
+        """Whether the worker has taken the texts."""
+        return self._expected is not None
+
     def expect(self, tokenized: Tokenized) -> None:
         vector_bytes = 4 * tokenized.dimensions
         self._expected = tokenized

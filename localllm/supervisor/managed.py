@@ -18,11 +18,11 @@ from localllm.errors import Loading, LocalLLMError
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import plan, pooling_of
+from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
 from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
-from localllm.worker.handle import TERM_GRACE_S
 from localllm.worker.messages import Hello, Load
 
 OnProgress = Callable[[float], None]
@@ -32,8 +32,8 @@ logger = logging.getLogger("localllm")
 PAUSES_S = (0.0, 1.0, 5.0, 30.0)
 """Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
 DEATHS_WITHIN_S = 120.0
-SAVING_GRACE_S = 120.0
-"""For a process to write its conversations to the disk before it leaves."""
+MAX_DEATHS_RETRIED = 3
+"""Within `DEATHS_WITHIN_S`: a model that dies more often is not started for each request that its death ended."""
 FOREVER_S = -1.0
 """As a keep-alive time: it stays until somebody unloads it."""
 
@@ -94,6 +94,7 @@ class ManagedModel:
         self._listeners: list[OnProgress] = []
         self._deaths: list[float] = []
         self._revival: asyncio.Task[None] | None = None
+        self._retries = Retries(self._fresh_session, lambda: len(self._deaths) <= MAX_DEATHS_RETRIED)
         self._last_used_s = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
@@ -123,7 +124,7 @@ class ManagedModel:
 
     @property
     def num_requests(self) -> int:
-        return 0 if self._session is None else self._session.num_requests
+        return self._retries.num_waiting + (0 if self._session is None else self._session.num_requests)
 
     @property
     def is_busy(self) -> bool:
@@ -210,6 +211,7 @@ class ManagedModel:
         if self._revival is not None:
             self._revival.cancel()
             await asyncio.gather(self._revival, return_exceptions=True)
+        self._retries.close()
         try:
             if session is not None:
                 await session.aclose()
@@ -247,15 +249,20 @@ class ManagedModel:
         logger.error("worker_died", extra={"fields": {"model": self.id, "restart_in_s": pause_s}})
         self._revival = asyncio.get_running_loop().create_task(self._revive(pause_s))
 
+    async def _fresh_session(self) -> Session:
+        with self.waited_for():
+            return await self.session()
+
     async def _revive(self, pause_s: float) -> None:
         """Start it again before the next request has to wait for that. One that comes earlier starts it itself."""
         await asyncio.sleep(pause_s)
         try:
-            with self.waited_for():
-                await self.session()
+            await self._fresh_session()
         except LocalLLMError as error:
             fields = {"model": self.id, "code": error.code, "message": error.message}
             logger.error("restart_failed", extra={"fields": fields})
+        except Exception:
+            logger.exception("defect in a restart")
 
     def _end(self, end: Finish | str) -> None:
         if isinstance(end, str):
@@ -286,7 +293,10 @@ class ManagedModel:
             on_death=self._died,
             on_progress=self._tell_progress,
             verbose=settings.verbose,
-            grace_s=SAVING_GRACE_S if self._options.kv_disk_mb else TERM_GRACE_S,
+            saves=self._options.kv_disk_mb > 0,
+            worker_timeout_s=settings.worker_timeout_s,
+            step_timeout_s=settings.step_timeout_s,
+            retries=self._retries,
         )
 
     def _tell_progress(self, fraction: float) -> None:

@@ -8,19 +8,23 @@ Knows nothing of names, files or which other models there are.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from localllm.embeddings import EmbeddingRequest, Embeddings, RerankRequest
-from localllm.errors import Draining, InvalidParameter, LocalLLMError, QueueFull, WorkerCrashed, from_info
+from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
+from localllm.supervisor import texts
 from localllm.supervisor.collector import Collector
-from localllm.supervisor.mailbox import Mailbox
+from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
+from localllm.supervisor.process import WorkerProcess
+from localllm.supervisor.retries import Retries
 from localllm.supervisor.waiting import QueueTimes
 from localllm.types import Finish, GenerationRequest, LoadedModel
-from localllm.worker.handle import TERM_GRACE_S, WorkerHandle
 from localllm.worker.messages import (
+    SLOT_METHODS,
     Accepted,
     Call,
     Cancel,
@@ -39,9 +43,10 @@ from localllm.worker.messages import (
     Vectors,
 )  # fmt: skip
 
-MAX_WAITING_TEXTS = 20_000
-"""Texts to embed or rank that one model may have at a time, those of all its requests together."""
+logger = logging.getLogger("localllm")
 
+CALL_TIMEOUT_S, SLOT_CALL_TIMEOUT_S = 120.0, 1800.0
+"""For a small question to be answered, and for one that writes to the disk or reads from it."""
 MakeLoad = Callable[[Hello], Load]
 
 
@@ -59,142 +64,188 @@ class Session:
         on_death: Callable[[], None] = lambda: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
-        grace_s: float = TERM_GRACE_S,
+        saves: bool = False,
+        worker_timeout_s: float = 0.0,
+        step_timeout_s: float = 0.0,
+        retries: Retries | None = None,
     ) -> None:
-        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load. `grace_s`:
-        how long it may take to leave when it is asked to.
+        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load. `saves`: it
+        has something to save when it leaves. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.
 
         `on_end` is told how each request ended, by its finish or an error's code; `on_embedded` that one of texts was
-        answered; `on_death` that a session which
-        answered does not any more, unless it was closed.
+        answered; `on_death` that a session which answered does not any more, unless it was closed. `retries` gets the
+        requests that nothing was sent of when it died. Raises `WorkerCrashed` where no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
         self.ready.add_done_callback(_retrieve)
-        self._exited = asyncio.Event()
         self._make_load = make_load
         self._max_waiting = max_waiting
-        self._grace_s = grace_s
+        self._saves = saves
         self._queue_times = QueueTimes()
         self._on_end = on_end
         self._on_embedded = on_embedded
         self._on_death = on_death
         self._on_progress = on_progress
-        self._mailboxes: dict[int, Mailbox] = {}
+        self._retries = retries
+        self._pending: dict[int, Pending] = {}
         self._collectors: dict[int, Collector] = {}
         self._num_texts = 0
         """In all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
-        self._closing = False
-        self._handle = WorkerHandle(
+        self._process = WorkerProcess(
             command,
-            on_message=lambda message: self._post(self._take, message),
-            on_exit=lambda error: self._post(self._bury, error),
-            echo_stderr=verbose,
+            on_message=self._take,
+            on_exit=self._bury,
+            worker_timeout_s=worker_timeout_s,
+            step_timeout_s=step_timeout_s,
+            verbose=verbose,
         )
 
     @property
     def pid(self) -> int:
-        return self._handle.pid
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
         return self._death is None
 
     @property
+    def is_silent(self) -> bool:
+        """Whether it has left a ping unanswered for a while."""
+        return self._process.is_silent
+
+    @property
     def num_requests(self) -> int:
         """Requests and questions that are not answered yet."""
-        return len(self._mailboxes) + len(self._collectors) + len(self._calls)
+        return len(self._pending) + len(self._collectors) + len(self._calls)
 
-    def submit(self, request: GenerationRequest) -> tuple[int, Mailbox]:
-        """Send a request; its answer comes to the mailbox. Raises `QueueFull`, `WorkerCrashed`."""
+    def submit(self, request: GenerationRequest) -> Pending:
+        """Send a request; its answer comes to the mailbox. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
         slots = self.ready.result().slots
-        if len(self._mailboxes) >= slots + self._max_waiting:
-            waiting = len(self._mailboxes) - slots
+        if len(self._pending) >= slots + self._max_waiting:
+            waiting = len(self._pending) - slots
             raise self._queue_times.full(num_waiting=waiting, max_waiting=self._max_waiting, slots=slots)
-        id, mailbox = next(self._ids), Mailbox(self._loop)
-        self._mailboxes[id] = mailbox
-        self._handle.send(Submit(id, request))
-        return id, mailbox
+        id = next(self._ids)
+        self._process.send(Submit(id, request))
+        pending = Pending(request, self, self._on_end)
+        self._adopt(id, pending)
+        return pending
+
+    def resume(self, pending: Pending) -> None:
+        """Send a request whose first worker died. Raises `RequestTimeout`, `WorkerCrashed`."""
+        if self._death is not None:
+            raise self._death
+        id = next(self._ids)
+        self._process.send(Submit(id, pending.remaining()))
+        self._adopt(id, pending)
+
+    def _adopt(self, id: int, pending: Pending) -> None:
+        self._pending[id] = pending
+        pending.id, pending.holder = id, self
+
+    def withdraw(self, pending: Pending) -> None:
+        """Nobody waits for this answer any more."""
+        if self._pending.pop(pending.id, None) is not None:
+            self._process.send(Cancel(pending.id))
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts, or of each document one of a single number: its score.
 
-        Cancelled when the task is. Raises what the worker refuses, `QueueFull`, `WorkerCrashed`.
+        Cancelled when the task is. Raises what the worker refuses, `QueueFull`, `RequestTimeout`, `WorkerCrashed`.
         """
         if self._death is not None:
             raise self._death
-        num_texts = _count_texts(request)
-        self._check_room(num_texts)
-        id, collector = next(self._ids), Collector(self._loop)
-        self._collectors[id] = collector
-        self._num_texts += num_texts
-        if isinstance(request, RerankRequest):
-            self._handle.send(Embed(id, None, request))
-        else:
-            self._handle.send(Embed(id, request, None))
-        end: str | None = None
+        texts.check_room(texts.count(request), self._num_texts, len(self._collectors), self._max_waiting)
+        started_s = self._loop.time()
+        end: str | None = InternalError.code
         try:
-            return await collector.result
+            async with asyncio.timeout(None if request.timeout_s is None else request.timeout_s + DEADLINE_GRACE_S):
+                try:
+                    made = await self._embed(request)
+                except WorkerCrashed as crash:
+                    if self._retries is None:
+                        raise
+                    made = await self._retries.alone(
+                        crash, lambda session: session._embed(remaining(request, self._loop.time() - started_s))
+                    )
+            end = None
+        except TimeoutError:
+            end = RequestTimeout.code
+            raise texts.late(request) from None
         except LocalLLMError as error:
             end = error.code
             raise
         except asyncio.CancelledError:
-            self._handle.send(Cancel(id))
             end = "cancelled"
             raise
-        finally:  # counted off before it is told: who is idle now may be unloaded
-            del self._collectors[id]
-            self._num_texts -= num_texts
+        finally:
             if end is None:
                 self._on_embedded()
             else:
                 self._on_end(end)
+        return made
 
-    def _check_room(self, num_texts: int) -> None:
-        if len(self._collectors) >= self._max_waiting:
-            raise QueueFull(
-                f"{len(self._collectors)} requests with texts wait already and {self._max_waiting} may (max_waiting); "
-                "try again later",
-                waiting=len(self._collectors),
-                limit=self._max_waiting,
-            )
-        if num_texts > MAX_WAITING_TEXTS:
-            raise InvalidParameter(
-                f"{num_texts} texts are too many for one request; send at most {MAX_WAITING_TEXTS}", param="input"
-            )
-        if self._num_texts + num_texts > MAX_WAITING_TEXTS:
-            raise QueueFull(
-                f"{self._num_texts} texts wait already and {MAX_WAITING_TEXTS} may; try again later",
-                waiting=self._num_texts,
-                limit=MAX_WAITING_TEXTS,
-            )
+    async def _embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
+        if self._death is not None:
+            raise self._death
+        id, collector, num_texts = next(self._ids), Collector(self._loop), texts.count(request)
+        if isinstance(request, RerankRequest):
+            self._process.send(Embed(id, None, request))
+        else:
+            self._process.send(Embed(id, request, None))
+        self._collectors[id] = collector
+        self._num_texts += num_texts
+        timer = None
+        if request.queue_timeout_s is not None:
+            timer = self._loop.call_later(request.queue_timeout_s + DEADLINE_GRACE_S, self._late_in_queue, id, request)
+        try:
+            return await collector.result
+        except (asyncio.CancelledError, RequestTimeout):
+            self._process.send(Cancel(id))
+            raise
+        finally:  # counted off before it is told: who is idle now may be unloaded
+            if timer is not None:
+                timer.cancel()
+            del self._collectors[id]
+            self._num_texts -= num_texts
 
-    def cancel(self, id: int) -> None:
-        """Nobody waits for this answer any more."""
-        if self._mailboxes.pop(id, None) is not None:
-            self._handle.send(Cancel(id))
-            self._on_end("cancelled")
-
-    def abandon(self, id: int) -> None:
-        """`cancel`, from any thread: an answer was garbage-collected before its end."""
-        self._post(self.cancel, id)
+    def _late_in_queue(self, id: int, request: EmbeddingRequest | RerankRequest) -> None:
+        collector = self._collectors.get(id)
+        if collector is not None and (not collector.is_expected or self.is_silent):
+            collector.fail(texts.late_in_queue(request))
 
     async def call(self, method: str, *args: Any) -> Any:
-        """A small question. Raises what the worker answers, or `WorkerCrashed`."""
+        """A small question. Raises what the worker answers, `RequestTimeout`, `WorkerCrashed`."""
+        timeout_s = SLOT_CALL_TIMEOUT_S if method in SLOT_METHODS else CALL_TIMEOUT_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                try:
+                    return await self._call(method, args)
+                except WorkerCrashed as crash:
+                    if self._retries is None or method in SLOT_METHODS:  # what slots held died with the worker
+                        raise
+                    return await self._retries.alone(crash, lambda session: session._call(method, args))
+        except TimeoutError:
+            raise RequestTimeout(f"the model's process did not answer {method!r} within {timeout_s:g} s") from None
+
+    async def _call(self, method: str, args: tuple[Any, ...]) -> Any:
         if self._death is not None:
             raise self._death
         id = next(self._ids)
+        self._process.send(Call(id, method, args))
         answer = self._calls[id] = self._loop.create_future()
-        self._handle.send(Call(id, method, args))
         try:
             return await answer
+        except asyncio.CancelledError:
+            self._process.send(Cancel(id))
+            raise
         finally:
-            self._calls.pop(id, None)
+            del self._calls[id]
 
     def give_up(self, error: LocalLLMError) -> None:
         """Whoever waits for the load is told this."""
@@ -202,38 +253,36 @@ class Session:
 
     async def aclose(self) -> None:
         """End the process and wait until it is gone; answers that still run fail with `Draining`."""
-        self._closing = True
-        await asyncio.to_thread(self._handle.close, self._grace_s)
-        await self._exited.wait()
+        await self._process.aclose(saves=self._saves and self._is_answering)
 
-    def _post(self, callback: Callable[[Any], None], item: object) -> None:
-        """From any thread to the loop."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
-            self._loop.call_soon_threadsafe(callback, item)
+    @property
+    def _is_answering(self) -> bool:
+        """Whether it could answer, before it died."""
+        return self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
 
     def _take(self, message: Up) -> None:
         if isinstance(message, Deltas):
             for id, delta in message.items:
-                if (mailbox := self._find(id, ends=delta.finish is not None)) is not None:
-                    mailbox.put(delta)
-                    if delta.finish is not None:
-                        self._queue_times.observe(delta.finish.timings)
-                        self._on_end(delta.finish)
+                pending = self._find(id, ends=delta.finish is not None)
+                if pending is not None and delta.finish is not None:
+                    self._queue_times.observe(delta.finish.timings)
+                if pending is not None:
+                    pending.put(delta)
         elif isinstance(message, Accepted):
-            if (mailbox := self._find(message.id)) is not None:
-                mailbox.accept(message.num_prompt_tokens)
+            if (pending := self._find(message.id)) is not None:
+                pending.mailbox.accept(message.num_prompt_tokens)
         elif isinstance(message, Rejected):
             if (collector := self._collectors.get(message.id)) is not None:
                 collector.fail(from_info(message.error))
-            elif (mailbox := self._find(message.id, ends=True)) is not None:
-                mailbox.fail(from_info(message.error))
-                self._on_end(message.error.code)
+            elif (pending := self._find(message.id, ends=True)) is not None:
+                pending.fail(from_info(message.error))
         elif isinstance(message, Tokenized | Vectors):
             self._collect(message)
         elif isinstance(message, Reply):
             self._reply(message)
         elif isinstance(message, Hello):
             self._plan(message)
+            self._process.watch()
         elif isinstance(message, Loading):
             if self._on_progress is not None:
                 self._on_progress(message.fraction)
@@ -243,9 +292,9 @@ class Session:
         elif isinstance(message, Failed):
             self._fail_load(from_info(message.error))
 
-    def _find(self, id: int, *, ends: bool = False) -> Mailbox | None:
-        """The request's mailbox; None for one that was cancelled while this was on its way."""
-        return self._mailboxes.pop(id, None) if ends else self._mailboxes.get(id)
+    def _find(self, id: int, *, ends: bool = False) -> Pending | None:
+        """The request; None for one that was cancelled while this was on its way."""
+        return self._pending.pop(id, None) if ends else self._pending.get(id)
 
     def _collect(self, message: Tokenized | Vectors) -> None:
         collector = self._collectors.get(message.id)
@@ -267,7 +316,7 @@ class Session:
 
     def _plan(self, hello: Hello) -> None:
         try:
-            self._handle.send(self._make_load(hello))
+            self._process.send(self._make_load(hello))
         except LocalLLMError as error:
             self._fail_load(error)
 
@@ -276,36 +325,30 @@ class Session:
             self.ready.set_exception(error)
 
     def _bury(self, crash: WorkerCrashed) -> None:
-        death = Draining("the model is being unloaded") if self._closing else crash
-        answered = self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
-        self._death = death
-        self._exited.set()
+        was_answering, is_closing = self._is_answering, self._process.is_leaving
+        death = self._death = Draining("the model is being unloaded") if is_closing else crash
         self._fail_load(death)
-        mailboxes, self._mailboxes = self._mailboxes, {}
-        for mailbox in mailboxes.values():
-            mailbox.fail(death)
-            self._on_end(death.code)
+        if was_answering and not is_closing:
+            _told(self._on_death)
+        pending, self._pending = self._pending, {}
+        for each in pending.values():
+            if is_closing or self._retries is None or each.was_retried or each.begun.is_set():
+                _told(partial(each.fail, death))
+            else:
+                self._retries.take(each, crash)
         for collector in self._collectors.values():
             collector.fail(death)
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(death)
-        if answered and not self._closing:
-            self._on_death()
 
 
-def _count_texts(request: EmbeddingRequest | RerankRequest) -> int:
-    """Raises `InvalidParameter` for a request without any."""
-    if isinstance(request, RerankRequest):
-        if not request.documents:
-            raise InvalidParameter("give at least one document", param="documents")
-        return len(request.documents)
-    if (request.texts is None) == (request.tokens is None):
-        raise InvalidParameter("give texts or token arrays, one of them", param="input")
-    items = request.tokens if request.texts is None else request.texts
-    if not items:
-        raise InvalidParameter("give at least one text", param="input")
-    return len(items)
+def _told(callback: Callable[[], None]) -> None:
+    """One whose callback fails must not keep the others from learning of the end."""
+    try:
+        callback()
+    except Exception:
+        logger.exception("defect in a session")
 
 
 def _retrieve(future: asyncio.Future[LoadedModel]) -> None:

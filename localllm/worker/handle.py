@@ -1,25 +1,79 @@
 """The parent's side of one worker process: start it, send frames, receive frames on a thread, learn how it died.
 
 Knows nothing of what the messages mean, nor of asyncio: `on_message` and `on_exit` are called on the handle's threads.
+Whatever ends one of these threads ends the process, and `on_exit` tells why.
 """
 
 from __future__ import annotations
 
-import queue
+import logging
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, cast
 
 from localllm import osdep
-from localllm.errors import WorkerCrashed
-from localllm.worker.framing import FrameReader, FrameWriter, FramingError
-from localllm.worker.messages import Down, Shutdown, Up, up_decoder
+from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
+from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable, encode
+from localllm.worker.messages import Down, Up, up_decoder
+
+logger = logging.getLogger("localllm")
 
 STDERR_BYTES = 8 * 1024
 """How much of a worker's last words is kept."""
 TERM_GRACE_S = 2.0
+MAX_OUTBOX_BYTES = 256 * 1024 * 1024
+"""Of frames that a worker has not taken yet. One that is larger than that goes alone."""
+SMALL_FRAME_BYTES = 4096
+"""Always taken: what ends requests, and asks whether the process lives."""
+
+_NAMES = {"prompt_tokens": "prompt", "texts": "input", "tokens": "input"}
+"""Field of a request -> what those who sent it call it."""
+
+
+class Outbox:
+    """Frames on their way to a worker, bounded in bytes."""
+
+    def __init__(self, max_bytes: int = MAX_OUTBOX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._changed = threading.Condition()
+        self._frames: deque[bytes | bytearray] = deque()
+        self._num_bytes = 0
+        self._closed = False
+
+    def put(self, frame: bytes | bytearray) -> None:
+        """Never blocks. Raises `QueueFull` when the worker leaves too much lying."""
+        with self._changed:
+            is_too_much = self._num_bytes and self._num_bytes + len(frame) > self._max_bytes
+            if is_too_much and len(frame) > SMALL_FRAME_BYTES:
+                raise QueueFull(
+                    f"{self._num_bytes / 2**20:.0f} MiB of requests wait for the model's process to take them and "
+                    f"{self._max_bytes / 2**20:.0f} may; try again later"
+                )
+            if not self._closed:
+                self._frames.append(frame)
+                self._num_bytes += len(frame)
+                self._changed.notify()
+
+    def get(self) -> bytes | bytearray | None:
+        """The next frame, once there is one; None when it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._frames or self._closed)
+            if self._closed:
+                return None
+            frame = self._frames.popleft()
+            self._num_bytes -= len(frame)
+            return frame
+
+    def close(self) -> None:
+        """Nobody takes them any more."""
+        with self._changed:
+            self._closed = True
+            self._frames.clear()
+            self._num_bytes = 0
+            self._changed.notify_all()
 
 
 class WorkerHandle:
@@ -33,54 +87,85 @@ class WorkerHandle:
         on_exit: Callable[[WorkerCrashed], None],
         echo_stderr: bool = False,
     ) -> None:
+        """Raises `WorkerCrashed` where no process can be started."""
         self._on_message = on_message
         self._on_exit = on_exit
         self._echo_stderr = echo_stderr
         self._stderr = bytearray()
-        self._process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            **osdep.own_process_group(),
-        )
-        self._outbox: queue.SimpleQueue[Down | None] = queue.SimpleQueue()
-        self._writer = threading.Thread(target=self._write, name="worker-writer", daemon=True)
-        self._drainer = threading.Thread(target=self._drain_stderr, name="worker-stderr", daemon=True)
-        self._reader = threading.Thread(target=self._read, name="worker-reader", daemon=True)
-        for thread in (self._writer, self._drainer, self._reader):
-            thread.start()
+        self._verdict: str | None = None
+        """Why it was ended from here."""
+        self._outbox = Outbox()
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                **osdep.own_process_group(),
+            )
+        except OSError as error:  # no memory, no file descriptors, no such program
+            raise WorkerCrashed(f"the model's process could not be started: {error.strerror}") from error
+        try:
+            self._writer = self._start(self._write, "worker-writer")
+            self._drainer = self._start(self._drain_stderr, "worker-stderr")
+            self._reader = self._start(self._read, "worker-reader")
+        except RuntimeError as error:  # no more threads
+            self._process.kill()
+            raise WorkerCrashed(f"the model's process could not be started: {error}") from error
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def send(self, message: Down) -> None:
-        """Queue one frame; never blocks. A worker that is gone is not an error here: `on_exit` tells."""
-        self._outbox.put(message)
+        """Queue one frame; never blocks. A worker that is gone is not an error here: `on_exit` tells.
 
-    def close(self, grace_s: float = TERM_GRACE_S) -> None:
-        """Ask it to leave, then terminate, then kill; returns when the process is gone and its threads have ended."""
-        self._outbox.put(Shutdown())
-        for insist in (self._process.terminate, self._process.kill):
+        Raises `InvalidParameter` for what fits into no frame, `QueueFull` while too much waits to be read.
+        """
+        try:
+            frame = encode(message)
+        except NotEncodable as error:
+            name, field = None, error.field
+            if field is not None and not field.startswith("args"):
+                stem = field.partition("[")[0].partition(".")[0]
+                name = _NAMES.get(stem, stem) + field[len(stem) :]
+            sentence = error.reason if name is None else f"{name}: {error.reason}"
+            raise InvalidParameter(sentence, param=name) from error
+        self._outbox.put(frame)
+
+    def kill(self, reason: str) -> None:
+        """End the process at once; `on_exit` follows and gives the first reason that was named."""
+        self._verdict = self._verdict or reason
+        self._process.kill()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until its threads have ended, after `on_exit`."""
+        self._reader.join(timeout_s)
+
+    def _start(self, work: Callable[[], None], name: str) -> threading.Thread:
+        def guarded() -> None:
             try:
-                self._process.wait(grace_s)
-                break
-            except subprocess.TimeoutExpired:
-                insist()
-        self._process.wait()
-        self._reader.join()
+                work()
+            except Exception as error:
+                logger.exception("defect in the thread %s", name)
+                self.kill(f"its {name} failed here with {type(error).__name__}")
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def _write(self) -> None:
         stream = cast(BinaryIO, self._process.stdin)
         writer = FrameWriter(stream)
-        while (message := self._outbox.get()) is not None:
-            try:
-                writer.write(message)
-            except OSError:  # it is gone; what is left in the outbox goes nowhere
-                break
-        stream.close()
+        try:
+            while (frame := self._outbox.get()) is not None:
+                writer.write_frame(frame)
+        except OSError:  # it is gone; what is left in the outbox goes nowhere
+            pass
+        finally:
+            self._outbox.close()
+            stream.close()
 
     def _read(self) -> None:
         reader = FrameReader(cast(BinaryIO, self._process.stdout), up_decoder)
@@ -93,7 +178,15 @@ class WorkerHandle:
             self._process.kill()  # nothing that it says can be trusted any more
         except OSError as error:
             problem = f" after its pipe broke ({error})"
-        self._on_exit(self._death(problem))
+        except Exception as error:
+            logger.exception("defect in the thread worker-reader")
+            self.kill(f"its worker-reader failed here with {type(error).__name__}")
+        try:
+            death = self._death(problem)
+        except Exception:
+            logger.exception("defect in the thread worker-reader")
+            death = WorkerCrashed("the model's process ended")
+        self._on_exit(death)
 
     def _death(self, problem: str) -> WorkerCrashed:
         try:
@@ -102,14 +195,17 @@ class WorkerHandle:
             self._process.kill()
             self._process.wait()
         self._drainer.join(TERM_GRACE_S)  # a grandchild may hold stderr open
-        self._outbox.put(None)
-        self._writer.join()
+        self._outbox.close()
+        self._writer.join(TERM_GRACE_S)
         cast(BinaryIO, self._process.stdout).close()
         if not self._drainer.is_alive():
             cast(BinaryIO, self._process.stderr).close()
         reason = osdep.exit_reason(self._process.returncode)
         last_words = bytes(self._stderr).decode("utf-8", "replace").strip()
-        message = f"the model's process ended with {reason}{problem}"
+        if self._verdict is None:
+            message = f"the model's process ended with {reason}{problem}"
+        else:
+            message = f"the model's process was ended: {self._verdict}"
         if last_words:
             message += f"; it last said: {last_words.splitlines()[-1][:500]}"
         return WorkerCrashed(message, exit_code=reason.exit_code, signal=reason.signal, stderr=last_words)
@@ -120,5 +216,11 @@ class WorkerHandle:
             self._stderr += data
             del self._stderr[:-STDERR_BYTES]
             if self._echo_stderr:
-                sys.stderr.write(data.decode("utf-8", "replace"))
-                sys.stderr.flush()
+                self._echo(data)
+
+    def _echo(self, data: bytes) -> None:
+        try:
+            sys.stderr.write(data.decode("utf-8", "replace"))
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):  # closed, or there never was one: nobody watches any more
+            self._echo_stderr = False

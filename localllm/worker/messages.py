@@ -1,7 +1,7 @@
 """What parent and worker say to each other. Tagged msgpack structs; `framing.py` puts them on a pipe.
 
-Down (parent to worker): Load, Submit, Embed, Cancel, Call, Shutdown.
-Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Failed.
+Down (parent to worker): Load, Submit, Embed, Cancel, Call, Ping, Shutdown.
+Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Pong, Failed.
 """
 
 from __future__ import annotations
@@ -101,11 +101,17 @@ class Call(_Frame, frozen=True, tag=True, array_like=True):
     args: tuple[Any, ...]
 
 
+class Ping(_Frame, frozen=True, tag=True, array_like=True):
+    """Answered by the thread that reads frames, whatever the others do: `Pong`."""
+
+    number: int
+
+
 class Shutdown(_Frame, frozen=True, tag=True, array_like=True):
     """Finish nothing, free the model, exit 0."""
 
 
-Down = Load | Submit | Embed | Cancel | Call | Shutdown
+Down = Load | Submit | Embed | Cancel | Call | Ping | Shutdown
 
 
 class Hello(_Frame, frozen=True, tag=True, array_like=True):
@@ -180,13 +186,23 @@ class Reply(_Frame, frozen=True, tag=True, array_like=True):
     error: ErrorInfo | None = None
 
 
+class Pong(_Frame, frozen=True, tag=True, array_like=True):
+    """The process lives. Whether its engine gets on shows in two of these: busy in both, it has to have advanced."""
+
+    number: int
+    """Of the `Ping`."""
+    is_busy: bool
+    num_advances: int
+    """Steps, and whatever else the engine's thread has got done; any number to begin with."""
+
+
 class Failed(_Frame, frozen=True, tag=True, array_like=True):
     """The worker cannot go on (the library or the model did not load); it exits after this."""
 
     error: ErrorInfo
 
 
-Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Tokenized | Vectors | Reply | Failed
+Up = Hello | Loading | Ready | Accepted | Rejected | Deltas | Tokenized | Vectors | Reply | Pong | Failed
 
 
 down_decoder: msgspec.msgpack.Decoder[Down] = msgspec.msgpack.Decoder(Down)

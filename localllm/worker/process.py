@@ -1,7 +1,8 @@
 """The worker's main: loads the library, then one model, then answers until its parent is gone.
 
-Threads: a reader (frames in; end-of-file ends the process at once, whatever the others do), a preparer (templates and
-tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a writer (frames out).
+Threads: a reader (frames in, pings answered; end-of-file ends the process at once, whatever the others do), a preparer
+(templates and tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a writer
+(frames out). One that fails ends the process, and so its requests with the reason.
 Knows nothing of HTTP or of which models exist.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import sys
 import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from localllm import osdep
 from localllm.engine import native
@@ -21,8 +24,8 @@ from localllm.engine.embedder import Embedder, TextOutput
 from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampler import NumpySampler, Sampler
-from localllm.errors import InternalError, LocalLLMError
-from localllm.worker.framing import FrameReader, FrameWriter, FramingError
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.messages import (
     SLOT_METHODS,
     Call,
@@ -34,15 +37,17 @@ from localllm.worker.messages import (
     Hello,
     Load,
     Loading,
+    Ping,
+    Pong,
     Ready,
     Rejected,
     Reply,
     Shutdown,
     Submit,
-    Up,
     Vectors,
     down_decoder,
 )  # fmt: skip
+from localllm.worker.outbox import Outbox
 from localllm.worker.prepare import Preparer
 from localllm.worker.prepare_texts import TextPreparer
 from localllm.worker.slots import SlotFiler
@@ -59,9 +64,7 @@ def main() -> None:
     threading.excepthook = _die_loudly
     # A failed assertion in ggml would start gdb on us: a minute of silence, and a backtrace where the reason should be.
     os.environ["GGML_NO_BACKTRACE"] = "1"
-    outbox: queue.SimpleQueue[Up | None] = queue.SimpleQueue()
-    writer = threading.Thread(target=_write_all, args=(FrameWriter(sink), outbox), name="writer", daemon=True)
-    writer.start()
+    outbox = Outbox(FrameWriter(sink), on_gone=lambda: os._exit(0))
     worker = Worker(outbox)
     reader = FrameReader(source, down_decoder)
     threading.Thread(target=_read_all, args=(reader, worker), name="reader", daemon=True).start()
@@ -71,8 +74,9 @@ def main() -> None:
     except LocalLLMError as error:
         outbox.put(Failed(error.info()))
         code = EXIT_BACKEND
-    outbox.put(None)
-    writer.join()
+    except Exception:  # noqa: BLE001  whatever it is, the interpreter must not linger over threads in native code
+        _end_loudly()
+    outbox.close()
     os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
 
 
@@ -95,32 +99,38 @@ def _parse_arguments() -> argparse.Namespace:
 
 def _die_loudly(problem: threading.ExceptHookArgs) -> None:
     """A thread that ends by surprise would leave requests hanging for ever; the parent knows what a death means."""
-    traceback.print_exception(problem.exc_value)
-    os._exit(1)
+    _end_loudly(problem.exc_value)
 
 
-def _write_all(writer: FrameWriter, outbox: queue.SimpleQueue[Up | None]) -> None:
-    while (message := outbox.get()) is not None:
-        try:
-            writer.write(message)
-        except OSError:
-            os._exit(0)  # nobody listens any more
+def _end_loudly(problem: BaseException | None = None) -> NoReturn:
+    try:
+        traceback.print_exception(problem or sys.exception())
+    finally:  # also where stderr is closed
+        os._exit(1)
 
 
 def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
-    try:
-        while (message := reader.read()) is not None:
+    while True:
+        try:
+            message = reader.read()
+        except UndecodableFrame as error:
+            if error.id is None:
+                raise
+            worker.refuse_frame(error.id, error)
+        except OSError:
+            os._exit(0)
+        else:
+            if message is None:
+                os._exit(0)  # end-of-file is the parent's death notice: no worker outlives it
             worker.take(message)
-    except FramingError:
-        os._exit(1)
-    os._exit(0)  # end-of-file is the parent's death notice: no worker outlives it
 
 
 class Worker:
     """One library, one model, one engine."""
 
-    def __init__(self, outbox: queue.SimpleQueue[Up | None]) -> None:
+    def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
+        self._engine: Engine | EncoderEngine | None = None
         self._loads: queue.SimpleQueue[Load] = queue.SimpleQueue()
         self._preparer: Preparer | None = None
         self._saving: Engine | None = None
@@ -130,7 +140,11 @@ class Worker:
 
     def take(self, message: Down) -> None:
         """One frame; called on the reader thread and never slow."""
-        if isinstance(message, Load):
+        if isinstance(message, Ping):
+            progress = None if self._engine is None else self._engine.progress
+            is_busy, num_advances = (False, 0) if progress is None else (progress.is_busy, progress.num_advances)
+            self._outbox.put(Pong(message.number, is_busy, num_advances))
+        elif isinstance(message, Load):
             self._loads.put(message)
         elif isinstance(message, Shutdown) and self._saving is not None:
             self._saving.stop()  # what the engine has in memory is written before it ends
@@ -141,8 +155,7 @@ class Worker:
         elif isinstance(message, Submit):
             self._preparer.submit(message)
         elif isinstance(message, Cancel):
-            self._preparer.cancel(message.id)
-            self._texts.cancel(message.id)
+            self._cancel(message.id)
         elif isinstance(message, Embed):
             self._texts.submit(message)
         elif message.method in SLOT_METHODS and self._slots is not None:
@@ -199,8 +212,23 @@ class Worker:
             load.defaults,
             context_shift=load.options.context_shift,
         )
+        self._engine = engine
+        self._outbox.on_unsaid = self._cancel
         self._outbox.put(Ready(model))
         engine.run()
+
+    def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
+        """A request that is none: of a type that no field has. Called on the reader thread."""
+        sentence = f"{error.field}: {error.reason}" if error.field and error.field not in error.reason else error.reason
+        info = InvalidParameter(sentence, param=error.field).info()
+        self._outbox.put(Rejected(id, info))
+        self._outbox.put(Reply(id, None, info))  # of the two the parent takes the one that it waits for
+
+    def _cancel(self, id: int) -> None:
+        assert self._preparer is not None
+        assert self._texts is not None
+        self._preparer.cancel(id)
+        self._texts.cancel(id)
 
     def _report_progress(self) -> Callable[[float], None]:
         sent = 0.0

@@ -54,7 +54,7 @@ def test_the_model_may_be_left_out_while_there_is_only_one(served: Served) -> No
         ("/tokenize", {}, "content"),
         ("/tokenize", {"content": 3}, "content"),
         ("/detokenize", {"tokens": "x"}, "tokens"),
-        ("/detokenize", {"tokens": [-1]}, "tokens"),
+        ("/detokenize", {"tokens": [-1]}, "tokens[0]"),
         ("/apply-template", {"messages": []}, "messages"),
         ("/apply-template", {"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
     ],

@@ -20,6 +20,8 @@ from localllm.worker.messages import (
     Hello,
     Load,
     Loading,
+    Ping,
+    Pong,
     Ready,
     Reply,
     Shutdown,
@@ -62,6 +64,8 @@ def main() -> None:
             writer.write(Reply(message.id, [1]))
         elif isinstance(message, Cancel):
             print("cancel", message.id)
+        elif isinstance(message, Ping):
+            writer.write(Pong(message.number, False, 0))
 
 
 def answer(mode: str, step: int, id: int, writer: FrameWriter) -> None:

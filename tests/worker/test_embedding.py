@@ -19,10 +19,9 @@ from localllm.errors import (
     LocalLLMError,
     QueueFull,
     RequestTimeout,
-    WorkerCrashed,
 )  # fmt: skip
 from localllm.runtime import Runtime
-from localllm.supervisor.session import MAX_WAITING_TEXTS
+from localllm.supervisor.texts import MAX_WAITING_TEXTS
 from localllm.types import GenerationRequest, LoadOptions
 from tests.models import families
 from tests.models.maker import write_llama
@@ -92,7 +91,7 @@ def test_token_arrays_are_taken_as_they_are(encoder: LLM) -> None:
     ("request_", "message", "param"),
     [
         (EmbeddingRequest(tokens=((5,), (len(wordpiece().tokens),))), "input 1: token 128 is not", "input"),
-        (EmbeddingRequest(tokens=((5,), (-1,))), "input 1: token -1 is not", "input"),
+        (EmbeddingRequest(tokens=((5,), (10**6,))), "input 1: token 1000000 is not", "input"),
         (EmbeddingRequest(tokens=((5,), ())), "input 1 is empty", "input"),
         (EmbeddingRequest(texts=()), "at least one", "input"),
         (EmbeddingRequest(texts=("a",), tokens=((5,),)), "one of them", "input"),
@@ -223,17 +222,19 @@ def test_texts_that_wait_are_bounded(encoder: LLM) -> None:
     encoder._run(scenario())
 
 
-def test_a_worker_that_dies_while_embedding_says_so(folder: Path) -> None:
+def test_texts_whose_worker_dies_are_embedded_by_the_next_one(folder: Path) -> None:
     async def scenario() -> None:
         async with AsyncLLM(folder / "encoder.gguf", threads=1) as llm:
-            embedding = asyncio.create_task(llm.embed([[5] * 500] * 3000))
+            embedding = asyncio.create_task(llm.embed([[5] * 500] * 400))
             await llm.embed(["single"])
             (model,) = llm._live().running()
             assert model.pid is not None
             os.kill(model.pid, signal.SIGKILL)
-            with pytest.raises(WorkerCrashed):
-                await embedding
-            assert (await llm.embed(["again"])).shape == (1, families.N_EMBD)  # it is started anew
+            vectors = await embedding
+            assert vectors.shape == (400, families.N_EMBD)
+            assert vectors == pytest.approx(np.repeat(vectors[:1], 400, axis=0), abs=1e-5)
+            (again,) = llm._live().running()
+            assert again.pid != model.pid
 
     asyncio.run(scenario())
 

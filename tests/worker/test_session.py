@@ -45,7 +45,7 @@ def test_a_worker_answers_whatever_native_code_prints_to_stdout(mode: str, start
     async def scenario() -> None:
         session = start_session(mode)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        _, mailbox = session.submit(REQUEST)
+        mailbox = session.submit(REQUEST).mailbox
         assert await mailbox.accepted == 3
         assert await read_all(mailbox) == "0 1 2 3 4 5 6 7 "
         await session.aclose()
@@ -57,7 +57,7 @@ def test_a_crash_at_a_step_reaches_every_request_with_signal_and_last_words(star
     async def scenario() -> None:
         session = start_session("crashes", "3")
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        mailboxes = [session.submit(REQUEST)[1] for _ in range(2)]
+        mailboxes = [session.submit(REQUEST).mailbox for _ in range(2)]
         text, error = await read_until_error(mailboxes[0])
         assert text == "0 1 2 "
         assert error.details["signal"] == "SIGABRT"
@@ -77,7 +77,7 @@ def test_a_worker_that_stops_making_sense_is_dead_to_us(mode: str, start_session
     async def scenario() -> None:
         session = start_session(mode, "2")
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        _, mailbox = session.submit(REQUEST)
+        mailbox = session.submit(REQUEST).mailbox
         text, error = await asyncio.wait_for(read_until_error(mailbox), TIMEOUT_S)
         assert text == "0 1 "
         assert "no message" in str(error)
@@ -117,7 +117,7 @@ def test_more_requests_than_may_wait_are_refused_and_the_others_answered(start_s
     async def scenario() -> None:
         session = start_session("behaves", max_waiting=1)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        mailboxes = [session.submit(REQUEST)[1] for _ in range(3)]
+        mailboxes = [session.submit(REQUEST).mailbox for _ in range(3)]
         with pytest.raises(QueueFull, match="1 requests wait already and 1 may") as caught:
             session.submit(REQUEST)
         assert caught.value.details == {"waiting": 1, "limit": 1}
@@ -138,10 +138,10 @@ def test_a_cancelled_request_is_forgotten_and_what_still_comes_is_dropped(start_
         session = start_session("never-ends", max_waiting=0)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         for _ in range(5):  # more than slots + max_waiting: each one cancelled makes room
-            id, mailbox = session.submit(REQUEST)
-            await mailbox.accepted
-            session.cancel(id)
-        _, mailbox = session.submit(REQUEST)
+            pending = session.submit(REQUEST)
+            await pending.mailbox.accepted
+            pending.cancel()
+        mailbox = session.submit(REQUEST).mailbox
         assert (await mailbox.get()).text.startswith("0 "), "the answer to this request, not to one before"
         await session.aclose()
 
@@ -152,7 +152,7 @@ def test_an_answer_that_still_runs_when_its_model_is_unloaded_is_told_so(start_s
     async def scenario() -> None:
         session = start_session("never-ends")
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        _, mailbox = session.submit(REQUEST)
+        mailbox = session.submit(REQUEST).mailbox
         await mailbox.accepted
         await session.aclose()
         with pytest.raises(Draining):

@@ -52,7 +52,7 @@ async def load(supervisor: Supervisor, id: str, keep_alive_s: float = -1.0, *, s
 
 
 async def ask(session: Session) -> None:
-    _, mailbox = session.submit(GenerationRequest(prompt="x"))
+    mailbox = session.submit(GenerationRequest(prompt="x")).mailbox
     while (await mailbox.get()).finish is None:
         pass
 
@@ -110,11 +110,11 @@ def test_a_model_does_not_leave_while_it_answers_and_a_request_may_set_its_time(
     async def scenario(supervisor: Supervisor) -> None:
         await load(supervisor, "a", 1000.0)
         session = await supervisor.acquire("a", 0.0)
-        id, mailbox = session.submit(GenerationRequest(prompt="x"))
-        await mailbox.get()
+        pending = session.submit(GenerationRequest(prompt="x"))
+        await pending.mailbox.get()
         assert supervisor.running()[0].num_requests == 1
         assert supervisor.running()[0].expires_in_s is None
-        session.cancel(id)
+        pending.cancel()
         await gone(supervisor, "a")
 
     run(scenario)
@@ -149,15 +149,15 @@ def test_a_busy_model_is_waited_for_and_takes_no_new_requests_meanwhile(mode: li
     async def scenario(supervisor: Supervisor) -> None:
         await load(supervisor, "a")
         session = await supervisor.acquire("a")
-        id, mailbox = session.submit(GenerationRequest(prompt="x"))
-        await mailbox.get()
+        pending = session.submit(GenerationRequest(prompt="x"))
+        await pending.mailbox.get()
         loading = asyncio.create_task(load(supervisor, "b"))
         await until(lambda: bool(supervisor._wanted))
         late = asyncio.create_task(supervisor.acquire("a"))
         await asyncio.sleep(0)
         assert not late.done(), "a stream of requests for a would keep b out for ever"
         assert not loading.done()
-        session.cancel(id)
+        pending.cancel()
         await loading
         assert [model.id for model in supervisor.running()] == ["b"]
         with pytest.raises(ModelNotFound):

@@ -17,11 +17,11 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.openai.fields import REFUSED_EMBEDDING, REFUSED_RERANK, refuse_unsupported, unknown_fields
 from localllm.server.parse import parse
+from localllm.types import TokenId
 
 MAX_INPUTS = 2048
 """OpenAI's limit for the texts of one request; here for the documents of one query too."""
 
-TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Inputs = list[str | TokenId | list[TokenId]]
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1

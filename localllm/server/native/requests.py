@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server.openai.requests import ChatMessage
+from localllm.types import TokenId
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,18 +24,18 @@ class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Piece(msgspec.Struct, frozen=True):
     """A token and its text; its bytes where they are no text by themselves."""
 
-    id: int
+    id: TokenId
     piece: str | list[int]
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    tokens: list[int | Piece]
+    tokens: list[TokenId | Piece]
 
 
 class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /detokenize`. What is no UTF-8 becomes U+FFFD."""
 
-    tokens: list[int]
+    tokens: list[TokenId]
     model: str | None = None
     special: bool = True
     """Whether control tokens are spelled out."""

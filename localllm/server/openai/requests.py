@@ -15,7 +15,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import parse
-from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams
+from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams, TokenId
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role -> the one that models' templates know."""
@@ -154,7 +154,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/completions`."""
 
-    prompt: str | list[str | int | list[int]]
+    prompt: str | list[str | TokenId | list[TokenId]]
     suffix: str | None = None
     echo: bool | None = None
     logprobs: int | None = None

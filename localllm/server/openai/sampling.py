@@ -11,7 +11,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.server.durations import keep_alive_seconds
-from localllm.types import GenerationRequest, SamplingParams
+from localllm.types import MAX_TOKEN_ID, GenerationRequest, SamplingParams, TokenId
 
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
@@ -20,6 +20,9 @@ _AS_GIVEN = (
     "dry_allowed_length", "dry_penalty_last_n",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
+MAX_TOKEN_DIGITS = len(str(MAX_TOKEN_ID))
+MAX_KEY_CHARS = 40
+"""Of a key that an error message repeats."""
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +55,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     dry_penalty_last_n: int | None = None
     dry_sequence_breakers: list[str] | None = None
     min_tokens: int | None = None
-    stop_token_ids: list[int] | None = None
+    stop_token_ids: list[TokenId] | None = None
     ignore_eos: bool | None = None
     priority: int | None = None
     timeout: float | None = None
@@ -103,6 +106,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     def biases(self) -> dict[int, float] | None:
         """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
         for key in self.logit_bias or ():
-            if not key.isdecimal():
-                raise InvalidParameter(f"logit_bias.{key}: give the id of a token", param=f"logit_bias.{key}")
+            # Its length first: Python refuses to read a number of more than 4,300 digits.
+            if not key.isdecimal() or len(key) > MAX_TOKEN_DIGITS or int(key) > MAX_TOKEN_ID:
+                param = f"logit_bias.{key[:MAX_KEY_CHARS]}"
+                raise InvalidParameter(f"{param}: give the id of a token, from 0 to {MAX_TOKEN_ID}", param=param)
         return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}

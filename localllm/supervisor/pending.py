@@ -1,0 +1,123 @@
+"""One request for an answer until that ends, on the worker that it was sent to or on the next. Lives on one event loop.
+
+Its deadlines run here as well: the worker ends it first, and better, unless it hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from localllm.embeddings import EmbeddingRequest, RerankRequest
+from localllm.errors import LocalLLMError, RequestTimeout
+from localllm.supervisor.mailbox import Mailbox
+from localllm.types import Delta, Finish, GenerationRequest
+
+DEADLINE_GRACE_S = 5.0
+"""For the worker to end a request whose time is over, with what was made of it."""
+
+
+MIN_TIMEOUT_S = 0.001
+"""The least that a request may have."""
+
+R = TypeVar("R", bound=GenerationRequest | EmbeddingRequest | RerankRequest)
+
+
+class Holder(Protocol):
+    """Who has the request now: a session, or those that wait for another try."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is known of the worker just now."""
+
+    def withdraw(self, pending: Pending) -> None:
+        """It has ended; nothing more is to be done for it."""
+
+
+class Pending:
+    """`mailbox` is what its reader sees."""
+
+    def __init__(self, request: GenerationRequest, holder: Holder, on_end: Callable[[Finish | str], None]) -> None:
+        """`on_end` is told once how it ended, by its finish or an error's code."""
+        self._loop = asyncio.get_running_loop()
+        self.mailbox = Mailbox(self._loop)
+        self.request = request
+        self.holder = holder
+        self.id = 0
+        """As its holder numbers it."""
+        self.was_retried = False
+        self.begun = asyncio.Event()
+        """There is something of an answer, or it has ended."""
+        self._on_end = on_end
+        self._has_ended = False
+        self._started_s = self._loop.time()
+        self._timers: list[asyncio.TimerHandle] = []
+        for seconds, callback in ((request.timeout_s, self._late), (request.queue_timeout_s, self._late_in_queue)):
+            if seconds is not None:
+                self._timers.append(self._loop.call_later(seconds + DEADLINE_GRACE_S, callback))
+
+    def put(self, delta: Delta) -> None:
+        """The next piece of the answer; with its `finish` it has ended."""
+        self.mailbox.put(delta)
+        self.begun.set()
+        if delta.finish is not None:
+            self._end(delta.finish)
+
+    def fail(self, error: LocalLLMError) -> None:
+        """It ends with this; who has it has let go of it."""
+        self.mailbox.fail(error)
+        self._end(error.code)
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more. Idempotent."""
+        if not self._has_ended:
+            self.holder.withdraw(self)
+            self._end("cancelled")
+
+    def abandon(self) -> None:
+        """`cancel`, from any thread: an answer was garbage-collected before its end."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(self.cancel)
+
+    def remaining(self) -> GenerationRequest:
+        """The request with what is left of its time. Raises `RequestTimeout`."""
+        return remaining(self.request, self._loop.time() - self._started_s)
+
+    def _late(self) -> None:
+        self._expire(f"it was not answered within the {self.request.timeout_s:.3g} s that it allows (timeout)")
+
+    def _late_in_queue(self) -> None:
+        """Only the worker knows who has a slot: judged here while it says nothing."""
+        if not self.begun.is_set() and (not self.mailbox.accepted.done() or self.holder.is_silent):
+            seconds = self.request.queue_timeout_s
+            self._expire(f"no slot was free within the {seconds:.3g} s that a request may wait (queue_timeout_s)")
+
+    def _expire(self, sentence: str) -> None:
+        if not self._has_ended:
+            self.holder.withdraw(self)
+            self.fail(RequestTimeout(f"{sentence}; the model's process does not answer"))
+
+    def _end(self, end: Finish | str) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            for timer in self._timers:
+                timer.cancel()
+            self.begun.set()
+            self._on_end(end)
+
+
+def remaining(request: R, elapsed_s: float) -> R:
+    """The request as it is for another try. Raises `RequestTimeout` when its time is over."""
+    if request.timeout_s is None:
+        return request
+    left_s = request.timeout_s - elapsed_s
+    if left_s < MIN_TIMEOUT_S:
+        raise RequestTimeout(
+            f"its {request.timeout_s:.3g} s (timeout) were over before it could be tried again: "
+            "the model's process had crashed"
+        )
+    return msgspec.structs.replace(request, timeout_s=left_s)

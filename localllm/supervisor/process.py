@@ -1,0 +1,155 @@
+"""One worker process, seen from the event loop: what it says, whether it hangs, how it leaves, that it is gone.
+
+Whatever fails on the way ends the process, and its owner is told why. Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from localllm.errors import WorkerCrashed
+from localllm.supervisor.heartbeat import Heartbeat
+from localllm.worker.handle import TERM_GRACE_S, WorkerHandle
+from localllm.worker.messages import Down, Pong, Shutdown, Up
+
+logger = logging.getLogger("localllm")
+
+UNKILLABLE_S = 10.0
+"""For a process that was killed to be gone. One that a driver holds in the kernel is given up: nobody waits for it."""
+SAVING_ANSWER_S, SAVING_ADVANCE_S = 5.0, 120.0
+"""While a process that is to leave saves conversations: for a ping to be answered, and for the next one to be saved."""
+JOIN_S = 0.1
+"""For the thread that told of the exit to end."""
+
+
+class WorkerProcess:
+    """Used on the loop that made it, which both callbacks are called on."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        on_message: Callable[[Up], None],
+        on_exit: Callable[[WorkerCrashed], None],
+        worker_timeout_s: float,
+        step_timeout_s: float,
+        verbose: bool,
+    ) -> None:
+        """`on_exit` is called once, after the last `on_message`. The times: see `Heartbeat`, which `watch` begins.
+
+        Raises `WorkerCrashed` where no process can be started.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._on_message = on_message
+        self._on_exit = on_exit
+        self._exited = asyncio.Event()
+        self._leaving: asyncio.Task[None] | None = None
+        self._heartbeat = Heartbeat(worker_timeout_s=worker_timeout_s, step_timeout_s=step_timeout_s)
+        self._next_beat: asyncio.TimerHandle | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._handle = WorkerHandle(
+            command,
+            on_message=partial(self._post, self._take),
+            on_exit=partial(self._post, self._bury),
+            echo_stderr=verbose,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._handle.pid
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was asked to."""
+        return self._leaving is not None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has left a ping unanswered for a while."""
+        return self._heartbeat.silent_s > 0
+
+    def send(self, message: Down) -> None:
+        """Never blocks. Raises `InvalidParameter` for what fits into no frame, `QueueFull`."""
+        self._handle.send(message)
+
+    def watch(self) -> None:
+        """It reads what it is sent from now on: see that it goes on doing so."""
+        if self._next_beat is None:
+            self._beat()
+
+    async def aclose(self, *, saves: bool) -> None:
+        """Ask it to leave, and return when it is gone. `saves`: it writes conversations first, while that gets on."""
+        if self._leaving is None:
+            self._leaving = self._loop.create_task(self._leave(saves))
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self, saves: bool) -> None:
+        try:
+            self.send(Shutdown())
+            if saves:  # a process that answers nothing saves nothing either
+                self._heartbeat = Heartbeat(worker_timeout_s=SAVING_ANSWER_S, step_timeout_s=SAVING_ADVANCE_S)
+                self._beat()
+                await self._exited.wait()
+            else:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(TERM_GRACE_S):
+                        await self._exited.wait()
+        finally:
+            if not self._exited.is_set():
+                self._kill("it did not leave when it was asked to")
+        await self._exited.wait()
+        self._handle.join(JOIN_S)
+
+    def _post(self, callback: Callable[[Any], None], item: object) -> None:
+        """From any thread to the loop."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+            self._loop.call_soon_threadsafe(self._guarded, callback, item)
+
+    def _guarded(self, callback: Callable[..., None], *args: object) -> None:
+        """What fails here would be lost on the loop, and with it an answer that somebody waits for."""
+        try:
+            callback(*args)
+        except Exception as error:
+            logger.exception("defect in a session")
+            self._kill(f"what it sent failed here with {type(error).__name__}")
+
+    def _take(self, message: Up) -> None:
+        if isinstance(message, Pong):
+            self._heartbeat.take(message)
+        elif not self._exited.is_set():  # else it was given up
+            self._on_message(message)
+
+    def _beat(self) -> None:
+        if self._next_beat is not None:
+            self._next_beat.cancel()
+        if self._exited.is_set() or not self._heartbeat.is_needed:
+            return
+        reason = self._heartbeat.beat()
+        if reason is not None:
+            logger.error("worker_hangs", extra={"fields": {"pid": self.pid, "reason": reason}})
+            self._kill(reason)
+            return
+        if (ping := self._heartbeat.next_ping()) is not None:
+            self.send(ping)
+        self._next_beat = self._loop.call_later(self._heartbeat.interval_s, self._guarded, self._beat)
+
+    def _kill(self, reason: str) -> None:
+        """`on_exit` follows when it is gone, or soon after, where not even that works."""
+        self._handle.kill(reason)
+        if self._giving_up is None and not self._exited.is_set():
+            crash = WorkerCrashed(f"the model's process was ended: {reason}; it is still there")
+            self._giving_up = self._loop.call_later(UNKILLABLE_S, self._guarded, self._bury, crash)
+
+    def _bury(self, crash: WorkerCrashed) -> None:
+        if self._exited.is_set():  # given up, and gone after all
+            return
+        self._exited.set()
+        for timer in (self._next_beat, self._giving_up):
+            if timer is not None:
+                timer.cancel()
+        self._on_exit(crash)

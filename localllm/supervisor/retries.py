@@ -1,0 +1,93 @@
+"""Requests whose worker died before it had sent anything of an answer: once more on a fresh one, one at a time.
+
+One at a time, because one of them may be what killed it: the others must not die of it twice. What came in since runs
+beside them, and has its own retry. Knows nothing of processes. Lives on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from localllm.errors import Draining, LocalLLMError, WorkerCrashed
+from localllm.supervisor.pending import Pending
+
+if TYPE_CHECKING:
+    from localllm.supervisor.session import Session
+
+logger = logging.getLogger("localllm")
+T = TypeVar("T")
+
+
+class Retries:
+    """Of one model."""
+
+    is_silent = True
+
+    def __init__(self, make_session: Callable[[], Awaitable[Session]], may_retry: Callable[[], bool]) -> None:
+        """`make_session`: one that can answer, or an error. `may_retry`: not where it dies too often."""
+        self._make_session = make_session
+        self._may_retry = may_retry
+        self._lane = asyncio.Lock()
+        self._tasks: dict[Pending, asyncio.Task[None]] = {}
+        self._closed = False
+        self.num_waiting = 0
+
+    def take(self, pending: Pending, crash: WorkerCrashed) -> None:
+        """Try it again; the second failure is its end."""
+        pending.was_retried, pending.holder = True, self
+        self._tasks[pending] = asyncio.get_running_loop().create_task(self._retry(pending, crash))
+
+    def withdraw(self, pending: Pending) -> None:
+        if (task := self._tasks.pop(pending, None)) is not None:
+            task.cancel()
+
+    async def alone(self, crash: WorkerCrashed, work: Callable[[Session], Awaitable[T]]) -> T:
+        """What `work` makes with a fresh session, while nobody else's retry runs. Raises `crash` if there is none."""
+        self.num_waiting += 1
+        is_waiting = True
+        try:
+            async with self._lane:
+                session = await self._session(crash)
+                self.num_waiting -= 1
+                is_waiting = False
+                return await work(session)
+        finally:
+            self.num_waiting -= is_waiting
+
+    def close(self) -> None:
+        """The model is being unloaded."""
+        self._closed = True
+        for pending in list(self._tasks):
+            self.withdraw(pending)
+            pending.fail(Draining("the model is being unloaded"))
+
+    async def _retry(self, pending: Pending, crash: WorkerCrashed) -> None:
+        async def begin(session: Session) -> None:
+            session.resume(pending)
+            self._tasks.pop(pending, None)
+            await pending.begun.wait()
+
+        try:
+            await self.alone(crash, begin)
+        except LocalLLMError as error:
+            pending.fail(error)
+        except Exception:
+            logger.exception("defect in a retry")
+            pending.fail(crash)
+        finally:
+            self._tasks.pop(pending, None)
+
+    async def _session(self, crash: WorkerCrashed) -> Session:
+        if not self._closed and self._may_retry():
+            try:
+                return await self._make_session()
+            except LocalLLMError as error:
+                again = WorkerCrashed(f"{crash.message}; starting it again failed: {error.message}")
+                again.details = crash.details
+                raise again from error
+        if self._closed:
+            raise Draining("the model is being unloaded")
+        raise crash

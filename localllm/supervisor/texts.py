@@ -1,0 +1,59 @@
+"""How many texts to embed or rank a model takes at a time, and what is said to those that it does not. Pure."""
+
+from __future__ import annotations
+
+from localllm.embeddings import EmbeddingRequest, RerankRequest
+from localllm.errors import InvalidParameter, QueueFull, RequestTimeout
+
+MAX_WAITING_TEXTS = 20_000
+"""That one model may have at a time, those of all its requests together."""
+
+
+def count(request: EmbeddingRequest | RerankRequest) -> int:
+    """Of its texts. Raises `InvalidParameter` for a request without any."""
+    if isinstance(request, RerankRequest):
+        if not request.documents:
+            raise InvalidParameter("give at least one document", param="documents")
+        return len(request.documents)
+    if (request.texts is None) == (request.tokens is None):
+        raise InvalidParameter("give texts or token arrays, one of them", param="input")
+    items = request.tokens if request.texts is None else request.texts
+    if not items:
+        raise InvalidParameter("give at least one text", param="input")
+    return len(items)
+
+
+def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_waiting: int) -> None:
+    """Raises `QueueFull`, or `InvalidParameter` where there will never be room."""
+    if waiting_requests >= max_waiting:
+        raise QueueFull(
+            f"{waiting_requests} requests with texts wait already and {max_waiting} may (max_waiting); try again later",
+            waiting=waiting_requests,
+            limit=max_waiting,
+        )
+    if num_texts > MAX_WAITING_TEXTS:
+        raise InvalidParameter(
+            f"{num_texts} texts are too many for one request; send at most {MAX_WAITING_TEXTS}", param="input"
+        )
+    if waiting_texts + num_texts > MAX_WAITING_TEXTS:
+        raise QueueFull(
+            f"{waiting_texts} texts wait already and {MAX_WAITING_TEXTS} may; try again later",
+            waiting=waiting_texts,
+            limit=MAX_WAITING_TEXTS,
+        )
+
+
+def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
+    """For one that the worker should have ended."""
+    return RequestTimeout(
+        f"its texts were not computed within the {request.timeout_s:.3g} s that the request allows (timeout); "
+        "the model's process does not answer"
+    )
+
+
+def late_in_queue(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
+    """The same, for one that was not begun in time."""
+    return RequestTimeout(
+        f"none of its texts was begun within the {request.queue_timeout_s:.3g} s that a request may wait "
+        "(queue_timeout_s); the model's process does not answer"
+    )

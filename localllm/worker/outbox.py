@@ -1,0 +1,75 @@
+"""What the worker has to say, in order, on a thread of its own. What cannot be said fails its request and no other.
+
+Knows nothing of what requests are.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from localllm.errors import InternalError
+from localllm.worker.framing import FrameWriter, NotEncodable, encode
+from localllm.worker.messages import Accepted, Deltas, Rejected, Reply, Tokenized, Up, Vectors
+
+
+class Outbox:
+    """`put` may be called from any thread."""
+
+    def __init__(self, writer: FrameWriter, on_gone: Callable[[], None]) -> None:
+        """`on_gone`: nobody listens any more."""
+        self.on_unsaid: Callable[[int], None] = lambda _: None
+        """Told which request failed because of what it made, so that nothing more is done for it."""
+        self._writer = writer
+        self._on_gone = on_gone
+        self._queue: queue.SimpleQueue[Up | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_all, name="writer", daemon=True)
+        self._thread.start()
+
+    def put(self, message: Up) -> None:
+        self._queue.put(message)
+
+    def close(self) -> None:
+        """Returns when all is said."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_all(self) -> None:
+        try:
+            while (message := self._queue.get()) is not None:
+                self._write(message)
+        except OSError:
+            self._on_gone()
+
+    def _write(self, message: Up) -> None:
+        try:
+            frame = encode(message)
+        except NotEncodable as error:
+            for instead in self._instead(message, error):
+                self._writer.write(instead)
+        else:
+            self._writer.write_frame(frame)
+
+    def _instead(self, message: Up, error: NotEncodable) -> list[Up]:
+        """What can be said; raises the error where that is nothing: the worker cannot go on then."""
+        if isinstance(message, Deltas) and len(message.items) > 1:
+            return [one for item in message.items for one in self._sayable(Deltas(message.step, (item,)))]
+        info = InternalError(f"what the model's process answers cannot be sent: {error.reason}").info()
+        if isinstance(message, Reply):
+            return [Reply(message.id, None, info)]
+        if isinstance(message, Deltas) and message.items:
+            id = message.items[0][0]
+        elif isinstance(message, Accepted | Rejected | Tokenized | Vectors):
+            id = message.id
+        else:
+            raise error
+        self.on_unsaid(id)
+        return [Rejected(id, info)]
+
+    def _sayable(self, message: Deltas) -> list[Up]:
+        try:
+            encode(message)
+        except NotEncodable as error:
+            return self._instead(message, error)
+        return [message]
