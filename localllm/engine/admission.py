@@ -14,11 +14,15 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.residency import Found, Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import WORTH_SAVING, DiskTier
+from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_WAITING = 32
 """Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
 
-
+MAX_LEADERS = 8
+"""A sequence waits for the prefixes of so many others at most, one after the other: each may be cancelled."""
+MAX_READING_S = 10.0
+"""For so long, all told, a sequence waits for the disk before it computes what may still come from there."""
 IDLE_CELLS = 256
 """More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
 
@@ -54,6 +58,23 @@ class Admission(NamedTuple):
 WORTH_READING = 64
 """Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
 
+
+class Way(NamedTuple):
+    """How a sequence may begin."""
+
+    placement: Placement
+    restore: Entry | None
+    """What to restore."""
+    on_disk: DiskEntry | None
+    """What to restore once that is read."""
+
+    @property
+    def restored_tokens(self) -> int:
+        """Tokens of what is restored, more than it may start from perhaps."""
+        whole = self.restore or self.on_disk
+        return 0 if whole is None else len(whole.tokens)
+
+
 Waits = Literal["for a prefix", "for room", "for the disk"]
 """What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
 what is being read."""
@@ -80,65 +101,109 @@ class Admitter:
         self._most_checkpoints = most_checkpoints
 
     def admit(
-        self, sequence: Sequence, free: Many[int], running: Many[Sequence], admitted: Many[Admission]
+        self,
+        sequence: Sequence,
+        free: Many[int],
+        running: Many[Sequence],
+        admitted: Many[Admission],
+        now_s: float,
     ) -> Admission | Waits:
         """Into one of the free slots, or why not."""
         found = self._found(sequence)
         if self._is_being_computed(sequence, found, running):
             return "for a prefix"
-        placement = self.residency.place(found, sequence.num_prompt, free)
-        entries = list(self.host.entries)
-        brought = self._brought(sequence, placement.num_cached)
-        if brought == "reading":
-            return "for the disk"
-        if brought is not None:
-            found = found._replace(saved=[*found.saved, self.host.usable(brought, sequence.prompt[:-1])])
-            entries.append(brought)
-            placement = self.residency.place(found, sequence.num_prompt, free)
-        if placement.restored is not None and any(placement.slot == other.source for other in admitted):
-            # A copy from that slot is still to come: its cells move with the next decode.
-            placement = self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
-        restore = None if placement.restored is None else entries[placement.restored]
-        emptied = self._make_room(sequence, placement, restore, free, running)
-        return "for room" if emptied is None else self._enter(sequence, placement, restore, emptied)
+        num_cached = self._place(sequence, found, free, admitted).num_cached
+        on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
+        way = self._way(sequence, found, on_disk, free, admitted)
+        if not self._has_room(sequence, way, running):
+            return "for room"
+        if way.on_disk is not None and self.disk is not None:
+            if is_reading:
+                if sequence.reading_since_s is None:
+                    sequence.reading_since_s = now_s
+                return "for the disk"
+            brought = self.disk.take(way.on_disk)
+            if brought is None:  # gone for good
+                way = self._way(sequence, found, None, free, admitted)
+                if not self._has_room(sequence, way, running):
+                    return "for room"
+            else:
+                way = way._replace(restore=brought)
+        return self._enter(sequence, way, self._make_room(sequence, way, free, running))
 
-    def _brought(self, sequence: Sequence, num_cached: int) -> Entry | Literal["reading"] | None:
-        """What the disk has of its prompt, if that is much more than there is in memory."""
-        if self.disk is None or not sequence.cache_prompt:
-            return None
-        entry, usable = self.disk.best(sequence)
-        if entry is None or usable - num_cached < WORTH_READING:
-            return None
-        return self.disk.bring(entry)
-
-    def _make_room(
+    def _way(
         self,
         sequence: Sequence,
-        placement: Placement,
-        restore: Entry | None,
+        found: Found,
+        on_disk: DiskEntry | None,
         free: Many[int],
-        running: Many[Sequence],
-    ) -> list[Emptying] | None:
-        """In a unified cache: the idle slots to empty, so that all that run can end; None: somebody has to end first.
+        admitted: Many[Admission],
+    ) -> Way:
+        """The cheapest way in, an entry of the disk included."""
+        entries: list[Entry | DiskEntry] = list(self.host.entries)
+        if on_disk is not None and self.disk is not None:
+            found = found._replace(saved=[*found.saved, self.disk.usable(on_disk, sequence.prompt[:-1])])
+            entries.append(on_disk)
+        placement = self._place(sequence, found, free, admitted)
+        chosen = None if placement.restored is None else entries[placement.restored]
+        if isinstance(chosen, DiskEntry):
+            return Way(placement, None, chosen)
+        return Way(placement, chosen, None)
+
+    def _place(self, sequence: Sequence, found: Found, free: Many[int], admitted: Many[Admission]) -> Placement:
+        placement = self.residency.place(found, sequence.num_prompt, free)
+        if placement.restored is not None and any(placement.slot == other.source for other in admitted):
+            # A copy from that slot is still to come: its cells move with the next decode.
+            return self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
+        return placement
+
+    def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:
+        """What the disk has of its prompt, if that is much more than there is in memory, and whether it is being read.
+
+        What was waited for too long is used only if it is there by now.
+        """
+        if self.disk is None or not sequence.cache_prompt:
+            return None, False
+        entry, usable = self.disk.best(sequence)
+        if entry is None or usable - num_cached < WORTH_READING:
+            return None, False
+        status = self.disk.status(entry)
+        since_s = sequence.reading_since_s
+        is_too_late = status == "reading" and since_s is not None and now_s - since_s >= MAX_READING_S
+        return None if status == "gone" or is_too_late else entry, status == "reading"
+
+    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> tuple[dict[int, int], int]:
+        """Of a unified cache: slot -> tokens that have to stay there, and the cells that are needed besides.
 
         What a request may yet need is set aside when it enters: a cache that is full makes others wait, and nobody who
         runs ever finds it full.
         """
-        pool = self.residency.pool
-        if pool is None:
-            return []
-        slot, num_cached, source, _ = placement
+        slot, num_cached, source, _ = way.placement
         kept = {other.slot: other.num_computed for other in running if other.slot is not None}
         needed = self._limit(sequence)
-        if restore is not None:  # all of it is there for a moment
-            needed = max(needed, len(restore.tokens))
+        if way.restored_tokens:  # all of it is there for a moment
+            needed = max(needed, way.restored_tokens)
         else:
             giver = slot if source is None else source
             kept[giver] = max(kept.get(giver, 0), num_cached)
             needed -= num_cached
-        needed += self._promised(running)
-        if pool.num_of(kept.items()) + needed > pool.num_cells:
-            return None
+        return kept, needed + self._promised(running)
+
+    def _has_room(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> bool:
+        """Whether all that run can end beside it, once idle slots are emptied; if not, somebody has to end first."""
+        pool = self.residency.pool
+        if pool is None:
+            return True
+        kept, needed = self._needed(sequence, way, running)
+        return pool.num_of(kept.items()) + needed <= pool.num_cells
+
+    def _make_room(self, sequence: Sequence, way: Way, free: Many[int], running: Many[Sequence]) -> list[Emptying]:
+        """In a unified cache that has room: the idle slots to empty, so that all that run can end."""
+        pool = self.residency.pool
+        if pool is None:
+            return []
+        slot, num_cached, source, _ = way.placement
+        kept, needed = self._needed(sequence, way, running)
         used = pool.num_used - pool.num_alone(slot, kept.get(slot, 0))
         emptied = []
         idle_slots = self.residency.idle_first(other for other in free if other != slot)
@@ -201,6 +266,7 @@ class Admitter:
         """
         if not sequence.cache_prompt or not (self._can_rewind or self._most_checkpoints):
             return False
+        has_patience = len(sequence.leaders) < MAX_LEADERS
         most = sequence.num_prompt - 1
         for leader in running:
             if leader.num_computed < min(leader.num_prompt, most):
@@ -210,16 +276,16 @@ class Admitter:
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
                 worth = max(WORTH_WAITING, self.residency.copy_tokens if self._can_rewind else 0)
-                if leader.num_computed < common and common - elsewhere > worth:
+                is_known = has_patience or leader.id in sequence.leaders
+                if is_known and leader.num_computed < common and common - elsewhere > worth:
+                    sequence.leaders.add(leader.id)
                     if not self._can_rewind:
                         leader.pause_at(common)
                     return True
         return False
 
-    def _enter(
-        self, sequence: Sequence, placement: Placement, restore: Entry | None, emptied: list[Emptying]
-    ) -> Admission:
-        residency, (slot, num_cached, source, _) = self.residency, placement
+    def _enter(self, sequence: Sequence, way: Way, emptied: list[Emptying]) -> Admission:
+        residency, (slot, num_cached, source, _), restore = self.residency, way.placement, way.restore
         save = self.worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
         num_copied = 0
         if source is not None:

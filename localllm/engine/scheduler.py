@@ -183,12 +183,13 @@ class Scheduler:
             segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], wants_token=True))
         return StepPlan(segments, self._settled, [], [])
 
-    def plan(self, budget: Budget | None = None, *, only: Sequence | None = None) -> StepPlan:
+    def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
-        At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
+        `now_s` is by the clock of the sequences' times. At most `budget` tokens, but one for every running sequence in
+        any case; or `only` one running sequence.
         """
-        admitted = self._admit() if only is None else []
+        admitted = self._admit(now_s) if only is None else []
         moves = self._close_ranks(admitted) if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
@@ -279,13 +280,13 @@ class Scheduler:
         ids = [sequence.id for sequence in (*self.running, *self._waiting)]
         assert len(ids) == len(set(ids)), "a request is here twice"
 
-    def _admit(self) -> list[Admission]:
+    def _admit(self, now_s: float) -> list[Admission]:
         admitted: list[Admission] = []
         free = self._free
         passed: list[Sequence] = []
         while free and self._waiting:
             sequence = self._waiting.pop(0)
-            admission = self._admitter.admit(sequence, free, self.running, admitted)
+            admission = self._admitter.admit(sequence, free, self.running, admitted, now_s)
             if admission == "for room":
                 passed.append(sequence)  # and nobody passes it: it would wait for ever
                 break

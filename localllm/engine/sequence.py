@@ -75,6 +75,10 @@ class Sequence:
         """Generated token -> how often, if that matters."""
         self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
+        self.leaders: set[int] = set()
+        """Ids of the sequences whose work on the same prefix it has waited for."""
+        self.reading_since_s: float | None = None
+        """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority

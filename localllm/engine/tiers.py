@@ -40,6 +40,13 @@ class DiskTier:
         """What there was for those that wait, who are asked for at every step."""
         self._cache = open_cache(lambda _: self.wake())
 
+    def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32]) -> int:
+        """How many of these tokens, from the first, an entry can be made to hold."""
+        common = common_prefix(entry.tokens, tokens)
+        if self.can_rewind or common == len(entry.tokens):
+            return common
+        return max((position for position in entry.positions if position <= common), default=0)
+
     def best(self, sequence: Sequence) -> tuple[DiskEntry | None, int]:
         """The conversation that most of a prompt can start from, and how much: never all of it."""
         entries = self._cache.entries
@@ -48,18 +55,22 @@ class DiskTier:
             return known[1:]
         best, most = None, 0
         for entry in entries:
-            usable = self._usable(entry, sequence.prompt[:-1])
+            usable = self.usable(entry, sequence.prompt[:-1])
             if usable > most:
                 best, most = entry, usable
         self._found[sequence] = entries, best, most
         return best, most
 
-    def bring(self, entry: DiskEntry) -> Entry | Literal["reading"] | None:
-        """The conversation, if it is in memory; else it is being read, or gone for good."""
+    def status(self, entry: DiskEntry) -> Literal["memory", "reading", "gone"]:
+        """Whether it can be taken; what is on the disk is being read from now on. It may be gone for good."""
         status = self._cache.status(entry)
-        if status == "reading" or (status == "disk" and self._cache.prefetch(entry)):
-            return "reading"
-        saved = self._cache.load(entry) if status == "memory" else None
+        if status == "disk":
+            return "reading" if self._cache.prefetch(entry) else "gone"
+        return status
+
+    def take(self, entry: DiskEntry) -> Entry | None:
+        """The conversation, which is in memory; None where it just went."""
+        saved = self._cache.load(entry)
         if saved is None:
             return None
         checkpoints = tuple(Checkpoint(one.position, _state(one.state)) for one in saved.checkpoints)
@@ -74,7 +85,7 @@ class DiskTier:
 
     def keeps(self, tokens: npt.NDArray[np.int32]) -> bool:
         """Whether exactly these tokens can be had from here."""
-        return any(self._usable(entry, tokens) == len(tokens) for entry in self._cache.entries)
+        return any(self.usable(entry, tokens) == len(tokens) for entry in self._cache.entries)
 
     def flush(self) -> None:
         """Wait until everything is written, but not for ever."""
@@ -82,12 +93,6 @@ class DiskTier:
 
     def close(self) -> None:
         self._cache.close(KEEPING_TIMEOUT_S)
-
-    def _usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32]) -> int:
-        common = common_prefix(entry.tokens, tokens)
-        if self.can_rewind or common == len(entry.tokens):
-            return common
-        return max((position for position in entry.positions if position <= common), default=0)
 
 
 class Keeper:
