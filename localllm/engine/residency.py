@@ -69,6 +69,10 @@ class Residency:
         self._now = 0
         self._can_rewind = can_rewind
 
+    @property
+    def num_slots(self) -> int:
+        return len(self._lengths)
+
     def tokens(self, slot: int) -> npt.NDArray[np.int32]:
         """The ids in that slot, a view of shape (length,)."""
         return self._cells[slot, : self._lengths[slot]]

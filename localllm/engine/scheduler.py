@@ -1,10 +1,12 @@
 """Which sequence gets which tokens in the next step. Pure: no thread, no clock, no backend.
 
 Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
-catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, each where most
-of its prompt is in the KV cache already (`residency`); none that runs is put aside for them. One whose prefix a
-running sequence is just computing waits for it instead, and lets others pass: a burst of prompts that begin alike
-computes their beginning once. Knows nothing of text or sampling.
+catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and those that
+waited for long in turns of their own (`aging`), each where most of its prompt is in the KV cache already (`residency`);
+running ones are never preempted. One whose prefix a running sequence is just computing waits for it instead, and lets
+others pass: a burst of prompts that begin alike computes their beginning once. Nobody is passed for ever: a sequence
+waits for so many prefixes and so long for the disk only (`admission`), and nobody passes one that waits for room.
+Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from localllm.engine.admission import Admission, Admitter
+from localllm.engine.aging import AGED_S, Turns
 from localllm.engine.backend import Segment, State
 from localllm.engine.checkpoints import SPACING
 from localllm.engine.hostcache import Entry, HostCache
@@ -101,7 +104,8 @@ class Scheduler:
         self._slots: list[Sequence | None] = [None] * num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
         self._waiting: list[Sequence] = []
-        """In the order in which they are to enter."""
+        """By rank."""
+        self._turns = Turns()
         self._earliest_s = math.inf
         """No time is over before."""
         self._settled: list[Sequence] = []
@@ -283,21 +287,28 @@ class Scheduler:
     def _admit(self, now_s: float) -> list[Admission]:
         admitted: list[Admission] = []
         free = self._free
-        passed: list[Sequence] = []
-        while free and self._waiting:
-            sequence = self._waiting.pop(0)
+        if not free or not self._waiting:
+            return admitted
+        for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
             admission = self._admitter.admit(sequence, free, self.running, admitted, now_s)
             if admission == "for room":
-                passed.append(sequence)  # and nobody passes it: it would wait for ever
-                break
+                break  # nobody passes it: it would wait for ever
             if admission == "for a prefix" or admission == "for the disk":
-                passed.append(sequence)
                 continue
+            self._turns.taken(as_oldest=as_oldest)
             self._slots[admission.slot] = sequence
             free.remove(admission.slot)
             admitted.append(admission)
-        self._waiting = passed + self._waiting
+            if not free:
+                break
+        if admitted:
+            self._waiting = [sequence for sequence in self._waiting if sequence.slot is None]
         return admitted
+
+    def _aged(self, now_s: float) -> list[Sequence]:
+        """Who has waited for long, the oldest first."""
+        aged = (sequence for sequence in self._waiting if now_s - sequence.created_s >= AGED_S)
+        return sorted(aged, key=lambda sequence: (sequence.created_s, sequence.id))
 
     def _close_ranks(self, admitted: list[Admission]) -> list[Move]:
         """The highest running sequence into the lowest free slot below it, as long as that pays.

@@ -105,25 +105,28 @@ class Keeper:
         self._kept: dict[int, tuple[int, int]] = {}
         """Slot -> what it held, by its stamp, when that was last given to the disk."""
 
-    def next(self) -> int | None:
-        """A slot that holds what the disk does not have and was not given."""
-        for slot in range(self._backend.num_slots):
+    def next(self, first: int = 0) -> int | None:
+        """A slot, that one or a later one, that holds what the disk does not have and was not given."""
+        for slot in range(first, self._backend.num_slots):
             tokens = self._residency.tokens(slot)
             is_new = self._kept.get(slot) != self._residency.stamp(slot)
             if is_new and len(tokens) >= WORTH_SAVING and not self._disk.keeps(tokens):
                 return slot
         return None
 
-    def keep_next(self) -> bool:
-        """One slot; whether there was any."""
-        slot = self.next()
+    def keep_next(self, first: int = 0) -> int | None:
+        """One slot, that one or a later one; None: there was none.
+
+        Whoever keeps all of them goes on with the next higher one: a slot that computes always has something new.
+        """
+        slot = self.next(first)
         if slot is not None:
             self._keep(slot)
-        return slot is not None
+        return slot
 
     def keep_while(self, is_quiet: Callable[[], bool]) -> None:
         """One slot after the other."""
-        while is_quiet() and self.keep_next():
+        while is_quiet() and self.keep_next() is not None:
             continue
 
     def flush(self) -> None:
@@ -132,7 +135,7 @@ class Keeper:
 
     def keep_all(self) -> None:
         """What is in memory is on the disk when this returns; the disk is closed."""
-        while self.keep_next():
+        while self.keep_next() is not None:
             self._disk.flush()
         self._disk.close()
 

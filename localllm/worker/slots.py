@@ -79,10 +79,10 @@ class SlotFiler:
         keeper = self._engine.keeper
         if keeper is None:
             raise _no_disk("model")
-        count = 0
-        while self._on_engine(keeper.keep_next):
+        count, first = 0, 0
+        while (slot := self._on_engine(lambda: keeper.keep_next(first))) is not None:  # noqa: B023  called at once
             keeper.flush()
-            count += 1
+            count, first = count + 1, slot + 1
         return count
 
     def _disk(self) -> NamedStates:
