@@ -200,6 +200,7 @@ class FakeDiskCache:
         self.max_entries = max_entries
         self.num_reads: dict[DiskEntry, int] = {}
         self._looks = looks
+        self._is_timed = False
         self._num_prefetched = num_prefetched
         self._hangs, self._fails = hangs, fails
         self._saved: dict[DiskEntry, Saved] = {}
@@ -214,7 +215,8 @@ class FakeDiskCache:
 
     def status(self, entry: DiskEntry) -> str:
         if entry in self._reading:
-            self._reading[entry] -= 1
+            if not self._is_timed:
+                self._reading[entry] -= 1
             if self._hangs or self._reading[entry] > 0:
                 return "reading"
             del self._reading[entry]
@@ -225,6 +227,11 @@ class FakeDiskCache:
         if entry in self._there:
             return "memory"
         return "disk" if entry in self.entries else "gone"
+
+    def tick(self) -> None:
+        """From now on this makes reads go on, and looks do not."""
+        self._is_timed = True
+        self._reading = {entry: looks - 1 for entry, looks in self._reading.items()}
 
     def prefetch(self, entry: DiskEntry) -> bool:
         self.num_reads[entry] = self.num_reads.get(entry, 0) + 1

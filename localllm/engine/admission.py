@@ -7,13 +7,14 @@ computing waits for it. Pure policy; the only writer of `Residency` at admission
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from localllm.engine.checkpoints import Checkpoint
 from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.residency import Found, Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import WORTH_SAVING, DiskTier
+from localllm.engine.tiers import WORTH_READING, WORTH_SAVING, DiskTier
+from localllm.engine.waits import Leader, Wait, Waits
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_WAITING = 32
@@ -55,10 +56,6 @@ class Admission(NamedTuple):
     """What to keep of it."""
 
 
-WORTH_READING = 64
-"""Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
-
-
 class Way(NamedTuple):
     """How a sequence may begin."""
 
@@ -73,11 +70,6 @@ class Way(NamedTuple):
         """Tokens of what is restored, more than it may start from perhaps."""
         whole = self.restore or self.on_disk
         return 0 if whole is None else len(whole.tokens)
-
-
-Waits = Literal["for a prefix", "for room", "for the disk"]
-"""What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
-what is being read."""
 
 
 class Admitter:
@@ -110,26 +102,91 @@ class Admitter:
     ) -> Admission | Waits:
         """Into one of the free slots, or why not."""
         found = self._found(sequence)
-        if self._is_being_computed(sequence, found, running):
-            return "for a prefix"
+        leader = self._leader(sequence, found, running)
+        if leader is not None:
+            return self._waits(sequence, "for a prefix", found, running, leader=leader)
         num_cached = self._place(sequence, found, free, admitted).num_cached
         on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
         way = self._way(sequence, found, on_disk, free, admitted)
         if not self._has_room(sequence, way, running):
-            return "for room"
+            return self._waits(sequence, "for room", found, running)
         if way.on_disk is not None and self.disk is not None:
             if is_reading:
                 if sequence.reading_since_s is None:
                     sequence.reading_since_s = now_s
-                return "for the disk"
+                return self._waits(sequence, "for the disk", found, running, on_disk=way.on_disk)
             brought = self.disk.take(way.on_disk)
             if brought is None:  # gone for good
                 way = self._way(sequence, found, None, free, admitted)
                 if not self._has_room(sequence, way, running):
-                    return "for room"
+                    return self._waits(sequence, "for room", found, running)
             else:
                 way = way._replace(restore=brought)
         return self._enter(sequence, way, self._make_room(sequence, way, free, running))
+
+    def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
+        """For what, if `admit` would say the same as when it was asked last; None: it has to be asked."""
+        wait = sequence.wait
+        if wait is None:
+            return None
+        is_unchanged = wait.residency_changes == self.residency.changes and wait.host_changes == self.host.changes
+        if wait.leader is not None:
+            holds = wait.leader.is_at_work and (
+                (is_unchanged and not wait.growing) or self._is_nowhere_else(sequence, wait, wait.leader)
+            )
+            return wait.reason if holds else None
+        if not is_unchanged or wait.growing or (self.disk is not None and wait.disk_entries is not self.disk.entries):
+            return None
+        if wait.on_disk is not None and self.disk is not None:
+            is_late = now_s - (sequence.reading_since_s or 0.0) >= MAX_READING_S
+            return None if is_late or self.disk.status(wait.on_disk) != "reading" else wait.reason
+        return wait.reason
+
+    def _is_nowhere_else(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
+        """Whether what is new since then has less of the prompt than the leader is worth waiting for."""
+        residency, host = self.residency, self.host
+        if any(residency.length(slot) >= leader.elsewhere for slot in wait.growing):
+            return False
+        if wait.residency_changes != residency.changes:
+            changed = [slot for slot, at in enumerate(residency.changed_at) if at > wait.residency_changes]
+            lent = {slot: residency.lent(slot, sequence.prompt) for slot in changed}
+            if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
+                return False
+            growing = [slot for slot in changed if lent[slot] == residency.length(slot)]
+            wait.growing = (*(slot for slot in wait.growing if slot not in lent), *growing)
+        if wait.host_changes != host.changes:
+            new = (entry for entry in host.entries if entry.number > wait.host_changes)
+            if any(host.usable(entry, sequence.prompt[:-1]) >= leader.elsewhere for entry in new):
+                return False
+        wait.residency_changes, wait.host_changes = residency.changes, host.changes
+        return True
+
+    def _waits(
+        self,
+        sequence: Sequence,
+        reason: Waits,
+        found: Found,
+        running: Many[Sequence],
+        *,
+        leader: Leader | None = None,
+        on_disk: DiskEntry | None = None,
+    ) -> Waits:
+        busy = (other.slot for other in running if leader is None or other is not leader.sequence)
+        grows = sequence.cache_prompt
+        sequence.wait = Wait(
+            reason,
+            residency_changes=self.residency.changes,
+            host_changes=self.host.changes,
+            growing=tuple(slot for slot in busy if grows and slot is not None and self._grows(slot, found)),
+            leader=leader,
+            disk_entries=() if self.disk is None else self.disk.entries,
+            on_disk=on_disk,
+        )
+        return reason
+
+    def _grows(self, slot: int, found: Found) -> bool:
+        """Whether a running slot holds nothing but a beginning of a prompt."""
+        return found.lent[slot] == self.residency.length(slot)
 
     def _way(
         self,
@@ -259,16 +316,18 @@ class Admitter:
         saved = [self.host.usable(entry, sequence.prompt[:-1]) for entry in self.host.entries]
         return self.residency.found(sequence.prompt)._replace(saved=saved)
 
-    def _is_being_computed(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> bool:
-        """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays.
+    def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
+        """A running sequence that is about to compute so much more of this prompt that a copy of it pays.
 
-        Where that needs a checkpoint, it is asked to make one where the two part.
+        Where that needs a checkpoint, it is asked to make one where the two part. The one that it has waited for
+        already comes first.
         """
         if not sequence.cache_prompt or not (self._can_rewind or self._most_checkpoints):
-            return False
+            return None
         has_patience = len(sequence.leaders) < MAX_LEADERS
         most = sequence.num_prompt - 1
-        for leader in running:
+        before = None if sequence.wait is None or sequence.wait.leader is None else sequence.wait.leader.sequence
+        for leader in sorted(running, key=lambda other: other is not before):
             if leader.num_computed < min(leader.num_prompt, most):
                 common = common_prefix(sequence.prompt[:most], leader.prompt)
                 if not self._can_rewind:
@@ -281,8 +340,8 @@ class Admitter:
                     sequence.leaders.add(leader.id)
                     if not self._can_rewind:
                         leader.pause_at(common)
-                    return True
-        return False
+                    return Leader(leader, common, worth)
+        return None
 
     def _enter(self, sequence: Sequence, way: Way, emptied: list[Emptying]) -> Admission:
         residency, (slot, num_cached, source, _), restore = self.residency, way.placement, way.restore
@@ -298,6 +357,8 @@ class Admitter:
             self.host.used(restore)
         checkpoint = residency.way_back(slot, num_cached)
         residency.truncated(slot, num_cached)
+        residency.changed(slot)
+        sequence.wait = None
         sequence.slot = slot
         sequence.num_computed = sequence.num_cached = num_cached
         return Admission(sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached)

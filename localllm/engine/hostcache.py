@@ -22,6 +22,8 @@ class Entry:
         self.tokens = tokens
         self.checkpoints = checkpoints
         self.state: State = b""
+        self.number = 0
+        """`HostCache.changes` when it came there."""
 
     @property
     def states(self) -> Iterator[State]:
@@ -35,6 +37,8 @@ class HostCache:
     def __init__(self, max_bytes: int, *, can_rewind: bool = True) -> None:
         self.max_bytes = max_bytes
         self._can_rewind = can_rewind
+        self.changes = 0
+        """Grows whenever an entry comes or goes."""
         self._entries: list[Entry] = []
 
     @property
@@ -67,6 +71,8 @@ class HostCache:
         new = Entry(tokens, checkpoints)
         self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens)]
         self._entries.append(new)
+        self.changes += 1
+        new.number = self.changes
         return new
 
     def fill(self, entry: Entry, state: State, others: Iterable[State] = ()) -> None:
@@ -79,6 +85,7 @@ class HostCache:
         others = tuple(others)
         while self._entries and self.bytes_with(others) > self.max_bytes:
             del self._entries[0]
+            self.changes += 1
 
     def used(self, entry: Entry) -> None:
         """It was just restored."""

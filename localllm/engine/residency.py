@@ -65,6 +65,10 @@ class Residency:
         """To which each slot can be cut as it is."""
         self._sound = [0] * num_slots
         """How many of each slot's first tokens are as if computed one after the other: after a shift not all are."""
+        self.changes = 0
+        """Grows whenever anything but a continuation happens to a slot."""
+        self.changed_at = [0] * num_slots
+        """`changes` when that last happened to each slot."""
         self._used = [0] * num_slots
         self._now = 0
         self._can_rewind = can_rewind
@@ -76,6 +80,15 @@ class Residency:
     def tokens(self, slot: int) -> npt.NDArray[np.int32]:
         """The ids in that slot, a view of shape (length,)."""
         return self._cells[slot, : self._lengths[slot]]
+
+    def length(self, slot: int) -> int:
+        """Tokens in that slot."""
+        return self._lengths[slot]
+
+    def changed(self, slot: int) -> None:
+        """It began or ended to run, or holds something else than what it went on with."""
+        self.changes += 1
+        self.changed_at[slot] = self.changes
 
     def written(self, slot: int, start: int, tokens: Sequence[int]) -> None:
         """Those tokens were computed; they continue what the slot held."""
@@ -96,12 +109,14 @@ class Residency:
                 self.pool.cut(slot, length)
             self.checkpoints[slot] = within(self.checkpoints[slot], length)
             self._now_holds(slot, length, sound=min(length, self._sound[slot]))
+            self.changed(slot)
 
     def shifted(self, slot: int, keep: int, drop: int) -> None:
         """The slot lost `drop` tokens after its first `keep`."""
         length = self._lengths[slot]
         self._cells[slot, keep : length - drop] = self._cells[slot, keep + drop : length]
         self._now_holds(slot, length - drop, sound=min(keep, self._sound[slot]))
+        self.changed(slot)
 
     def sound(self, slot: int) -> int:
         """How many of its first tokens are of use to others."""
@@ -115,6 +130,7 @@ class Residency:
         self._cells[slot, :length] = self._cells[source, :length]
         self.checkpoints[slot] = within(self.checkpoints[source], length)
         self._now_holds(slot, length, sound=min(length, self._sound[source]))
+        self.changed(slot)
 
     def restored(self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = ()) -> None:
         """The slot holds exactly those tokens, from a saved state."""
@@ -124,6 +140,7 @@ class Residency:
         self._cells[slot, : len(tokens)] = tokens
         self.checkpoints[slot] = within(checkpoints, len(tokens))
         self._now_holds(slot, len(tokens), sound=len(tokens))
+        self.changed(slot)
 
     def checkpointed(self, slot: int, state: State, most: int) -> None:
         """What the slot holds now can be gone back to; at most so many such places are kept."""
@@ -177,7 +194,11 @@ class Residency:
         held = [self._restart(slot, prompt[:-1], self._least[slot]) for slot in slots]
         if self._can_rewind:
             return Found(held, held)
-        return Found(held, [self._restart(slot, prompt[:-1], self._can_lend_from(slot)) for slot in slots])
+        return Found(held, [self.lent(slot, prompt) for slot in slots])
+
+    def lent(self, slot: int, prompt: npt.NDArray[np.int32]) -> int:
+        """As `found`, of one slot, for a sequence that goes elsewhere."""
+        return self._restart(slot, prompt[:-1], self._can_lend_from(slot))
 
     def way_back(self, slot: int, length: int) -> Checkpoint | None:
         """The checkpoint that is needed to cut what the slot holds to `length`; None: it can be cut as it is."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Tokens
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from localllm.engine.dry import Dry
 from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
+
+if TYPE_CHECKING:
+    from localllm.engine.waits import Wait
 
 SHIFTED_ANSWER = 8
 """An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
@@ -77,6 +81,8 @@ class Sequence:
         self.slot: int | None = None
         self.leaders: set[int] = set()
         """Ids of the sequences whose work on the same prefix it has waited for."""
+        self.wait: Wait | None = None
+        """What it waits for, as far as that is known."""
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
         self.cache_prompt = cache_prompt

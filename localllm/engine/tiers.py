@@ -23,6 +23,10 @@ from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_SAVING = 64
 """Tokens that a conversation must have to be saved: saving 1,000 takes as long as computing 70."""
+WORTH_READING = 64
+"""Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
+INDEXED = min(WORTH_SAVING, WORTH_READING)
+"""Tokens of a beginning that is looked up."""
 KEEPING_TIMEOUT_S = 30.0
 """For one conversation to be written when the model is unloaded."""
 
@@ -37,8 +41,16 @@ class DiskTier:
         self._found: WeakKeyDictionary[Sequence, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
             WeakKeyDictionary()
         )
-        """What there was for those that wait, who are asked for at every step."""
+        """What there was for those that wait."""
+        self._indexed: tuple[DiskEntry, ...] = ()
+        self._index: dict[bytes, list[DiskEntry]] = {}
+        """By their beginnings: what has not even that in common with a prompt is not worth reading."""
         self._cache = open_cache(lambda _: self.wake())
+
+    @property
+    def entries(self) -> tuple[DiskEntry, ...]:
+        """All conversations; the same tuple until something changes."""
+        return self._cache.entries
 
     def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32]) -> int:
         """How many of these tokens, from the first, an entry can be made to hold."""
@@ -48,13 +60,16 @@ class DiskTier:
         return max((position for position in entry.positions if position <= common), default=0)
 
     def best(self, sequence: Sequence) -> tuple[DiskEntry | None, int]:
-        """The conversation that most of a prompt can start from, and how much: never all of it."""
-        entries = self._cache.entries
+        """The conversation that most of a prompt can start from, and how much: never all of it.
+
+        None where nothing is worth reading.
+        """
+        entries = self.entries
         known = self._found.get(sequence)
         if known is not None and known[0] is entries:
             return known[1:]
         best, most = None, 0
-        for entry in entries:
+        for entry in self._alike(sequence.prompt[:-1]):
             usable = self.usable(entry, sequence.prompt[:-1])
             if usable > most:
                 best, most = entry, usable
@@ -84,8 +99,17 @@ class DiskTier:
         self._cache.put(entry.tokens, entry.state, checkpoints)
 
     def keeps(self, tokens: npt.NDArray[np.int32]) -> bool:
-        """Whether exactly these tokens can be had from here."""
-        return any(self.usable(entry, tokens) == len(tokens) for entry in self._cache.entries)
+        """Whether exactly these tokens, `WORTH_SAVING` or more, can be had from here."""
+        return any(self.usable(entry, tokens) == len(tokens) for entry in self._alike(tokens))
+
+    def _alike(self, tokens: npt.NDArray[np.int32]) -> list[DiskEntry]:
+        """Those that begin with the same `INDEXED` tokens."""
+        entries = self.entries
+        if entries is not self._indexed:
+            self._indexed, self._index = entries, {}
+            for entry in entries:
+                self._index.setdefault(entry.tokens[:INDEXED].tobytes(), []).append(entry)
+        return self._index.get(tokens[:INDEXED].tobytes(), [])
 
     def flush(self) -> None:
         """Wait until everything is written, but not for ever."""

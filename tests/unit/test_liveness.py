@@ -53,6 +53,7 @@ def test_who_waits_for_room_is_read_from_the_disk_once_and_is_not_passed_for_eve
     for id in range(4, 40):
         engine.submit(Sequence(id, [id, 3], sampling=GREEDY, max_tokens=60))
         for _ in range(10):
+            disk.tick()
             engine.step()
     assert 3 in collector.finish, "passed by those who came later"
     assert list(collector.finish).index(3) < 6
