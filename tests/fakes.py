@@ -207,9 +207,16 @@ class FakeDiskCache:
         self._reading: dict[DiskEntry, int] = {}
         self._there: list[DiskEntry] = []
 
-    def put(self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[DiskCheckpoint] = ()) -> None:
+    def put(
+        self,
+        tokens: npt.NDArray[np.int32],
+        state: Bytes,
+        checkpoints: Sequence[DiskCheckpoint] = (),
+        *,
+        domain: str = "",
+    ) -> None:
         saved = Saved(state, tuple(checkpoints))
-        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints))
+        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints), domain)
         self.entries = (*self.entries, entry)[-self.max_entries :] if self.max_entries else ()
         self._saved[entry] = saved
 

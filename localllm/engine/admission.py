@@ -149,14 +149,14 @@ class Admitter:
             return False
         if wait.residency_changes != residency.changes:
             changed = [slot for slot, at in enumerate(residency.changed_at) if at > wait.residency_changes]
-            lent = {slot: residency.lent(slot, sequence.prompt) for slot in changed}
+            lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
             if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
                 return False
             growing = [slot for slot in changed if lent[slot] == residency.length(slot)]
             wait.growing = (*(slot for slot in wait.growing if slot not in lent), *growing)
         if wait.host_changes != host.changes:
             new = (entry for entry in host.entries if entry.number > wait.host_changes)
-            if any(host.usable(entry, sequence.prompt[:-1]) >= leader.elsewhere for entry in new):
+            if any(host.usable(entry, sequence.prompt[:-1], sequence.domain) >= leader.elsewhere for entry in new):
                 return False
         wait.residency_changes, wait.host_changes = residency.changes, host.changes
         return True
@@ -199,7 +199,8 @@ class Admitter:
         """The cheapest way in, an entry of the disk included."""
         entries: list[Entry | DiskEntry] = list(self.host.entries)
         if on_disk is not None and self.disk is not None:
-            found = found._replace(saved=[*found.saved, self.disk.usable(on_disk, sequence.prompt[:-1])])
+            usable = self.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
+            found = found._replace(saved=[*found.saved, usable])
             entries.append(on_disk)
         placement = self._place(sequence, found, free, admitted)
         chosen = None if placement.restored is None else entries[placement.restored]
@@ -301,20 +302,20 @@ class Admitter:
 
     def worth_saving(self, slot: int, kept: int) -> Entry | None:
         """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
-        tokens = self.residency.tokens(slot)
-        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens):
+        tokens, domain = self.residency.tokens(slot), self.residency.domain(slot)
+        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens, domain):
             return None
         if self.residency.is_elsewhere(slot):
             return None
-        return self.host.reserve(tokens.copy(), self.residency.checkpoints[slot])
+        return self.host.reserve(tokens.copy(), self.residency.checkpoints[slot], domain)
 
     def _found(self, sequence: Sequence) -> Found:
         """How many tokens of its prompt each slot holds, and each saved state."""
         if not sequence.cache_prompt:
             nothing = [0] * len(self.residency.checkpoints)
             return Found(nothing, nothing, [0] * len(self.host.entries))
-        saved = [self.host.usable(entry, sequence.prompt[:-1]) for entry in self.host.entries]
-        return self.residency.found(sequence.prompt)._replace(saved=saved)
+        saved = [self.host.usable(entry, sequence.prompt[:-1], sequence.domain) for entry in self.host.entries]
+        return self.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
 
     def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
         """A running sequence that is about to compute so much more of this prompt that a copy of it pays.
@@ -328,7 +329,7 @@ class Admitter:
         most = sequence.num_prompt - 1
         before = None if sequence.wait is None or sequence.wait.leader is None else sequence.wait.leader.sequence
         for leader in sorted(running, key=lambda other: other is not before):
-            if leader.num_computed < min(leader.num_prompt, most):
+            if leader.domain == sequence.domain and leader.num_computed < min(leader.num_prompt, most):
                 common = common_prefix(sequence.prompt[:most], leader.prompt)
                 if not self._can_rewind:
                     common = min(common, leader.num_prompt - 1)
@@ -353,10 +354,11 @@ class Admitter:
             if any(idle.slot == source for idle in emptied):
                 residency.truncated(source, 0)
         elif restore is not None:
-            residency.restored(slot, restore.tokens, restore.checkpoints)
+            residency.restored(slot, restore.tokens, restore.checkpoints, restore.domain)
             self.host.used(restore)
         checkpoint = residency.way_back(slot, num_cached)
         residency.truncated(slot, num_cached)
+        residency.given(slot, sequence.domain)
         residency.changed(slot)
         sequence.wait = None
         sequence.slot = slot

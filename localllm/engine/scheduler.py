@@ -283,6 +283,8 @@ class Scheduler:
                 assert sequence.slot == slot, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
                 computed = sequence.tokens[: sequence.num_computed]
                 assert held.tolist() == computed, f"slot {slot} does not hold what request {sequence.id} computed"
+                domain = self.residency.domain(slot)
+                assert domain == sequence.domain, f"slot {slot} holds what request {sequence.id} must not know"
                 assert sequence.num_cached < sequence.num_prompt, f"request {sequence.id} computed none of its prompt"
         assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
         ids = [sequence.id for sequence in (*self.running, *self._waiting)]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localllm.engine.domain import Domain
 from localllm.engine.dry import Dry
 from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
@@ -46,6 +47,7 @@ class Sequence:
         logprobs: int | None = None,
         dry: Dry | None = None,
         cache_prompt: bool = True,
+        cache_salt: str = "",
         pauses: Tokens[int] = (),
         keep: int = 0,
         priority: int = 0,
@@ -86,6 +88,7 @@ class Sequence:
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
+        self.domain = Domain.of(cache_salt=cache_salt)
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority
         self.created_s = created_s

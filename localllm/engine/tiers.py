@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from localllm.engine.backend import Backend, State
 from localllm.engine.checkpoints import Checkpoint
+from localllm.engine.domain import Domain
 from localllm.engine.hostcache import Entry
 from localllm.engine.residency import Residency, common_prefix
 from localllm.engine.sequence import Sequence
@@ -43,8 +44,8 @@ class DiskTier:
         )
         """What there was for those that wait."""
         self._indexed: tuple[DiskEntry, ...] = ()
-        self._index: dict[bytes, list[DiskEntry]] = {}
-        """By their beginnings: what has not even that in common with a prompt is not worth reading."""
+        self._index: dict[tuple[str, bytes], list[DiskEntry]] = {}
+        """By their domains and beginnings: what has not even that in common with a prompt is not worth reading."""
         self._cache = open_cache(lambda _: self.wake())
 
     @property
@@ -52,8 +53,10 @@ class DiskTier:
         """All conversations; the same tuple until something changes."""
         return self._cache.entries
 
-    def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32]) -> int:
-        """How many of these tokens, from the first, an entry can be made to hold."""
+    def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
+        """How many of these tokens, from the first, an entry can be made to hold; none in another domain."""
+        if entry.domain != domain.digest:
+            return 0
         common = common_prefix(entry.tokens, tokens)
         if self.can_rewind or common == len(entry.tokens):
             return common
@@ -69,8 +72,8 @@ class DiskTier:
         if known is not None and known[0] is entries:
             return known[1:]
         best, most = None, 0
-        for entry in self._alike(sequence.prompt[:-1]):
-            usable = self.usable(entry, sequence.prompt[:-1])
+        for entry in self._alike(sequence.prompt[:-1], sequence.domain):
+            usable = self.usable(entry, sequence.prompt[:-1], sequence.domain)
             if usable > most:
                 best, most = entry, usable
         self._found[sequence] = entries, best, most
@@ -89,27 +92,27 @@ class DiskTier:
         if saved is None:
             return None
         checkpoints = tuple(Checkpoint(one.position, _state(one.state)) for one in saved.checkpoints)
-        brought = Entry(entry.tokens, checkpoints)
+        brought = Entry(entry.tokens, checkpoints, Domain(entry.domain))
         brought.state = _state(saved.state)
         return brought
 
     def keep(self, entry: Entry) -> None:
         """Have it written; nothing waits for that."""
         checkpoints = [file.Checkpoint(one.length, one.state) for one in entry.checkpoints]
-        self._cache.put(entry.tokens, entry.state, checkpoints)
+        self._cache.put(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest)
 
-    def keeps(self, tokens: npt.NDArray[np.int32]) -> bool:
+    def keeps(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether exactly these tokens, `WORTH_SAVING` or more, can be had from here."""
-        return any(self.usable(entry, tokens) == len(tokens) for entry in self._alike(tokens))
+        return any(self.usable(entry, tokens, domain) == len(tokens) for entry in self._alike(tokens, domain))
 
-    def _alike(self, tokens: npt.NDArray[np.int32]) -> list[DiskEntry]:
-        """Those that begin with the same `INDEXED` tokens."""
+    def _alike(self, tokens: npt.NDArray[np.int32], domain: Domain) -> list[DiskEntry]:
+        """Those that begin with the same `INDEXED` tokens in the same domain."""
         entries = self.entries
         if entries is not self._indexed:
             self._indexed, self._index = entries, {}
             for entry in entries:
-                self._index.setdefault(entry.tokens[:INDEXED].tobytes(), []).append(entry)
-        return self._index.get(tokens[:INDEXED].tobytes(), [])
+                self._index.setdefault((entry.domain, entry.tokens[:INDEXED].tobytes()), []).append(entry)
+        return self._index.get((domain.digest, tokens[:INDEXED].tobytes()), [])
 
     def flush(self) -> None:
         """Wait until everything is written, but not for ever."""
@@ -134,7 +137,7 @@ class Keeper:
         for slot in range(first, self._backend.num_slots):
             tokens = self._residency.tokens(slot)
             is_new = self._kept.get(slot) != self._residency.stamp(slot)
-            if is_new and len(tokens) >= WORTH_SAVING and not self._disk.keeps(tokens):
+            if is_new and len(tokens) >= WORTH_SAVING and not self._disk.keeps(tokens, self._residency.domain(slot)):
                 return slot
         return None
 
@@ -167,7 +170,7 @@ class Keeper:
         tokens = self._residency.tokens(slot)
         self._kept[slot] = self._residency.stamp(slot)
         if self._residency.sound(slot) == len(tokens):  # a running one may have been shifted
-            entry = Entry(tokens.copy(), self._residency.checkpoints[slot])
+            entry = Entry(tokens.copy(), self._residency.checkpoints[slot], self._residency.domain(slot))
             entry.state = self._backend.save(slot)
             self._disk.keep(entry)
 

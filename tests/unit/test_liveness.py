@@ -164,7 +164,7 @@ class Crowd(NamedTuple):
 
     family: int
     common: int
-    count: int
+    num_tokens: int
     priority: int
     timeout_s: float
     cancelled_after: int | None
@@ -204,7 +204,7 @@ class Storm(RuleBasedStateMachine):
         self.num_steps = 0
 
     @rule(crowd=st.builds(
-        Crowd, family=st.integers(1, 3), common=st.integers(1, 100), count=st.integers(1, 20),
+        Crowd, family=st.integers(1, 3), common=st.integers(1, 100), num_tokens=st.integers(1, 20),
         priority=st.integers(-1000, 1000), timeout_s=st.sampled_from([5.0, 60.0, math.inf]),
         cancelled_after=st.none() | st.integers(0, 20), cache_prompt=st.booleans(),
         burst=st.integers(1, 6)))  # fmt: skip
@@ -261,7 +261,7 @@ class Storm(RuleBasedStateMachine):
             for number in range(crowd.burst):
                 prompt = [crowd.family] * crowd.common + [number % 5 + 1]
                 one = self.arrives(
-                    prompt, crowd.count, crowd.priority, crowd.timeout_s, cache_prompt=crowd.cache_prompt
+                    prompt, crowd.num_tokens, crowd.priority, crowd.timeout_s, cache_prompt=crowd.cache_prompt
                 )
                 if crowd.cancelled_after is not None:
                     self.cancels[one.id] = self.num_steps + crowd.cancelled_after

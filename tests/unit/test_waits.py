@@ -23,7 +23,7 @@ class Arrival(NamedTuple):
     family: int
     common: int
     tail: list[int]
-    count: int
+    num_tokens: int
     priority: int
     cancelled_after: int | None
     cache_prompt: bool
@@ -37,7 +37,7 @@ ARRIVALS = st.lists(
         family=st.integers(1, 2),
         common=st.integers(1, 110),
         tail=st.lists(st.integers(1, 3), max_size=8),
-        count=st.integers(1, 20),
+        num_tokens=st.integers(1, 20),
         priority=st.sampled_from([0, 0, 0, -1, 1]),
         cancelled_after=st.none() | st.integers(0, 25),
         cache_prompt=st.sampled_from([True, True, True, False]),
@@ -80,7 +80,7 @@ def traffic(
         num_looks += 1
         return admit(*arguments)
 
-    admitter.admit = counted  # type: ignore[method-assign]
+    admitter.admit = counted  # type: ignore[method-assign, assignment]
     if not remembers:
         admitter.still_waits = lambda *_: None  # type: ignore[method-assign]
     cancels: dict[int, int] = {}
@@ -114,7 +114,7 @@ def traffic(
                 id,
                 [arrival.family] * arrival.common + arrival.tail + [4],
                 sampling=GREEDY,
-                max_tokens=arrival.count,
+                max_tokens=arrival.num_tokens,
                 priority=arrival.priority,
                 cache_prompt=arrival.cache_prompt,
                 created_s=clock.now_s,
@@ -162,7 +162,7 @@ def test_while_nothing_happens_nobody_is_looked_at_and_after_something_no_more_t
         looks.append(sequence.id)
         return admit(sequence, *arguments)
 
-    admitter.admit = counted  # type: ignore[method-assign]
+    admitter.admit = counted  # type: ignore[method-assign, assignment]
     for id in range(4):
         engine.submit(Sequence(id, [id + 2] * 5, sampling=GREEDY, max_tokens=2000))
     engine.step()
