@@ -184,32 +184,72 @@ class FakeBackend:
 
 
 class FakeDiskCache:
-    """As `kvdisk.cache.DiskCache`, in memory: what is wanted is there when it is asked for the second time."""
+    """As `kvdisk.cache.DiskCache`, in memory: what is wanted is there after so many looks at its status."""
 
-    def __init__(self, max_entries: int = 100) -> None:
+    def __init__(
+        self,
+        max_entries: int = 100,
+        *,
+        looks: int = 1,
+        num_prefetched: int = 100,
+        hangs: bool = False,
+        fails: bool = False,
+    ) -> None:
+        """`num_prefetched`: what was read first is dropped beyond so many; `hangs`: no read ends; `fails`: each."""
         self.entries: tuple[DiskEntry, ...] = ()
         self.max_entries = max_entries
+        self.num_reads: dict[DiskEntry, int] = {}
+        self._looks = looks
+        self._is_timed = False
+        self._num_prefetched = num_prefetched
+        self._hangs, self._fails = hangs, fails
         self._saved: dict[DiskEntry, Saved] = {}
-        self._reading: set[DiskEntry] = set()
+        self._reading: dict[DiskEntry, int] = {}
+        self._there: list[DiskEntry] = []
 
-    def put(self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[DiskCheckpoint] = ()) -> None:
+    def put(
+        self,
+        tokens: npt.NDArray[np.int32],
+        state: Bytes,
+        checkpoints: Sequence[DiskCheckpoint] = (),
+        *,
+        domain: str = "",
+    ) -> None:
         saved = Saved(state, tuple(checkpoints))
-        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints))
+        entry = DiskEntry(tokens, saved.num_bytes, tuple(one.position for one in checkpoints), domain)
         self.entries = (*self.entries, entry)[-self.max_entries :] if self.max_entries else ()
         self._saved[entry] = saved
 
     def status(self, entry: DiskEntry) -> str:
         if entry in self._reading:
-            self._reading.discard(entry)
+            if not self._is_timed:
+                self._reading[entry] -= 1
+            if self._hangs or self._reading[entry] > 0:
+                return "reading"
+            del self._reading[entry]
+            if self._fails:
+                self.entries = tuple(other for other in self.entries if other is not entry)
+                return "gone"
+            self._there = [*self._there, entry][-self._num_prefetched :]
+        if entry in self._there:
             return "memory"
         return "disk" if entry in self.entries else "gone"
 
+    def tick(self) -> None:
+        """From now on this makes reads go on, and looks do not."""
+        self._is_timed = True
+        self._reading = {entry: looks - 1 for entry, looks in self._reading.items()}
+
     def prefetch(self, entry: DiskEntry) -> bool:
-        self._reading.add(entry)
+        self.num_reads[entry] = self.num_reads.get(entry, 0) + 1
+        self._reading[entry] = self._looks
         return True
 
     def load(self, entry: DiskEntry) -> Saved | None:
-        return self._saved.get(entry) if entry in self.entries else None
+        if entry in self._there:
+            self._there.remove(entry)
+            return self._saved[entry]
+        return None
 
     def flush(self, timeout_s: float) -> bool:
         return timeout_s > 0

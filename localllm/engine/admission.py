@@ -7,18 +7,23 @@ computing waits for it. Pure policy; the only writer of `Residency` at admission
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from localllm.engine.checkpoints import Checkpoint
 from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.residency import Found, Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import WORTH_SAVING, DiskTier
+from localllm.engine.tiers import WORTH_READING, WORTH_SAVING, DiskTier
+from localllm.engine.waits import Leader, Wait, Waits
+from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_WAITING = 32
 """Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
 
-
+MAX_LEADERS = 8
+"""A sequence waits for the prefixes of so many others at most, one after the other: each may be cancelled."""
+MAX_READING_S = 10.0
+"""For so long, all told, a sequence waits for the disk before it computes what may still come from there."""
 IDLE_CELLS = 256
 """More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
 
@@ -51,12 +56,20 @@ class Admission(NamedTuple):
     """What to keep of it."""
 
 
-WORTH_READING = 64
-"""Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
+class Way(NamedTuple):
+    """How a sequence may begin."""
 
-Waits = Literal["for a prefix", "for room", "for the disk"]
-"""What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
-what is being read."""
+    placement: Placement
+    restore: Entry | None
+    """What to restore."""
+    on_disk: DiskEntry | None
+    """What to restore once that is read."""
+
+    @property
+    def restored_tokens(self) -> int:
+        """Tokens of what is restored, more than it may start from perhaps."""
+        whole = self.restore or self.on_disk
+        return 0 if whole is None else len(whole.tokens)
 
 
 class Admitter:
@@ -80,65 +93,175 @@ class Admitter:
         self._most_checkpoints = most_checkpoints
 
     def admit(
-        self, sequence: Sequence, free: Many[int], running: Many[Sequence], admitted: Many[Admission]
+        self,
+        sequence: Sequence,
+        free: Many[int],
+        running: Many[Sequence],
+        admitted: Many[Admission],
+        now_s: float,
     ) -> Admission | Waits:
         """Into one of the free slots, or why not."""
         found = self._found(sequence)
-        if self._is_being_computed(sequence, found, running):
-            return "for a prefix"
-        placement = self.residency.place(found, sequence.num_prompt, free)
-        entries = list(self.host.entries)
-        brought = self._brought(sequence, placement.num_cached)
-        if brought == "reading":
-            return "for the disk"
-        if brought is not None:
-            found = found._replace(saved=[*found.saved, self.host.usable(brought, sequence.prompt[:-1])])
-            entries.append(brought)
-            placement = self.residency.place(found, sequence.num_prompt, free)
-        if placement.restored is not None and any(placement.slot == other.source for other in admitted):
-            # A copy from that slot is still to come: its cells move with the next decode.
-            placement = self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
-        restore = None if placement.restored is None else entries[placement.restored]
-        emptied = self._make_room(sequence, placement, restore, free, running)
-        return "for room" if emptied is None else self._enter(sequence, placement, restore, emptied)
+        leader = self._leader(sequence, found, running)
+        if leader is not None:
+            return self._waits(sequence, "for a prefix", found, running, leader=leader)
+        num_cached = self._place(sequence, found, free, admitted).num_cached
+        on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
+        way = self._way(sequence, found, on_disk, free, admitted)
+        if not self._has_room(sequence, way, running):
+            return self._waits(sequence, "for room", found, running)
+        if way.on_disk is not None and self.disk is not None:
+            if is_reading:
+                if sequence.reading_since_s is None:
+                    sequence.reading_since_s = now_s
+                return self._waits(sequence, "for the disk", found, running, on_disk=way.on_disk)
+            brought = self.disk.take(way.on_disk)
+            if brought is None:  # gone for good
+                way = self._way(sequence, found, None, free, admitted)
+                if not self._has_room(sequence, way, running):
+                    return self._waits(sequence, "for room", found, running)
+            else:
+                way = way._replace(restore=brought)
+        return self._enter(sequence, way, self._make_room(sequence, way, free, running))
 
-    def _brought(self, sequence: Sequence, num_cached: int) -> Entry | Literal["reading"] | None:
-        """What the disk has of its prompt, if that is much more than there is in memory."""
-        if self.disk is None or not sequence.cache_prompt:
+    def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
+        """For what, if `admit` would say the same as when it was asked last; None: it has to be asked."""
+        wait = sequence.wait
+        if wait is None:
             return None
-        entry, usable = self.disk.best(sequence)
-        if entry is None or usable - num_cached < WORTH_READING:
+        is_unchanged = wait.residency_changes == self.residency.changes and wait.host_changes == self.host.changes
+        if wait.leader is not None:
+            holds = wait.leader.is_at_work and (
+                (is_unchanged and not wait.growing) or self._is_nowhere_else(sequence, wait, wait.leader)
+            )
+            return wait.reason if holds else None
+        if not is_unchanged or wait.growing or (self.disk is not None and wait.disk_entries is not self.disk.entries):
             return None
-        return self.disk.bring(entry)
+        if wait.on_disk is not None and self.disk is not None:
+            is_late = now_s - (sequence.reading_since_s or 0.0) >= MAX_READING_S
+            return None if is_late or self.disk.status(wait.on_disk) != "reading" else wait.reason
+        return wait.reason
 
-    def _make_room(
+    def _is_nowhere_else(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
+        """Whether what is new since then has less of the prompt than the leader is worth waiting for."""
+        residency, host = self.residency, self.host
+        if any(residency.length(slot) >= leader.elsewhere for slot in wait.growing):
+            return False
+        if wait.residency_changes != residency.changes:
+            changed = [slot for slot, at in enumerate(residency.changed_at) if at > wait.residency_changes]
+            lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
+            if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
+                return False
+            growing = [slot for slot in changed if lent[slot] == residency.length(slot)]
+            wait.growing = (*(slot for slot in wait.growing if slot not in lent), *growing)
+        if wait.host_changes != host.changes:
+            new = (entry for entry in host.entries if entry.number > wait.host_changes)
+            if any(host.usable(entry, sequence.prompt[:-1], sequence.domain) >= leader.elsewhere for entry in new):
+                return False
+        wait.residency_changes, wait.host_changes = residency.changes, host.changes
+        return True
+
+    def _waits(
         self,
         sequence: Sequence,
-        placement: Placement,
-        restore: Entry | None,
-        free: Many[int],
+        reason: Waits,
+        found: Found,
         running: Many[Sequence],
-    ) -> list[Emptying] | None:
-        """In a unified cache: the idle slots to empty, so that all that run can end; None: somebody has to end first.
+        *,
+        leader: Leader | None = None,
+        on_disk: DiskEntry | None = None,
+    ) -> Waits:
+        busy = (other.slot for other in running if leader is None or other is not leader.sequence)
+        grows = sequence.cache_prompt
+        sequence.wait = Wait(
+            reason,
+            residency_changes=self.residency.changes,
+            host_changes=self.host.changes,
+            growing=tuple(slot for slot in busy if grows and slot is not None and self._grows(slot, found)),
+            leader=leader,
+            disk_entries=() if self.disk is None else self.disk.entries,
+            on_disk=on_disk,
+        )
+        return reason
+
+    def _grows(self, slot: int, found: Found) -> bool:
+        """Whether a running slot holds nothing but a beginning of a prompt."""
+        return found.lent[slot] == self.residency.length(slot)
+
+    def _way(
+        self,
+        sequence: Sequence,
+        found: Found,
+        on_disk: DiskEntry | None,
+        free: Many[int],
+        admitted: Many[Admission],
+    ) -> Way:
+        """The cheapest way in, an entry of the disk included."""
+        entries: list[Entry | DiskEntry] = list(self.host.entries)
+        if on_disk is not None and self.disk is not None:
+            usable = self.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
+            found = found._replace(saved=[*found.saved, usable])
+            entries.append(on_disk)
+        placement = self._place(sequence, found, free, admitted)
+        chosen = None if placement.restored is None else entries[placement.restored]
+        if isinstance(chosen, DiskEntry):
+            return Way(placement, None, chosen)
+        return Way(placement, chosen, None)
+
+    def _place(self, sequence: Sequence, found: Found, free: Many[int], admitted: Many[Admission]) -> Placement:
+        placement = self.residency.place(found, sequence.num_prompt, free)
+        if placement.restored is not None and any(placement.slot == other.source for other in admitted):
+            # A copy from that slot is still to come: its cells move with the next decode.
+            return self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
+        return placement
+
+    def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:
+        """What the disk has of its prompt, if that is much more than there is in memory, and whether it is being read.
+
+        What was waited for too long is used only if it is there by now.
+        """
+        if self.disk is None or not sequence.cache_prompt:
+            return None, False
+        entry, usable = self.disk.best(sequence)
+        if entry is None or usable - num_cached < WORTH_READING:
+            return None, False
+        status = self.disk.status(entry)
+        since_s = sequence.reading_since_s
+        is_too_late = status == "reading" and since_s is not None and now_s - since_s >= MAX_READING_S
+        return None if status == "gone" or is_too_late else entry, status == "reading"
+
+    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> tuple[dict[int, int], int]:
+        """Of a unified cache: slot -> tokens that have to stay there, and the cells that are needed besides.
 
         What a request may yet need is set aside when it enters: a cache that is full makes others wait, and nobody who
         runs ever finds it full.
         """
-        pool = self.residency.pool
-        if pool is None:
-            return []
-        slot, num_cached, source, _ = placement
+        slot, num_cached, source, _ = way.placement
         kept = {other.slot: other.num_computed for other in running if other.slot is not None}
         needed = self._limit(sequence)
-        if restore is not None:  # all of it is there for a moment
-            needed = max(needed, len(restore.tokens))
+        if way.restored_tokens:  # all of it is there for a moment
+            needed = max(needed, way.restored_tokens)
         else:
             giver = slot if source is None else source
             kept[giver] = max(kept.get(giver, 0), num_cached)
             needed -= num_cached
-        needed += self._promised(running)
-        if pool.num_of(kept.items()) + needed > pool.num_cells:
-            return None
+        return kept, needed + self._promised(running)
+
+    def _has_room(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> bool:
+        """Whether all that run can end beside it, once idle slots are emptied; if not, somebody has to end first."""
+        pool = self.residency.pool
+        if pool is None:
+            return True
+        kept, needed = self._needed(sequence, way, running)
+        return pool.num_of(kept.items()) + needed <= pool.num_cells
+
+    def _make_room(self, sequence: Sequence, way: Way, free: Many[int], running: Many[Sequence]) -> list[Emptying]:
+        """In a unified cache that has room: the idle slots to empty, so that all that run can end."""
+        pool = self.residency.pool
+        if pool is None:
+            return []
+        slot, num_cached, source, _ = way.placement
+        kept, needed = self._needed(sequence, way, running)
         used = pool.num_used - pool.num_alone(slot, kept.get(slot, 0))
         emptied = []
         idle_slots = self.residency.idle_first(other for other in free if other != slot)
@@ -179,47 +302,50 @@ class Admitter:
 
     def worth_saving(self, slot: int, kept: int) -> Entry | None:
         """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
-        tokens = self.residency.tokens(slot)
-        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens):
+        tokens, domain = self.residency.tokens(slot), self.residency.domain(slot)
+        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens, domain):
             return None
         if self.residency.is_elsewhere(slot):
             return None
-        return self.host.reserve(tokens.copy(), self.residency.checkpoints[slot])
+        return self.host.reserve(tokens.copy(), self.residency.checkpoints[slot], domain)
 
     def _found(self, sequence: Sequence) -> Found:
         """How many tokens of its prompt each slot holds, and each saved state."""
         if not sequence.cache_prompt:
             nothing = [0] * len(self.residency.checkpoints)
             return Found(nothing, nothing, [0] * len(self.host.entries))
-        saved = [self.host.usable(entry, sequence.prompt[:-1]) for entry in self.host.entries]
-        return self.residency.found(sequence.prompt)._replace(saved=saved)
+        saved = [self.host.usable(entry, sequence.prompt[:-1], sequence.domain) for entry in self.host.entries]
+        return self.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
 
-    def _is_being_computed(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> bool:
-        """Whether a running sequence is about to compute so much more of this prompt that a copy of it pays.
+    def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
+        """A running sequence that is about to compute so much more of this prompt that a copy of it pays.
 
-        Where that needs a checkpoint, it is asked to make one where the two part.
+        Where that needs a checkpoint, it is asked to make one where the two part. The one that it has waited for
+        already comes first.
         """
         if not sequence.cache_prompt or not (self._can_rewind or self._most_checkpoints):
-            return False
+            return None
+        has_patience = len(sequence.leaders) < MAX_LEADERS
         most = sequence.num_prompt - 1
-        for leader in running:
-            if leader.num_computed < min(leader.num_prompt, most):
+        before = None if sequence.wait is None or sequence.wait.leader is None else sequence.wait.leader.sequence
+        for leader in sorted(running, key=lambda other: other is not before):
+            if leader.domain == sequence.domain and leader.num_computed < min(leader.num_prompt, most):
                 common = common_prefix(sequence.prompt[:most], leader.prompt)
                 if not self._can_rewind:
                     common = min(common, leader.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
                 worth = max(WORTH_WAITING, self.residency.copy_tokens if self._can_rewind else 0)
-                if leader.num_computed < common and common - elsewhere > worth:
+                is_known = has_patience or leader.id in sequence.leaders
+                if is_known and leader.num_computed < common and common - elsewhere > worth:
+                    sequence.leaders.add(leader.id)
                     if not self._can_rewind:
                         leader.pause_at(common)
-                    return True
-        return False
+                    return Leader(leader, common, worth)
+        return None
 
-    def _enter(
-        self, sequence: Sequence, placement: Placement, restore: Entry | None, emptied: list[Emptying]
-    ) -> Admission:
-        residency, (slot, num_cached, source, _) = self.residency, placement
+    def _enter(self, sequence: Sequence, way: Way, emptied: list[Emptying]) -> Admission:
+        residency, (slot, num_cached, source, _), restore = self.residency, way.placement, way.restore
         save = self.worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
         num_copied = 0
         if source is not None:
@@ -228,10 +354,13 @@ class Admitter:
             if any(idle.slot == source for idle in emptied):
                 residency.truncated(source, 0)
         elif restore is not None:
-            residency.restored(slot, restore.tokens, restore.checkpoints)
+            residency.restored(slot, restore.tokens, restore.checkpoints, restore.domain)
             self.host.used(restore)
         checkpoint = residency.way_back(slot, num_cached)
         residency.truncated(slot, num_cached)
+        residency.given(slot, sequence.domain)
+        residency.changed(slot)
+        sequence.wait = None
         sequence.slot = slot
         sequence.num_computed = sequence.num_cached = num_cached
         return Admission(sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached)

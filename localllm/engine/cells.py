@@ -64,8 +64,10 @@ class CellPool:
 
     def num_of(self, slots: Iterable[tuple[int, int]]) -> int:
         """Cells that some slots have together: (slot, of so many tokens)."""
-        parts = [self._of(slot)[:length] for slot, length in slots]
-        return len(np.unique(np.concatenate(parts))) if parts else 0
+        is_taken = np.zeros(self.num_cells, np.bool_)
+        for slot, length in slots:
+            is_taken[self._of(slot)[:length]] = True
+        return int(np.count_nonzero(is_taken))
 
     def num_used_without(self, slots: Iterable[int]) -> int:
         """Cells that would be taken if some slots were empty."""

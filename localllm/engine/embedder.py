@@ -89,7 +89,7 @@ class Embedder:
                 self._fail(job, error)
             return
         limits = Limits(backend.splits_texts, backend.max_texts, backend.together_tokens)
-        planned = self._queue.plan(self._budget(num_streams), limits)
+        planned = self._queue.plan(self._budget(num_streams), limits, self.clock())
         pieces = [piece for _, piece in planned]
         started_s = self.clock()
         try:

@@ -204,7 +204,7 @@ class Engine:
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
-            plan = self.scheduler.plan(budget, only=suspect)
+            plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
             self._admit(plan.admitted, now_s)
             self._move(plan.moves)
             for slot in self.scheduler.to_compact() if plan.admitted else ():

@@ -12,16 +12,22 @@ import numpy.typing as npt
 
 from localllm.engine.backend import State
 from localllm.engine.checkpoints import Checkpoint, num_bytes, restart
+from localllm.engine.domain import COMMON, Domain
 from localllm.engine.residency import common_prefix
 
 
 class Entry:
     """What one slot held: its tokens, int32 [length], and the backend's state of them once that is saved."""
 
-    def __init__(self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = ()) -> None:
+    def __init__(
+        self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = (), domain: Domain = COMMON
+    ) -> None:
         self.tokens = tokens
         self.checkpoints = checkpoints
+        self.domain = domain
         self.state: State = b""
+        self.number = 0
+        """`HostCache.changes` when it came there."""
 
     @property
     def states(self) -> Iterator[State]:
@@ -35,6 +41,8 @@ class HostCache:
     def __init__(self, max_bytes: int, *, can_rewind: bool = True) -> None:
         self.max_bytes = max_bytes
         self._can_rewind = can_rewind
+        self.changes = 0
+        """Grows whenever an entry comes or goes."""
         self._entries: list[Entry] = []
 
     @property
@@ -49,24 +57,30 @@ class HostCache:
         """What the entries occupy together with states that somebody else holds."""
         return num_bytes(others, *(entry.states for entry in self._entries))
 
-    def serves(self, entry: Entry, tokens: npt.NDArray[np.int32]) -> bool:
-        """Whether an entry can be made to hold exactly these tokens."""
-        return self.usable(entry, tokens) == len(tokens)
+    def serves(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
+        """Whether an entry can be made to hold exactly these tokens, and is of that domain."""
+        return entry.domain == domain and self.usable(entry, tokens, domain) == len(tokens)
 
-    def usable(self, entry: Entry, tokens: npt.NDArray[np.int32]) -> int:
-        """How many of these tokens, from the first, an entry can be made to hold."""
+    def usable(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
+        """How many of these tokens, from the first, an entry can be made to hold; none in another domain."""
+        if entry.domain != domain:
+            return 0
         least = 0 if self._can_rewind else len(entry.tokens)
         return restart(common_prefix(entry.tokens, tokens), least, entry.checkpoints)
 
-    def holds(self, tokens: npt.NDArray[np.int32]) -> bool:
+    def holds(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
         """Whether any entry can be made to hold exactly these tokens."""
-        return any(self.serves(entry, tokens) for entry in self._entries)
+        return any(self.serves(entry, tokens, domain) for entry in self._entries)
 
-    def reserve(self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = ()) -> Entry:
+    def reserve(
+        self, tokens: npt.NDArray[np.int32], checkpoints: tuple[Checkpoint, ...] = (), domain: Domain = COMMON
+    ) -> Entry:
         """A new entry, to be filled before anything else happens; it replaces those that it can serve as."""
-        new = Entry(tokens, checkpoints)
-        self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens)]
+        new = Entry(tokens, checkpoints, domain)
+        self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens, entry.domain)]
         self._entries.append(new)
+        self.changes += 1
+        new.number = self.changes
         return new
 
     def fill(self, entry: Entry, state: State, others: Iterable[State] = ()) -> None:
@@ -79,6 +93,7 @@ class HostCache:
         others = tuple(others)
         while self._entries and self.bytes_with(others) > self.max_bytes:
             del self._entries[0]
+            self.changes += 1
 
     def used(self, entry: Entry) -> None:
         """It was just restored."""

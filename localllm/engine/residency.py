@@ -16,6 +16,7 @@ import numpy.typing as npt
 from localllm.engine.backend import State
 from localllm.engine.cells import CellPool
 from localllm.engine.checkpoints import Checkpoint, added, restart, within
+from localllm.engine.domain import COMMON, Domain
 
 LOSS = 0.1
 """What losing a token of an idle slot costs, in tokens to compute: how likely somebody comes back for it."""
@@ -65,13 +66,40 @@ class Residency:
         """To which each slot can be cut as it is."""
         self._sound = [0] * num_slots
         """How many of each slot's first tokens are as if computed one after the other: after a shift not all are."""
+        self.changes = 0
+        """Grows whenever anything but a continuation happens to a slot."""
+        self.changed_at = [0] * num_slots
+        """`changes` when that last happened to each slot."""
+        self._domains = [COMMON] * num_slots
         self._used = [0] * num_slots
         self._now = 0
         self._can_rewind = can_rewind
 
+    @property
+    def num_slots(self) -> int:
+        return len(self._lengths)
+
     def tokens(self, slot: int) -> npt.NDArray[np.int32]:
         """The ids in that slot, a view of shape (length,)."""
         return self._cells[slot, : self._lengths[slot]]
+
+    def domain(self, slot: int) -> Domain:
+        """Whose that slot's tokens are."""
+        return self._domains[slot]
+
+    def given(self, slot: int, domain: Domain) -> None:
+        """What is computed there from now on is that domain's; what it holds has to be so already."""
+        assert self._lengths[slot] == 0 or self._domains[slot] == domain, "a prefix of another domain"
+        self._domains[slot] = domain
+
+    def length(self, slot: int) -> int:
+        """Tokens in that slot."""
+        return self._lengths[slot]
+
+    def changed(self, slot: int) -> None:
+        """It began or ended to run, or holds something else than what it went on with."""
+        self.changes += 1
+        self.changed_at[slot] = self.changes
 
     def written(self, slot: int, start: int, tokens: Sequence[int]) -> None:
         """Those tokens were computed; they continue what the slot held."""
@@ -92,12 +120,14 @@ class Residency:
                 self.pool.cut(slot, length)
             self.checkpoints[slot] = within(self.checkpoints[slot], length)
             self._now_holds(slot, length, sound=min(length, self._sound[slot]))
+            self.changed(slot)
 
     def shifted(self, slot: int, keep: int, drop: int) -> None:
         """The slot lost `drop` tokens after its first `keep`."""
         length = self._lengths[slot]
         self._cells[slot, keep : length - drop] = self._cells[slot, keep + drop : length]
         self._now_holds(slot, length - drop, sound=min(keep, self._sound[slot]))
+        self.changed(slot)
 
     def sound(self, slot: int) -> int:
         """How many of its first tokens are of use to others."""
@@ -110,16 +140,22 @@ class Residency:
             self.pool.share(source, slot, length)
         self._cells[slot, :length] = self._cells[source, :length]
         self.checkpoints[slot] = within(self.checkpoints[source], length)
+        self._domains[slot] = self._domains[source]
         self._now_holds(slot, length, sound=min(length, self._sound[source]))
+        self.changed(slot)
 
-    def restored(self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = ()) -> None:
+    def restored(
+        self, slot: int, tokens: npt.NDArray[np.int32], checkpoints: Iterable[Checkpoint] = (), domain: Domain = COMMON
+    ) -> None:
         """The slot holds exactly those tokens, from a saved state."""
         if self.pool is not None:
             self.pool.cut(slot, 0)
             self.pool.extend(slot, len(tokens))
         self._cells[slot, : len(tokens)] = tokens
         self.checkpoints[slot] = within(checkpoints, len(tokens))
+        self._domains[slot] = domain
         self._now_holds(slot, len(tokens), sound=len(tokens))
+        self.changed(slot)
 
     def checkpointed(self, slot: int, state: State, most: int) -> None:
         """What the slot holds now can be gone back to; at most so many such places are kept."""
@@ -146,9 +182,9 @@ class Residency:
 
     def is_elsewhere(self, slot: int) -> bool:
         """Whether another slot can be made to hold all that this one holds."""
-        tokens = self.tokens(slot)
+        tokens, domain = self.tokens(slot), self._domains[slot]
         others = (other for other in range(len(self._lengths)) if other != slot)
-        return any(self._restart(other, tokens, self._can_lend_from(other)) == len(tokens) for other in others)
+        return any(self._restart(other, tokens, domain, self._can_lend_from(other)) == len(tokens) for other in others)
 
     def stamp(self, slot: int) -> tuple[int, int]:
         """Changes with what the slot holds."""
@@ -164,16 +200,22 @@ class Residency:
         for slot in slots:
             self._used[slot] = self._now
 
-    def found(self, prompt: npt.NDArray[np.int32]) -> Found:
+    def found(self, prompt: npt.NDArray[np.int32], domain: Domain = COMMON) -> Found:
         """Per slot, how many tokens at its beginning can be used for the prompt: never all of the prompt.
+
+        Nothing of a slot of another domain.
 
         The last token of a prompt is always computed: its logits are what the answer begins with.
         """
         slots = range(len(self._lengths))
-        held = [self._restart(slot, prompt[:-1], self._least[slot]) for slot in slots]
+        held = [self._restart(slot, prompt[:-1], domain, self._least[slot]) for slot in slots]
         if self._can_rewind:
             return Found(held, held)
-        return Found(held, [self._restart(slot, prompt[:-1], self._can_lend_from(slot)) for slot in slots])
+        return Found(held, [self.lent(slot, prompt, domain) for slot in slots])
+
+    def lent(self, slot: int, prompt: npt.NDArray[np.int32], domain: Domain) -> int:
+        """As `found`, of one slot, for a sequence that goes elsewhere."""
+        return self._restart(slot, prompt[:-1], domain, self._can_lend_from(slot))
 
     def way_back(self, slot: int, length: int) -> Checkpoint | None:
         """The checkpoint that is needed to cut what the slot holds to `length`; None: it can be cut as it is."""
@@ -203,7 +245,9 @@ class Residency:
             options += [Placement(slot, found.saved[entry], restored=entry) for slot in free]
         return min(options, key=cost)
 
-    def _restart(self, slot: int, tokens: npt.NDArray[np.int32], least: int) -> int:
+    def _restart(self, slot: int, tokens: npt.NDArray[np.int32], domain: Domain, least: int) -> int:
+        if self._domains[slot] != domain:
+            return 0
         return restart(common_prefix(self.tokens(slot)[: self._sound[slot]], tokens), least, self.checkpoints[slot])
 
     def _can_lend_from(self, slot: int) -> int:

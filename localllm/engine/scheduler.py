@@ -1,10 +1,12 @@
 """Which sequence gets which tokens in the next step. Pure: no thread, no clock, no backend.
 
 Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
-catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, each where most
-of its prompt is in the KV cache already (`residency`); none that runs is put aside for them. One whose prefix a
-running sequence is just computing waits for it instead, and lets others pass: a burst of prompts that begin alike
-computes their beginning once. Knows nothing of text or sampling.
+catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and those that
+waited for long in turns of their own (`aging`), each where most of its prompt is in the KV cache already (`residency`);
+running ones are never preempted. One whose prefix a running sequence is just computing waits for it instead, and lets
+others pass: a burst of prompts that begin alike computes their beginning once. Nobody is passed for ever: a sequence
+waits for so many prefixes and so long for the disk only (`admission`), and nobody passes one that waits for room.
+Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from localllm.engine.admission import Admission, Admitter
+from localllm.engine.aging import AGED_S, Turns
 from localllm.engine.backend import Segment, State
 from localllm.engine.checkpoints import SPACING
 from localllm.engine.hostcache import Entry, HostCache
@@ -23,6 +26,7 @@ from localllm.engine.residency import LOSS, Residency
 from localllm.engine.sequence import Sequence
 from localllm.engine.shares import Shares
 from localllm.engine.tiers import DiskTier
+from localllm.engine.waits import Waits
 from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
@@ -33,6 +37,8 @@ PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
 
 
+MAX_LOOKS = 32
+"""Waiting sequences whose prompts are compared with all that is cached, in one step: 0.1 ms each at 8,000 tokens."""
 SPARSE_CELLS = 1024
 """A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
 
@@ -101,7 +107,8 @@ class Scheduler:
         self._slots: list[Sequence | None] = [None] * num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
         self._waiting: list[Sequence] = []
-        """In the order in which they are to enter."""
+        """By rank."""
+        self._turns = Turns()
         self._earliest_s = math.inf
         """No time is over before."""
         self._settled: list[Sequence] = []
@@ -165,6 +172,7 @@ class Scheduler:
             self._slots[slot] = None
             self._settled = []
             self.residency.used([slot])
+            self.residency.changed(slot)
         return slot
 
     def next_tokens(self) -> StepPlan | None:
@@ -183,12 +191,13 @@ class Scheduler:
             segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], wants_token=True))
         return StepPlan(segments, self._settled, [], [])
 
-    def plan(self, budget: Budget | None = None, *, only: Sequence | None = None) -> StepPlan:
+    def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
-        At most `budget` tokens, but one for every running sequence in any case; or `only` one running sequence.
+        `now_s` is by the clock of the sequences' times. At most `budget` tokens, but one for every running sequence in
+        any case; or `only` one running sequence.
         """
-        admitted = self._admit() if only is None else []
+        admitted = self._admit(now_s) if only is None else []
         moves = self._close_ranks(admitted) if only is None else []
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
@@ -274,29 +283,44 @@ class Scheduler:
                 assert sequence.slot == slot, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
                 computed = sequence.tokens[: sequence.num_computed]
                 assert held.tolist() == computed, f"slot {slot} does not hold what request {sequence.id} computed"
+                domain = self.residency.domain(slot)
+                assert domain == sequence.domain, f"slot {slot} holds what request {sequence.id} must not know"
                 assert sequence.num_cached < sequence.num_prompt, f"request {sequence.id} computed none of its prompt"
         assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
         ids = [sequence.id for sequence in (*self.running, *self._waiting)]
         assert len(ids) == len(set(ids)), "a request is here twice"
 
-    def _admit(self) -> list[Admission]:
+    def _admit(self, now_s: float) -> list[Admission]:
         admitted: list[Admission] = []
         free = self._free
-        passed: list[Sequence] = []
-        while free and self._waiting:
-            sequence = self._waiting.pop(0)
-            admission = self._admitter.admit(sequence, free, self.running, admitted)
+        if not free or not self._waiting:
+            return admitted
+        num_looks = MAX_LOOKS
+        for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
+            admission: Admission | Waits | None = self._admitter.still_waits(sequence, now_s)
+            if admission is None:
+                if num_looks == 0:
+                    break  # the others are looked at in the next steps: those that were are remembered
+                num_looks -= 1
+                admission = self._admitter.admit(sequence, free, self.running, admitted, now_s)
             if admission == "for room":
-                passed.append(sequence)  # and nobody passes it: it would wait for ever
-                break
+                break  # nobody passes it: it would wait for ever
             if admission == "for a prefix" or admission == "for the disk":
-                passed.append(sequence)
                 continue
+            self._turns.taken(as_oldest=as_oldest)
             self._slots[admission.slot] = sequence
             free.remove(admission.slot)
             admitted.append(admission)
-        self._waiting = passed + self._waiting
+            if not free:
+                break
+        if admitted:
+            self._waiting = [sequence for sequence in self._waiting if sequence.slot is None]
         return admitted
+
+    def _aged(self, now_s: float) -> list[Sequence]:
+        """Who has waited for long, the oldest first."""
+        aged = (sequence for sequence in self._waiting if now_s - sequence.created_s >= AGED_S)
+        return sorted(aged, key=lambda sequence: (sequence.created_s, sequence.id))
 
     def _close_ranks(self, admitted: list[Admission]) -> list[Move]:
         """The highest running sequence into the lowest free slot below it, as long as that pays.

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Tokens
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localllm.engine.domain import Domain
 from localllm.engine.dry import Dry
 from localllm.engine.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
+
+if TYPE_CHECKING:
+    from localllm.engine.waits import Wait
 
 SHIFTED_ANSWER = 8
 """An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
@@ -42,6 +47,7 @@ class Sequence:
         logprobs: int | None = None,
         dry: Dry | None = None,
         cache_prompt: bool = True,
+        cache_salt: str = "",
         pauses: Tokens[int] = (),
         keep: int = 0,
         priority: int = 0,
@@ -75,7 +81,14 @@ class Sequence:
         """Generated token -> how often, if that matters."""
         self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
+        self.leaders: set[int] = set()
+        """Ids of the sequences whose work on the same prefix it has waited for."""
+        self.wait: Wait | None = None
+        """What it waits for, as far as that is known."""
+        self.reading_since_s: float | None = None
+        """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
+        self.domain = Domain.of(cache_salt=cache_salt)
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority
         self.created_s = created_s

@@ -34,12 +34,12 @@ class ClientSlots:
         if len(tokens) == 0:
             raise InvalidParameter(f"slot {slot} holds nothing yet; there is nothing to save", param="id_slot")
         assert residency.sound(slot) == len(tokens), "an idle slot holds nothing that was shifted"
-        entry = Entry(tokens.copy(), residency.checkpoints[slot])
+        entry = Entry(tokens.copy(), residency.checkpoints[slot], residency.domain(slot))
         entry.state = self._backend.save(slot)
         return entry
 
     def put(self, slot: int, entry: Entry) -> None:
-        """Make an idle slot hold exactly this. In a unified cache others that are idle make room.
+        """Make an idle slot hold exactly this, in its domain. In a unified cache others that are idle make room.
 
         Raises `SlotNotFound`, `InvalidParameter` for too many tokens, `SlotBusy`, also where those that run need the
         room.
@@ -57,7 +57,7 @@ class ClientSlots:
             self._empty(idle)
         self._save(scheduler.worth_saving(slot), slot)
         self._backend.restore(slot, entry.state, num_tokens)
-        residency.restored(slot, entry.tokens, entry.checkpoints)
+        residency.restored(slot, entry.tokens, entry.checkpoints, entry.domain)
         residency.used([slot])
         scheduler.trim()
 

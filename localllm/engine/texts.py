@@ -1,7 +1,8 @@
 """Which texts go into the next batch of embeddings: pure policy. Knows nothing of threads, clocks or llama.cpp.
 
 The requests take turns by tokens: who has had the fewest is next, and who comes new has had as many as the one that had
-the fewest. So a request of 10,000 texts delays one of a single text by one batch. Lower `priority` goes first.
+the fewest. So a request of 10,000 texts delays one of a single text by one batch. Lower `priority` goes first, but one
+of which nothing was begun for long has turns of its own (`aging`), so that neither starves it.
 
     a job's texts   [0 .. num_begun) computed, or in a batch, or carried     [num_begun .. len(texts)) waiting
 
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from localllm.engine.aging import AGED_S, Turns
 from localllm.engine.backend import Piece
 
 TILE = 64
@@ -51,6 +53,8 @@ class TextJob:
         self.num_ended = 0
         self.tokens_had = 0
         """Its turn: tokens computed, and what others had before it came."""
+        self.served_s = created_s
+        """When one of its texts was begun last."""
 
     @property
     def num_left(self) -> int:
@@ -87,6 +91,7 @@ class TextQueue:
         """A text that is begun and not ended, and how many of its tokens are computed."""
         self._alone: deque[tuple[TextJob, int]] = deque()
         """Texts of a batch that failed."""
+        self._turns = Turns()
 
     @property
     def has_work(self) -> bool:
@@ -121,8 +126,8 @@ class TextQueue:
         self._carried = None
         self._alone.extend((text.job, text.number) for text in texts)
 
-    def plan(self, budget: int, limits: Limits) -> list[tuple[Text, Piece]]:
-        """The next batch; empty if there is no work.
+    def plan(self, budget: int, limits: Limits, now_s: float) -> list[tuple[Text, Piece]]:
+        """The next batch; empty if there is no work. `now_s` is by the clock of the jobs' times.
 
         One text of at most `budget` tokens, or a longer one where texts are not split; or several of at most
         `together_tokens`.
@@ -143,16 +148,29 @@ class TextQueue:
             if self._alone:
                 return batch
         places = (place for place in range(limits.max_texts) if not batch or place != batch[0][0].place)
+        may_age = True
         while waiting and room > 0 and len(batch) < limits.max_texts:
-            job = min(waiting, key=lambda job: (job.priority, job.tokens_had))
+            job, as_oldest = self._next(waiting, now_s if may_age else -math.inf)
             fits = len(job.texts[job.num_begun]) <= room
             if fits or not batch:  # what fits into a batch is never cut
                 batch.append(self._piece(Text(job, job.num_begun, next(places)), 0, room, limits))
                 room = together - sum(len(piece.tokens) for _, piece in batch)
                 job.num_begun += 1
+                job.served_s = now_s
+                self._turns.taken(as_oldest=as_oldest)
+            else:
+                may_age = may_age and not as_oldest  # the next batch begins with it
             if not fits or job.num_begun == len(job.texts):
                 waiting.remove(job)
         return batch
+
+    def _next(self, waiting: list[TextJob], now_s: float) -> tuple[TextJob, bool]:
+        """Whose text is next, and whether that is because none of its texts was begun for long."""
+        if self._turns.is_due:
+            aged = [job for job in waiting if now_s - job.served_s >= AGED_S]
+            if aged:
+                return min(aged, key=lambda job: (job.served_s, job.id)), True
+        return min(waiting, key=lambda job: (job.priority, job.tokens_had)), False
 
     def _piece(self, text: Text, start: int, room: int, limits: Limits) -> tuple[Text, Piece]:
         tokens = text.job.texts[text.number]

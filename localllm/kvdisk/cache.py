@@ -110,11 +110,13 @@ class DiskCache:
             queued_bytes = sum(entry.num_bytes for entry in self._queued)
             return DiskStatistics(self._num_written, self._num_read, self._num_dropped, self._num_failed, queued_bytes)
 
-    def holds(self, tokens: npt.NDArray[np.int32]) -> bool:
+    def holds(self, tokens: npt.NDArray[np.int32], domain: str = "") -> bool:
         """Whether all of these tokens are the beginning of an entry."""
-        return any(is_beginning(tokens, entry.tokens) for entry in self._entries)
+        return any(is_beginning(tokens, domain, entry) for entry in self._entries)
 
-    def put(self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = ()) -> Entry | None:
+    def put(
+        self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = (), *, domain: str = ""
+    ) -> Entry | None:
         """Have it written, and replace what is its beginning. The entry can be loaded at once.
 
         Copies the tokens, not the states: nobody may change those afterwards. None where it is not kept: too large, or
@@ -124,7 +126,7 @@ class DiskCache:
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
         assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
         assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint behind the end"
-        entry = Entry(tokens, num_bytes, positions)
+        entry = Entry(tokens, num_bytes, positions, domain)
         with self._changed:
             if self._closing or len(tokens) == 0:
                 return None
@@ -134,7 +136,7 @@ class DiskCache:
                     self._changed.notify_all()
                     return known
             replaced = [
-                one for one in self._queued if one is not self._writing and is_beginning(one.tokens, entry.tokens)
+                one for one in self._queued if one is not self._writing and is_beginning(one.tokens, one.domain, entry)
             ]
             waiting_bytes = sum(other.num_bytes for other in self._queued) - sum(other.num_bytes for other in replaced)
             too_much = waiting_bytes > 0 and waiting_bytes + num_bytes > self._max_queue_bytes
@@ -318,7 +320,7 @@ class DiskCache:
                 return
             self._num_written += 1
             earlier = self._entries[: self._entries.index(entry)]
-            replaced = [one for one in earlier if is_beginning(one.tokens, entry.tokens)]
+            replaced = [one for one in earlier if is_beginning(one.tokens, one.domain, entry)]
             for one in replaced:
                 self._forget(one)
         removed = {one.name for one in replaced} - {entry.name}
@@ -338,7 +340,7 @@ class DiskCache:
     def _store(self, entry: Entry, saved: Saved) -> list[Item] | None:
         """What else there is; None where it could not be written."""
         try:
-            head, sections = encode(self.fingerprint, entry.tokens, saved)
+            head, sections = encode(self.fingerprint, entry.tokens, saved, domain=entry.domain)
             return self._folder.store(entry.name, head, sections, lambda: self._stop)
         except Stopped:
             return None

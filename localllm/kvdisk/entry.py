@@ -16,7 +16,9 @@ from localllm.kvdisk.folder import Folder, Item
 class Entry:
     """A conversation; equal to itself only. All of it is constant."""
 
-    def __init__(self, tokens: npt.NDArray[np.int32], num_bytes: int, positions: tuple[int, ...]) -> None:
+    def __init__(
+        self, tokens: npt.NDArray[np.int32], num_bytes: int, positions: tuple[int, ...], domain: str = ""
+    ) -> None:
         """The tokens are copied."""
         self.tokens = np.array(tokens, np.int32)
         """int32 [length], not to be written to."""
@@ -25,7 +27,9 @@ class Entry:
         """Of its state and its checkpoints."""
         self.positions = positions
         """Of its checkpoints."""
-        digest = hashlib.blake2b(self.tokens.astype("<i4").tobytes(), digest_size=16)
+        self.domain = domain
+        """Only who asks for the same one gets it."""
+        digest = hashlib.blake2b(self.tokens.astype("<i4").tobytes(), digest_size=16, key=domain.encode("ascii"))
         self.name = f"{digest.hexdigest()}.kv"
         """Of its file: the same in every process."""
 
@@ -66,14 +70,15 @@ def read(folder: Folder, entry: Entry) -> Saved:
     """All that was saved, every byte checked. Raises `Damaged`, `Foreign`, `OSError`, `MemoryError`."""
     with folder.open(entry.name) as file:
         head = read_head(file)
-        if head.fingerprint != folder.fingerprint or not np.array_equal(read_tokens(file, head), entry.tokens):
+        is_same = head.fingerprint == folder.fingerprint and head.domain == entry.domain
+        if not is_same or not np.array_equal(read_tokens(file, head), entry.tokens):
             raise Foreign("something else is in its place")
         return read_saved(file, head)
 
 
-def is_beginning(tokens: npt.NDArray[np.int32], of: npt.NDArray[np.int32]) -> bool:
-    """Whether one sequence begins with another, or is it."""
-    return len(tokens) <= len(of) and bool(np.array_equal(tokens, of[: len(tokens)]))
+def is_beginning(tokens: npt.NDArray[np.int32], domain: str, of: Entry) -> bool:
+    """Whether these tokens of that domain are the beginning of an entry, or all of it."""
+    return domain == of.domain and len(tokens) <= len(of.tokens) and np.array_equal(tokens, of.tokens[: len(tokens)])
 
 
 def _read_entry(folder: Folder, name: str) -> Entry:
@@ -81,7 +86,7 @@ def _read_entry(folder: Folder, name: str) -> Entry:
         head = read_head(file)
         if head.fingerprint != folder.fingerprint:
             raise Foreign("it belongs to another model or other settings")
-        entry = Entry(read_tokens(file, head), head.num_bytes, head.positions)
+        entry = Entry(read_tokens(file, head), head.num_bytes, head.positions, head.domain)
     if entry.name != name:
         raise Foreign("it was renamed")
     return entry

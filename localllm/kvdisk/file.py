@@ -34,6 +34,7 @@ MAX_HEAD_BYTES = 64 * 1024 * 1024
 """Room for the checksums of 8 TB."""
 MAX_TOKENS = 2**28
 MAX_CHUNK_BYTES = 2**30
+MAX_DOMAIN_CHARS = 64
 
 Bytes = bytes | memoryview
 """A state to save: not changed afterwards by anyone. One that was read is a writable view of `len` bytes."""
@@ -73,7 +74,7 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
     crcs: list[int]
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that has to be known before anything else is read."""
 
     fingerprint: str
@@ -81,6 +82,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     tokens_crc: int
     chunk_bytes: int
     sections: list[Section]
+    domain: str = ""
+    """Whose it is, beside the tokens, in at most `MAX_DOMAIN_CHARS` of ASCII; in files of earlier versions nobody's."""
 
     @property
     def num_bytes(self) -> int:
@@ -94,7 +97,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode(
-    fingerprint: str, tokens: npt.NDArray[np.int32], saved: Saved, chunk_bytes: int = CHUNK_BYTES
+    fingerprint: str,
+    tokens: npt.NDArray[np.int32],
+    saved: Saved,
+    chunk_bytes: int = CHUNK_BYTES,
+    *,
+    domain: str = "",
 ) -> tuple[bytes, list[memoryview]]:
     """Everything before the sections, and the sections. All of it is read once for the checksums."""
     token_bytes = tokens.astype("<i4").tobytes()
@@ -109,6 +117,7 @@ def encode(
                 Section(position, len(data), [zlib.crc32(chunk) for chunk in chunks(memoryview(data), chunk_bytes)])
                 for position, data in parts
             ],
+            domain=domain,
         )
     )
     start = PREAMBLE.pack(MAGIC, FORMAT, len(head), 0)[:-4]
@@ -178,6 +187,8 @@ def _check(head: Head, following_bytes: int) -> None:
     """Numbers that contradict each other or the file; nothing is allocated before."""
     if not (0 < head.num_tokens <= MAX_TOKENS and 0 < head.chunk_bytes <= MAX_CHUNK_BYTES and head.sections):
         raise Damaged("the head's numbers are out of range")
+    if len(head.domain) > MAX_DOMAIN_CHARS or not head.domain.isascii():
+        raise Damaged("the head's domain is none")
     for section in head.sections:
         num_chunks = -(-section.num_bytes // head.chunk_bytes)
         if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:

@@ -59,6 +59,8 @@ class Named(NamedTuple):
     saved: Saved
     size_bytes: int
     """Of its file."""
+    domain: str
+    """Whose the slot was."""
 
 
 class NamedStates:
@@ -77,13 +79,13 @@ class NamedStates:
         """Before there is anything to write. Raises `InvalidParameter` for what is no name."""
         _file_name(name)
 
-    def write(self, name: str, tokens: npt.NDArray[np.int32], saved: Saved) -> int:
+    def write(self, name: str, tokens: npt.NDArray[np.int32], saved: Saved, domain: str = "") -> int:
         """Save it, in the place of what has that name; there are one or more tokens. Returns the file's size, bytes.
 
         Raises `InvalidParameter` for what is no name, `DiskFull`, `Unavailable`, `InternalError`.
         """
         path = self.path / _file_name(name)
-        head, sections = encode(self.fingerprint, tokens, saved)
+        head, sections = encode(self.fingerprint, tokens, saved, domain=domain)
         size_bytes = len(head) + sum(map(len, sections))
         try:
             make_folder(self.root)
@@ -136,7 +138,7 @@ class NamedStates:
         head = read_head(file)
         if head.fingerprint != self.fingerprint:
             raise Foreign("it is another model's, or was saved with other settings")
-        return Named(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size)
+        return Named(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size, head.domain)
 
     def _make_room(self, path: Path, size_bytes: int) -> None:
         """For a file that is to be there. The caller has the gate. Raises `NoRoom`, `OSError`."""

@@ -178,6 +178,7 @@ class Preparer:
             logprobs=params.logprobs,
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
             cache_prompt=message.request.cache_prompt,
+            cache_salt=message.request.cache_salt,
             pauses=self._pauses(message.request, tokens),
             keep=self._keep(message.request, tokens),
             priority=message.request.priority,

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from localllm.engine.checkpoints import Checkpoint
+from localllm.engine.domain import Domain
 from localllm.engine.engine import Engine
 from localllm.engine.hostcache import Entry
 from localllm.errors import LocalLLMError, UnsupportedParameter
@@ -59,14 +60,14 @@ class SlotFiler:
         named.check(name)
         entry = self._on_engine(lambda: self._engine.slots.take(slot))
         checkpoints = tuple(file.Checkpoint(one.length, one.state) for one in entry.checkpoints)
-        size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints))
+        size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints), entry.domain.digest)
         return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
 
     def _restore_slot(self, slot: int, name: str) -> SlotTransfer:
         started_s = time.perf_counter()
         found = self._disk().read(name)
         checkpoints = tuple(Checkpoint(one.position, one.state) for one in found.saved.checkpoints)
-        entry = Entry(found.tokens, checkpoints)
+        entry = Entry(found.tokens, checkpoints, Domain(found.domain))
         entry.state = found.saved.state
         self._on_engine(lambda: self._engine.slots.put(slot, entry))
         return SlotTransfer(len(found.tokens), found.size_bytes, time.perf_counter() - started_s)
@@ -79,10 +80,10 @@ class SlotFiler:
         keeper = self._engine.keeper
         if keeper is None:
             raise _no_disk("model")
-        count = 0
-        while self._on_engine(keeper.keep_next):
+        count, first = 0, 0
+        while (slot := self._on_engine(lambda: keeper.keep_next(first))) is not None:  # noqa: B023  called at once
             keeper.flush()
-            count += 1
+            count, first = count + 1, slot + 1
         return count
 
     def _disk(self) -> NamedStates:

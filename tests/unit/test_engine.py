@@ -248,7 +248,7 @@ def test_a_request_that_has_no_slot_in_time_fails_and_one_that_has_may_take_long
 
 def test_the_waiting_enter_by_priority_then_deadline_then_arrival() -> None:
     backend, collector = FakeBackend(num_slots=1), Collector()
-    engine = Engine(backend, collector)
+    engine = Engine(backend, collector, clock=lambda: 0.0)
     for id, priority, deadline_s in ((1, 0, math.inf), (2, 5, 1e9), (3, 0, math.inf), (4, 0, 1e9), (5, -2, math.inf)):
         engine.submit(Sequence(id, [id], sampling=GREEDY, max_tokens=2, priority=priority, deadline_s=deadline_s))
     drain(engine)

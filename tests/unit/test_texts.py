@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from localllm.engine.aging import AGED_S
 from localllm.engine.backend import BackendError, Piece, Vectors
 from localllm.engine.embedder import Embedder, TextOutput, shaped
 from localllm.engine.encoder import EncoderEngine
@@ -100,31 +102,31 @@ def drain(embedder: Embedder, limit: int = 10_000) -> int:
 def test_texts_share_a_batch_up_to_its_tokens_and_come_in_their_order() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 40, [2] * 40, [3] * 40]))
-    assert [piece.tokens[0] for _, piece in queue.plan(100, WHOLE)] == [1, 2]
-    assert [piece.tokens[0] for _, piece in queue.plan(100, WHOLE)] == [3]
+    assert [piece.tokens[0] for _, piece in queue.plan(100, WHOLE, 0.0)] == [1, 2]
+    assert [piece.tokens[0] for _, piece in queue.plan(100, WHOLE, 0.0)] == [3]
 
 
 def test_a_text_that_is_longer_than_a_batch_is_computed_alone_where_texts_are_whole() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 300, [2]]))
-    assert [len(piece.tokens) for _, piece in queue.plan(100, WHOLE)] == [300]
+    assert [len(piece.tokens) for _, piece in queue.plan(100, WHOLE, 0.0)] == [300]
 
 
 def test_one_text_waits_for_no_more_than_one_batch_of_ten_thousand() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 50] * 10_000))
     for _ in range(30):
-        queue.plan(100, WHOLE)
+        queue.plan(100, WHOLE, 0.0)
     queue.add(TextJob(2, [[2] * 50]))
-    assert [text.job.id for text, _ in queue.plan(100, WHOLE)] in ([1, 2], [2, 1])
+    assert [text.job.id for text, _ in queue.plan(100, WHOLE, 0.0)] in ([1, 2], [2, 1])
 
 
 def test_two_large_requests_share_every_batch() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 10] * 100))
-    queue.plan(100, WHOLE)
+    queue.plan(100, WHOLE, 0.0)
     queue.add(TextJob(2, [[2] * 10] * 100))
-    ids = [text.job.id for _ in range(5) for text, _ in queue.plan(80, WHOLE)]
+    ids = [text.job.id for _ in range(5) for text, _ in queue.plan(80, WHOLE, 0.0)]
     assert abs(ids.count(1) - ids.count(2)) <= 1
 
 
@@ -132,16 +134,35 @@ def test_the_lower_priority_goes_first() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 50] * 4))
     queue.add(TextJob(2, [[2] * 50] * 4, priority=-1))
-    ids = [text.job.id for _ in range(4) for text, _ in queue.plan(100, WHOLE)]
+    ids = [text.job.id for _ in range(4) for text, _ in queue.plan(100, WHOLE, 0.0)]
     assert ids == [2, 2, 2, 2, 1, 1, 1, 1]
+
+
+def test_no_job_is_passed_for_ever_by_those_that_rank_before_it() -> None:
+    """Neither by priority, nor by those that come new and have had the fewest tokens, nor by shorter texts."""
+    queue = TextQueue()
+    patient = [TextJob(0, [[1] * 90] * 3, priority=1000), TextJob(1, [[2] * 60] * 3), TextJob(2, [[3] * 300] * 3)]
+    for job in patient:
+        queue.add(job)
+    now_s, num_batches, ids = 0.0, 0, itertools.count(3)
+    while any(not job.is_over for job in patient):
+        now_s, num_batches = now_s + 1, num_batches + 1
+        while len(queue.jobs) < 20:
+            queue.add(TextJob(next(ids), [[4] * 40] * 2, priority=-1000, created_s=now_s))
+        for text, piece in queue.plan(100, Limits(True, 4, 100), now_s):
+            if piece.is_last:
+                queue.ended(text)
+        if now_s < AGED_S:
+            assert not any(job.num_begun for job in patient), "rank alone decides until then"
+        assert num_batches < 600, "somebody waits for ever"
 
 
 def test_a_long_text_that_is_split_lets_short_ones_pass() -> None:
     queue = TextQueue()
     queue.add(TextJob(1, [[1] * 1000]))
-    queue.plan(100, SPLIT)
+    queue.plan(100, SPLIT, 0.0)
     queue.add(TextJob(2, [[2] * 10]))
-    assert [(text.job.id, len(piece.tokens)) for text, piece in queue.plan(100, SPLIT)] == [(1, 50), (2, 10)]
+    assert [(text.job.id, len(piece.tokens)) for text, piece in queue.plan(100, SPLIT, 0.0)] == [(1, 50), (2, 10)]
 
 
 @given(

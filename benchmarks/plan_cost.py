@@ -1,0 +1,105 @@
+"""What one `plan()` costs while many wait: the scheduler alone, no backend and no arithmetic.
+
+    python -m benchmarks.plan_cost
+
+256 requests of 8,000 tokens wait for the prefix that one of 8 slots computes, or have nothing in common; with 24
+conversations of that length in main memory. Prints milliseconds: the median and the longest of the steps.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.results import save
+from localllm.engine.pace import Budget
+from localllm.engine.scheduler import Scheduler
+from localllm.engine.sequence import Sequence
+from localllm.types import ResolvedSampling
+
+GREEDY = ResolvedSampling(temperature=0)
+LENGTH = 8_000
+NUM_WAITING = 256
+NUM_SLOTS = 8
+NUM_SAVED = 24
+STEPS = 200
+
+
+def scheduler(num_cells: int | None) -> Scheduler:
+    """With main memory that is full."""
+    made = Scheduler(
+        num_slots=NUM_SLOTS, slot_capacity=16_384, batch_capacity=512, kv_ram_bytes=NUM_SAVED, num_cells=num_cells
+    )
+    for number in range(NUM_SAVED):
+        tokens = np.arange(LENGTH, dtype=np.int32)
+        tokens[number + 1 :] += 7
+        made.host.fill(made.host.reserve(tokens), b"1")
+    return made
+
+
+def request(id: int, tokens: list[int], max_tokens: int = 256) -> Sequence:
+    return Sequence(id, tokens, sampling=GREEDY, max_tokens=max_tokens)
+
+
+def step(made: Scheduler, budget: int) -> float:
+    """How long the plan took, in ms; then all of it is computed."""
+    started_s = time.perf_counter()
+    plan = made.next_tokens() or made.plan(Budget(budget, budget), now_s=0.0)
+    took_s = time.perf_counter() - started_s
+    for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+        made.commit(segment, sequence)
+        if segment.wants_token:
+            sequence.append(1)
+            if sequence.num_generated >= 256:
+                made.remove(sequence)
+    return 1000 * took_s
+
+
+def one_prefix(num_streams: int, num_cells: int | None) -> Iterator[float]:
+    """Streams beside the one whose prefix all wait for; the other slots are free."""
+    made = scheduler(num_cells)
+    for id in range(num_streams):
+        made.add(request(id, [id + 2] * 100))
+    for _ in range(4):
+        step(made, 512)
+    prefix = [1] * LENGTH
+    for id in range(NUM_WAITING + 1):
+        made.add(request(1000 + id, [*prefix, id + 2]))
+    for number in range(STEPS):
+        took = step(made, 32)
+        if number > 8:
+            yield took
+
+
+def different(num_cells: int | None) -> Iterator[float]:
+    """As many prompts that have nothing in common."""
+    made = scheduler(num_cells)
+    for id in range(NUM_WAITING):
+        made.add(request(id, [id + 2] * LENGTH))
+    for number in range(STEPS):
+        took = step(made, 512)
+        if number > 8:
+            yield took
+
+
+def main() -> None:
+    rows = {
+        "one prefix, 7 slots free": one_prefix(0, None),
+        "one prefix, 4 streams": one_prefix(4, None),
+        "one prefix, 4 streams, unified": one_prefix(4, 65_536),
+        "different prompts": different(None),
+        "different prompts, unified, room for 7 of 8": different(65_536),
+    }
+    results = {}
+    for name, took in rows.items():
+        times = sorted(took)
+        results[name] = {"median_ms": round(statistics.median(times), 3), "longest_ms": round(times[-1], 3)}
+        print(f"{name:45} {results[name]['median_ms']:8.3f} {results[name]['longest_ms']:8.3f}")
+    save("plan_cost", results)
+
+
+if __name__ == "__main__":
+    main()
