@@ -23,7 +23,7 @@ EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
     dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
-    cache_prompt""".split()
+    cache_prompt n_predict""".split()
 )
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
@@ -136,7 +136,9 @@ def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
         ({"top_p": 2}, "top_p"),
-        ({"seed": -1}, "seed"),
+        ({"seed": 2**63}, "seed"),
+        ({"seed": -(2**63) - 1}, "seed"),
+        ({"top_k": -2}, "top_k"),
         ({"presence_penalty": 3}, "presence_penalty"),
         ({"repeat_penalty": 0}, "repeat_penalty"),
         ({"top_logprobs": 3}, "top_logprobs"),
@@ -144,11 +146,11 @@ def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
         ({"logit_bias": {"the": 1}}, "logit_bias.the"),
         ({"logit_bias": {"5": 101}}, "logit_bias.5"),
         ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -2}, "max_tokens"),
+        ({"max_completion_tokens": -2}, "max_completion_tokens"),
         ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": [1]}, "stop[0]"),
-        ({"stop": ""}, "stop"),
         ({"n": 0}, "n"),
         ({"n": 129}, "n"),
         ({"min_tokens": -1}, "min_tokens"),
