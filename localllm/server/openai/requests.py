@@ -173,6 +173,8 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
     def params(self) -> SamplingParams:
         params = super().params()
+        if self.echo:
+            params = msgspec.structs.replace(params, prompt_logprobs=params.logprobs)
         if self.num_candidates > self.num_choices and params.logprobs is None:
             return msgspec.structs.replace(params, logprobs=0)  # by which the best are found
         return params
@@ -182,8 +184,6 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
             return []
         if self.suffix:
             raise InvalidParameter("echo and suffix exclude each other; send one of them", param="echo")
-        if self.logprobs is not None:
-            raise UnsupportedParameter("echo with logprobs is not supported yet: leave one of them out", param="echo")
         return self._prompts()
 
     def sources(self) -> list[dict[str, Any]]:
