@@ -74,6 +74,12 @@ class NoArithmetic:
         row: npt.NDArray[np.float32] = self._rows[index]
         return row
 
+    def rows(self, index: int) -> npt.NDArray[np.float32]:
+        raise NotImplementedError
+
+    def spelled(self, token: int) -> bytes:
+        return b"x"
+
     def token_bytes(self, token: int) -> bytes:
         return b"x"
 

@@ -334,10 +334,12 @@ def _message(message: AnyMessage) -> Message:
 async def _whole(answer: Answer) -> Chat:
     parts: list[str] = []
     logprobs: list[TokenLogprob] = []
+    prompt_logprobs: list[TokenLogprob] = []
     async with answer:
         async for delta in answer:
             parts.append(delta.text)
             logprobs += delta.logprobs
+            prompt_logprobs += delta.prompt_logprobs
             if delta.finish is not None:
-                return Chat("".join(parts), delta.finish, tuple(logprobs))
+                return Chat("".join(parts), delta.finish, tuple(logprobs), tuple(prompt_logprobs))
     raise AssertionError("an answer ends with a finish or an error")

@@ -38,6 +38,10 @@ MAX_STOP_STRINGS, MAX_STOP_CHARS, MAX_STOP_TOKENS = 16, 256, 256
 MAX_BIASED_TOKENS = 1024
 MAX_LOGPROBS = 20
 MAX_BREAKERS, MAX_BREAKER_CHARS = 16, 40
+RANDOM_SEED = -1
+"""As in llama.cpp."""
+NO_LIMIT = -1
+"""As `max_tokens`, as in llama.cpp."""
 
 SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0.0, 100.0),
@@ -53,7 +57,7 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "dry_base": (1.0, 100.0),
     "dry_allowed_length": (1, 1000),
     "dry_penalty_last_n": (-1, 2**31 - 1),
-    "top_k": (0, 2**31 - 1),
+    "top_k": (-1, 2**31 - 1),
     "top_p": (0.0, 1.0),
     "min_p": (0.0, 1.0),
     "top_n_sigma": (0.0, 100.0),
@@ -62,8 +66,9 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "presence_penalty": (-2.0, 2.0),
     "frequency_penalty": (-2.0, 2.0),
     "logprobs": (0, MAX_LOGPROBS),
-    "seed": (0, 2**32 - 1),
-    "max_tokens": (1, 2**31 - 1),
+    "prompt_logprobs": (0, MAX_LOGPROBS),
+    "seed": (-(2**63), 2**63 - 1),
+    "max_tokens": (-1, 2**31 - 1),
     "min_tokens": (0, 2**31 - 1),
 }
 """Field of `SamplingParams` -> its least and its greatest value."""
@@ -72,11 +77,11 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How to choose tokens. `None` means: the model's own `general.sampling.*` value, else our default.
 
-    temperature 0 is greedy; top_k 0, top_p 1, typical_p 1, min_p 0, top_n_sigma 0, xtc_probability 0, dynatemp_range 0
-    and mirostat 0 switch that off, as do the penalties 0, dry_multiplier 0 and repeat_penalty 1. Presence and frequency
-    are those of what was generated; `repeat_penalty` and DRY look at the last `repeat_last_n` and `dry_penalty_last_n`
-    tokens of prompt and answer (-1: all of them). With mirostat the filters that are None are off. Names, meanings and
-    defaults are llama-server's. Raises `InvalidParameter`.
+    temperature 0 is greedy; top_k 0 or -1, top_p 1, typical_p 1, min_p 0, top_n_sigma 0, xtc_probability 0,
+    dynatemp_range 0 and mirostat 0 switch that off, as do the penalties 0, dry_multiplier 0 and repeat_penalty 1.
+    Presence and frequency are those of what was generated; `repeat_penalty` and DRY look at the last `repeat_last_n`
+    and `dry_penalty_last_n` tokens of prompt and answer (-1: all of them). With mirostat the filters that are None are
+    off. Names, meanings and defaults are llama-server's. Raises `InvalidParameter`.
     """
 
     temperature: float | None = None
@@ -104,11 +109,15 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     logit_bias: dict[TokenId, float] | None = None
     """Token id -> what is added to its logit."""
     seed: int | None = None
+    """-1: a random one, whatever the model says."""
     logprobs: int | None = None
     """Log-probabilities to report: each token's own and those of so many of the likeliest; None: none."""
+    prompt_logprobs: int | None = None
+    """The same of the prompt's tokens. The whole prompt is computed then, whatever is in the KV cache."""
     min_tokens: int = 0
     """Before so many, nothing ends the answer: no end token can be drawn, no stop string is looked for."""
     max_tokens: int | None = None
+    """-1: no limit, whatever the model says; 0: compute the prompt and generate nothing."""
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[TokenId, ...] = ()
     ignore_eos: bool = False
@@ -120,7 +129,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         check_token_ids("logit_bias", tuple(self.logit_bias or ()), MAX_TOKEN_ID, most=MAX_BIASED_TOKENS)
         for token, bias in (self.logit_bias or {}).items():
             check_range(f"logit_bias.{token}", bias, -100.0, 100.0)
-        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+        if self.max_tokens is not None and 0 <= self.max_tokens < self.min_tokens:
             raise InvalidParameter(
                 f"min_tokens must not be above max_tokens ({self.max_tokens}), got {self.min_tokens}",
                 param="min_tokens",
@@ -246,6 +255,7 @@ class TokenLogprob(msgspec.Struct, frozen=True):
     piece: bytes
     """What the token stands for."""
     logprob: float
+    """NaN for the first token of a prompt: nothing comes before it."""
     top: tuple[tuple[bytes, float], ...] = ()
 
 
@@ -257,6 +267,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     finish: Finish | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
     """One for each token, if they were asked for."""
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of the next tokens of the prompt, if those were asked for."""
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -265,6 +277,7 @@ class Chat(msgspec.Struct, frozen=True):
     text: str
     finish: Finish
     logprobs: tuple[TokenLogprob, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):

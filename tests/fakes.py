@@ -169,12 +169,23 @@ class FakeBackend:
     def logits(self, index: int) -> npt.NDArray[np.float32]:
         segment = self.batches[-1][index]
         assert segment.wants_token
-        cells = self.cells[segment.slot]
+        return self._row(self.cells[segment.slot])
+
+    def rows(self, index: int) -> npt.NDArray[np.float32]:
+        segment = self.batches[-1][index]
+        assert segment.wants_rows
+        cells, ends = self.cells[segment.slot], range(segment.start + 1, segment.start + len(segment.tokens) + 1)
+        return np.stack([self._row(cells[:end]) for end in ends])
+
+    def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
         row = np.zeros(97, np.float32)
         if self._broken_at is not None and self._broken_at in cells:
             row[:] = np.nan
         row[END if self._ends_at is not None and len(cells) >= self._ends_at else next_token(cells)] += 1
         return row
+
+    def spelled(self, token: int) -> bytes:
+        return b"<end>" if token == END else bytes([31 + token])
 
     def token_bytes(self, token: int) -> bytes:
         return b"" if token == END else bytes([31 + token])

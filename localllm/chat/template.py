@@ -10,10 +10,12 @@ import datetime
 import functools
 import json
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jinja2
 import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
 import jinja2.sandbox
 
 from localllm.chat.request import RenderRequest
@@ -30,6 +32,9 @@ def render(request: RenderRequest) -> str:
         bos_token=request.bos_token,
         eos_token=request.eos_token,
         add_generation_prompt=request.add_generation_prompt,
+        # Given by Transformers to every template: what is not defined passes for "is not none".
+        tools=None,
+        documents=None,
     )
 
 
@@ -53,12 +58,26 @@ def apply(template: str, **variables: object) -> str:
 @functools.lru_cache(maxsize=8)
 def _compile(source: str) -> jinja2.Template:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation]
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = _strftime_now
     return environment.from_string(source)
+
+
+class _Generation(jinja2.ext.Extension):
+    """`{% generation %} ... {% endgeneration %}` marks what a model is trained on; here it is only what it holds.
+
+    A scope of its own, as in Transformers: what is set inside is not seen outside.
+    """
+
+    tags: ClassVar[set[str]] = {"generation"}  # type: ignore[misc]
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body).set_lineno(line)
 
 
 def _to_json(

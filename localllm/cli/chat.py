@@ -164,7 +164,7 @@ class Conversation:
             report.say("[the answer is empty]")
         if finish.reason == "timeout":
             report.say("[the server's time for an answer was over]")
-        elif finish.reason == "length" and limit is not None and finish.usage.completion_tokens >= limit:
+        elif finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens:
             report.say(f"[cut after {limit} tokens, as max_tokens says; /set max_tokens default lifts that]")
         elif finish.reason == "length":
             filled = f" of {ctx} tokens" if ctx else ""

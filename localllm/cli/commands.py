@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from localllm.cli import report, saved, settings
 from localllm.cli.saved import SavedChat
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.types import RANDOM_SEED
 
 if TYPE_CHECKING:
     from localllm.cli.chat import Conversation
@@ -233,7 +234,7 @@ def _regen(chat: Conversation, _: str) -> None:
         text = chat.turns[place].content
         taken, chat.turns = chat.turns[place:], chat.turns[:place]
         params = chat.talk.params
-        if params.seed is not None or params.temperature == 0:
+        if params.seed not in (None, RANDOM_SEED) or params.temperature == 0:
             why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
             report.say(f"the same answer is likely: {why}")
         try:

@@ -79,8 +79,8 @@ TopP = Annotated[
 MinP = Annotated[
     float | None, Option("--min-p", metavar="P", help="Only tokens at least P times as likely as the best; 0: all")
 ]
-Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer")]
-MaxTokens = Annotated[int | None, Option("--max-tokens", metavar="N", help="Stop after N tokens")]
+Seed = Annotated[int | None, Option("--seed", metavar="N", help="The same seed gives the same answer; -1: a new one")]
+MaxTokens = Annotated[int | None, Option("--max-tokens", metavar="N", help="Stop after N tokens; -1: no limit")]
 
 AsJson = Annotated[bool, Option("--json", help="Print JSON")]
 

@@ -12,7 +12,7 @@ from localllm.types import SAMPLING_RANGES, SamplingParams
 
 UNSET = ("default", "none")
 """Values that give a parameter back to the model."""
-_NOT_HERE = {"logprobs"}
+_NOT_HERE = {"logprobs", "prompt_logprobs"}
 """Of no use in a chat."""
 SWITCHES: dict[str, tuple[str, ...]] = {
     "think": ("on", "off", "hide"),
@@ -43,6 +43,8 @@ def kind(name: str) -> str:
     """What values a parameter takes, in words."""
     if name in SWITCHES:
         return " or ".join(SWITCHES[name])
+    if name == "seed":
+        return "a whole number of 64 bits, or -1 for a new one each time"
     if name in SAMPLING_RANGES:
         low, high = SAMPLING_RANGES[name]
         is_whole = "int" in str(_FIELDS[name].type)
@@ -61,7 +63,7 @@ def shown(params: SamplingParams, name: str) -> str:
         return msgspec.json.encode(value).decode()
     if isinstance(value, dict):
         return msgspec.json.encode({str(key): bias for key, bias in value.items()}).decode()
-    return str(value).lower() if isinstance(value, bool) else f"{value:.10g}"
+    return str(value).lower() if isinstance(value, int) else f"{value:.10g}"
 
 
 def _words(name: str, text: str) -> Any:

@@ -12,13 +12,14 @@ import numpy.typing as npt
 class Segment(NamedTuple):
     """Consecutive tokens of one slot, at positions `[start, start + len(tokens))`.
 
-    `wants_token` asks for logits at the last of them, from which the next token is sampled.
+    `wants_token` asks for logits at the last of them, from which the next token is sampled; `wants_rows` at each.
     """
 
     slot: int
     start: int
     tokens: Sequence[int]
     wants_token: bool
+    wants_rows: bool = False
 
 
 State = bytes | memoryview
@@ -127,6 +128,14 @@ class Backend(Protocol):
 
         That segment must want a token.
         """
+        ...
+
+    def rows(self, index: int) -> npt.NDArray[np.float32]:
+        """The rows of every token of segment `index`, which must want them: a view, (tokens, vocabulary size)."""
+        ...
+
+    def spelled(self, token: int) -> bytes:
+        """The bytes that spell a token, control tokens' too."""
         ...
 
     def token_bytes(self, token: int) -> bytes:

@@ -10,60 +10,26 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
 from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.hostcache import Entry
+from localllm.engine.inbox import Beside as Beside
+from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
+from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.pace import Pace
 from localllm.engine.progress import Progress
+from localllm.engine.prompt_logprobs import PromptScorer
 from localllm.engine.sampler import NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
 from localllm.engine.tiers import DiskTier, Keeper
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, RequestTimeout
+from localllm.errors import InternalError, InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
-
-class StepOutput(NamedTuple):
-    """All that one step made: (request id, delta or error)."""
-
-    step: int
-    deltas: list[tuple[int, Delta]]
-    failures: list[tuple[int, LocalLLMError]]
-
-
-class _Cancel(NamedTuple):
-    id: int
-
-
-class _Inspect(NamedTuple):
-    tell: Callable[[EngineStatus], None]
-
-
-class _Call(NamedTuple):
-    work: Callable[[], None]
-
-
-class _Stop(NamedTuple):
-    pass
-
-
-class Beside(Protocol):
-    """Other work for the same cores, done in pieces between the steps: embeddings."""
-
-    @property
-    def has_work(self) -> bool: ...
-
-    def step(self, num_streams: int) -> None:
-        """One piece, while so many answers stream."""
-        ...
-
-
 _EMPTY = Delta()
-_Item = Sequence | _Cancel | _Inspect | _Call | _Stop
 
 LOOK_UP_S = 0.05
 """While all that wait wait for the disk: how often deadlines are looked at."""
@@ -122,6 +88,9 @@ class Engine:
         self.clock = clock
         self._backend = backend
         self._sampler = sampler or NumpySampler()
+        self._scorer = PromptScorer(
+            backend, self._sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
+        )
         self._emit = emit
         self._debug = debug
         self._shifts = context_shift
@@ -132,7 +101,7 @@ class Engine:
             disk.can_rewind = backend.can_rewind
             disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
-        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
 
@@ -141,18 +110,18 @@ class Engine:
 
     def cancel(self, id: int) -> None:
         """The request ends with finish `cancelled` before the next step; an unknown id is one that ended already."""
-        self._inbox.put(_Cancel(id))
+        self._inbox.put(Cancel(id))
 
     def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
         """`tell` is called on the engine's thread before the next step."""
-        self._inbox.put(_Inspect(tell))
+        self._inbox.put(Inspect(tell))
 
     def call_soon(self, work: Callable[[], None]) -> None:
         """`work` is called on the engine's thread before the next step."""
-        self._inbox.put(_Call(work))
+        self._inbox.put(Call(work))
 
     def stop(self) -> None:
-        self._inbox.put(_Stop())
+        self._inbox.put(Stop())
 
     def run(self) -> None:
         """Step while there is work, sleep on the inbox while there is none, until `stop`.
@@ -168,7 +137,7 @@ class Engine:
         if self.keeper is not None:
             self.keeper.keep_all(self.progress.advance)
 
-    def _next_item(self) -> _Item | None:
+    def _next_item(self) -> Item | None:
         """What arrived, if there is nothing to compute; otherwise that comes first."""
         has_texts = self._beside is not None and self._beside.has_work
         if has_texts or (self.scheduler.has_work and self._computed_something):
@@ -191,7 +160,7 @@ class Engine:
             held, believed = self._backend.length(slot), len(self.scheduler.residency.tokens(slot))
             assert held == believed, f"slot {slot} holds {held} tokens, not {believed}"
 
-    def step(self, first: _Item | None = None) -> None:
+    def step(self, first: Item | None = None) -> None:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
@@ -204,6 +173,7 @@ class Engine:
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
+            self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
             self._admit(plan.admitted, now_s)
             self._move(plan.moves)
@@ -219,19 +189,19 @@ class Engine:
         if self._beside is not None:
             self._beside.step(self.scheduler.num_streams)
 
-    def _take_inbox(self, item: _Item | None, output: StepOutput) -> None:
+    def _take_inbox(self, item: Item | None, output: StepOutput) -> None:
         while item is not None or not self._inbox.empty():
             if isinstance(item, Sequence):
                 self.scheduler.add(item)
-            elif isinstance(item, _Cancel):
+            elif isinstance(item, Cancel):
                 sequence = self.scheduler.find(item.id)
                 if sequence is not None:
                     output.deltas.append((item.id, self._finish(sequence, "cancelled")))
-            elif isinstance(item, _Inspect):
+            elif isinstance(item, Inspect):
                 item.tell(self._status())
-            elif isinstance(item, _Call):
+            elif isinstance(item, Call):
                 item.work()
-            elif isinstance(item, _Stop):
+            elif isinstance(item, Stop):
                 self._stopping = True
             item = None if self._inbox.empty() else self._inbox.get_nowait()  # nobody else takes from it
 
@@ -308,11 +278,20 @@ class Engine:
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
-        self._learn_pace(plan, self.clock() - started)
+        scores = self._scorer.score(plan.segments, plan.sequences)
+        if scores:
+            self._scorer.observe(plan.segments, self.clock() - started, self.scheduler.num_streams)
+        else:
+            self._learn_pace(plan, self.clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self.scheduler.commit(segment, sequence):
                 self.scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
-        ready = [index for index, segment in enumerate(plan.segments) if segment.wants_token]
+        for sequence, prompt_logprobs in scores:
+            if prompt_logprobs is None:
+                self._fail(sequence, "it gave no token any probability", output)
+            else:
+                output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
+        ready = self._ready(plan, output)
         if not ready:
             return
         sequences = [plan.sequences[index] for index in ready]
@@ -324,6 +303,18 @@ class Engine:
             else:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
+
+    def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
+        """The segments from which a token is sampled. A request that wants none ends here."""
+        ready = []
+        for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
+            if not segment.wants_token or sequence.slot is None:
+                continue
+            if sequence.max_tokens == 0:
+                output.deltas.append((sequence.id, self._finish(sequence, "length")))
+            else:
+                ready.append(index)
+        return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):
@@ -364,10 +355,13 @@ class Engine:
             sequence.first_token_s = self.clock()
         ends = self._backend.ends_generation(token) and not sequence.ignore_eos
         if ends or token in sequence.stop_tokens:
-            return self._finish(sequence, "stop", Delta(text=sequence.text.flush()))
+            # Beside those of a prompt the end token's is told too: clients count them from the end.
+            told = sequence.prompt_logprobs is not None and sequence.logprobs is not None
+            end = (self._logprob(sampled, self._backend.spelled),) if told else ()
+            return self._finish(sequence, "stop", Delta(text=sequence.text.flush(), logprobs=end))
         sequence.append(token)
         text = sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
-        logprobs = () if sequence.logprobs is None else (self._logprob(sampled),)
+        logprobs = () if sequence.logprobs is None else (self._logprob(sampled, self._backend.token_bytes),)
         if sequence.text.stopped:
             return self._finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))
         reason = sequence.limit_reached(self.scheduler.slot_capacity, shifts=self._shifts)
@@ -386,9 +380,9 @@ class Engine:
         self.scheduler.residency.shifted(sequence.slot, sequence.keep, drop)
         sequence.shift(drop)
 
-    def _logprob(self, sampled: Sampled) -> TokenLogprob:
-        top = tuple((self._backend.token_bytes(token), logprob) for token, logprob in sampled.top)
-        return TokenLogprob(self._backend.token_bytes(sampled.token), sampled.logprob, top)
+    def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
+        top = tuple((spell(token), logprob) for token, logprob in sampled.top)
+        return TokenLogprob(spell(sampled.token), sampled.logprob, top)
 
     def _finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
         slot = self.scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike

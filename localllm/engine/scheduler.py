@@ -104,6 +104,8 @@ class Scheduler:
         self._wants_dense = wants_dense
         self._fills_gaps = can_rewind and num_cells is None
         self._batch_capacity = batch_capacity
+        self.max_scored_tokens = batch_capacity
+        """Of prompts whose log-probabilities are wanted, all of a step together."""
         self._slots: list[Sequence | None] = [None] * num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
         self._waiting: list[Sequence] = []
@@ -204,17 +206,22 @@ class Scheduler:
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
         share = self._shares.of(running, budget)
+        num_scoring = sum(sequence.wants_scores for sequence in running)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]
             if count == 0:
                 continue
+            if sequence.wants_scores:
+                count = min(count, max(1, self.max_scored_tokens // num_scoring))
             assert sequence.slot is not None
             start = sequence.num_computed
             if self._most_checkpoints:
                 count = min(count, self._next_checkpoint(sequence) - start)
-            tokens = sequence.tokens[start : start + count]
-            segments.append(Segment(sequence.slot, start, tokens, wants_token=start + count == sequence.num_tokens))
+            end = start + count
+            wants_rows = sequence.wants_scores and sequence.can_score(end) > sequence.num_scored
+            wants_token = end == sequence.num_tokens
+            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], wants_token, wants_rows))
             sequences.append(sequence)
         changes = bool(self._waiting or admitted or moves or only)
         self._settled = [] if changes or any(sequence.num_pending > 1 for sequence in running) else running

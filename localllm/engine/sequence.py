@@ -45,6 +45,7 @@ class Sequence:
         end_tokens: Tokens[int] = (),
         ignore_eos: bool = False,
         logprobs: int | None = None,
+        prompt_logprobs: int | None = None,
         dry: Dry | None = None,
         cache_prompt: bool = True,
         cache_salt: str = "",
@@ -75,6 +76,9 @@ class Sequence:
         self.stop_tokens = frozenset(stop_tokens)
         self.ignore_eos = ignore_eos
         self.logprobs = logprobs
+        self.prompt_logprobs = prompt_logprobs
+        self.num_scored = 0
+        """Tokens of the prompt whose log-probabilities were reported, if they are wanted."""
         self.text = TextStream(stop)
         self._dry = dry
         self._counts: dict[int, int] = {}
@@ -113,6 +117,15 @@ class Sequence:
     def next_deadline_s(self) -> float:
         """When its time is over: all of it, or what it may wait for a slot."""
         return min(self.deadline_s, self.queue_deadline_s) if self.slot is None else self.deadline_s
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether log-probabilities of its prompt are still to be reported."""
+        return self.prompt_logprobs is not None and self.num_scored < self.num_prompt
+
+    def can_score(self, end: int) -> int:
+        """Of how many tokens of the prompt the log-probabilities are known once `[0, end)` are computed."""
+        return min(end + 1, self.num_prompt)
 
     def sampler_params(self) -> SamplerParams:
         """How to draw its next token; the same object every time."""

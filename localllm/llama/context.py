@@ -84,6 +84,8 @@ class LlamaBackend:
         self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
         self._outputs: list[int] = []
         """Of every segment of the last decode, the row of the logits with its last token; -1: it wanted none."""
+        self._num_tokens: list[int] = []
+        """Of every segment of the last decode."""
         self._logits_at: int | None = None
         """Where llama.cpp keeps the logits, one row after the other."""
         self._logit_rows: list[npt.NDArray[np.float32]] = []
@@ -208,13 +210,14 @@ class LlamaBackend:
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
+        self._num_tokens = [len(segment.tokens) for segment in segments]
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
         num_outputs = 0
-        for slot, start, tokens, wants_token in segments:
+        for slot, start, tokens, wants_token, wants_rows in segments:
             self._lengths[slot] = start + len(tokens)
-            self._outputs.append(num_outputs if wants_token else -1)
-            num_outputs += wants_token
+            num_outputs += len(tokens) if wants_rows else wants_token
+            self._outputs.append(num_outputs - 1 if wants_token or wants_rows else -1)
         address = self._get_logits(self._context)
         if address != self._logits_at:
             self._logits_at, self._logit_rows = address, []
@@ -227,6 +230,15 @@ class LlamaBackend:
             address = self._logits_at + 4 * self.vocab.size * len(rows)
             rows.append(np.ctypeslib.as_array((ctypes.c_float * self.vocab.size).from_address(address)))
         return rows[output]
+
+    def rows(self, index: int) -> npt.NDArray[np.float32]:
+        num_rows, size = self._num_tokens[index], self.vocab.size
+        assert self._logits_at is not None, "llama.cpp has no logits"
+        address = self._logits_at + 4 * size * (self._outputs[index] + 1 - num_rows)
+        return np.ctypeslib.as_array((ctypes.c_float * (num_rows * size)).from_address(address)).reshape(num_rows, size)
+
+    def spelled(self, token: int) -> bytes:
+        return self.vocab.piece(token, special=True)
 
     def token_bytes(self, token: int) -> bytes:
         return self.vocab.token_bytes(token)
@@ -319,7 +331,7 @@ class _Batch:
     def fill(self, segments: Sequence[Segment]) -> None:
         end = 0
         tokens_at, positions_at, slots_at, wants_at = self._items
-        for slot, start, tokens, wants_token in segments:
+        for slot, start, tokens, wants_token, wants_rows in segments:
             begin, end = end, end + len(tokens)
             if len(tokens) == 1:
                 tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
@@ -327,8 +339,8 @@ class _Batch:
                 self._tokens[begin:end] = tokens
                 self._positions[begin:end] = range(start, start + len(tokens))
                 self._slot_ids[begin:end] = slot
-                self._wants_logits[begin:end] = 0
-            wants_at[end - 1] = wants_token
+                self._wants_logits[begin:end] = wants_rows
+            wants_at[end - 1] = wants_token or wants_rows
         self.struct.n_tokens = end
 
     def free(self) -> None:

@@ -52,6 +52,7 @@ _NOT_SERVED = {
     "tfs_z": "llama.cpp has dropped it; min_p does its work",
     "draft_num_predict": "draft models are not served yet, so leave it out",
     "logprobs": "it belongs into each request, so leave it out",
+    "prompt_logprobs": "it belongs into each request, so leave it out",
 }
 
 
@@ -113,7 +114,7 @@ def lines_of(parameters: Parameters) -> list[tuple[str, str]]:
         lines.append((OLLAMA_NAMES["ctx"], str(parameters.ctx)))
     for field in msgspec.structs.fields(SamplingParams):
         value = getattr(parameters.params, field.name)
-        if value == field.default or field.name in ("stop", "logprobs"):
+        if value == field.default or field.name in ("stop", "logprobs", "prompt_logprobs"):
             continue
         name = OLLAMA_NAMES.get(field.name, field.name)
         if isinstance(value, dict):
@@ -181,8 +182,10 @@ def _value(one: Given, field: str, kind: _Kind, value: Any) -> Any:
             raise _wrong(one, f"is true or false, not {_shown(value)}")
         return text in ("true", "1")
     number = _number(one, value, whole=kind.type is int)
-    if (one.name == "num_predict" and number in (-1, -2)) or (field == "seed" and number < 0):
+    if (one.name == "num_predict" and number in (-2, -1, 0)) or (field in ("max_tokens", "seed") and number == -1):
         return None  # no limit, no fixed seed
+    if field == "max_tokens" and number == 0:
+        raise _wrong(one, "is 0, and the model would never answer; leave it out")
     if field == "ctx" and not MIN_CTX <= number <= MAX_CTX:
         raise _wrong(one, f"is from {MIN_CTX} to {MAX_CTX:,}, not {_shown(value)}")
     return number
@@ -192,8 +195,8 @@ def _number(one: Given, value: Any, *, whole: bool) -> float:
     try:
         if isinstance(value, bool):
             raise ValueError
-        if whole and isinstance(value, str):
-            return int(value[:MAX_TEXT_CHARS])
+        if whole and isinstance(value, str | int):  # no float on the way: that has 53 bits, a seed 64
+            return int(value[:MAX_TEXT_CHARS] if isinstance(value, str) else value)
         number = float(value[:MAX_TEXT_CHARS] if isinstance(value, str) else value)
         if whole and number != int(number):
             raise ValueError

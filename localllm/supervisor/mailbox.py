@@ -33,6 +33,7 @@ class Mailbox:
                 waiting.num_tokens + delta.num_tokens,
                 delta.finish,
                 waiting.logprobs + delta.logprobs,
+                waiting.prompt_logprobs + delta.prompt_logprobs,
             )
         self._delta = delta
         self._news.set()

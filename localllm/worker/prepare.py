@@ -21,7 +21,6 @@ from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
 from localllm.errors import (
-    ContextLengthExceeded,
     InternalError,
     InvalidParameter,
     NoChatTemplate,
@@ -29,6 +28,8 @@ from localllm.errors import (
     TemplateError,
 )
 from localllm.types import (
+    NO_LIMIT,
+    RANDOM_SEED,
     Delta,
     DrySampling,
     Finish,
@@ -42,7 +43,7 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.refusals import as_ours, deadline_s
+from localllm.worker.refusals import as_ours, deadline_s, too_long
 from localllm.worker.template_child import TemplateChild
 
 
@@ -152,13 +153,9 @@ class Preparer:
             raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
         if len(tokens) >= self._model.ctx:
             larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
-            raise ContextLengthExceeded(
-                f"the prompt has {len(tokens)} tokens and the context {self._model.ctx}, of which the answer needs at "
-                f"least one; shorten the prompt{' or load the model with a larger --ctx' if larger else ''}",
-                param="prompt" if message.request.messages is None else "messages",
-                prompt_tokens=len(tokens),
-                context_length=self._model.ctx,
-            )
+            what = "prompt" if message.request.messages is None else "messages"
+            remedy = f"reduce the length of the {what}{', or load the model with a larger --ctx' if larger else ''}"
+            raise too_long(f"your {what}", len(tokens), self._model.ctx, remedy, param=what)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
         for token in params.stop_token_ids:
@@ -170,14 +167,15 @@ class Preparer:
             tokens,
             sampling=sampling,
             min_tokens=params.min_tokens,
-            max_tokens=params.max_tokens,
+            max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
             stop=params.stop,
             stop_tokens=params.stop_token_ids,
             end_tokens=(*(self._vocab.end_tokens if stays_open else ()), *params.stop_token_ids),
             ignore_eos=params.ignore_eos,
             logprobs=params.logprobs,
+            prompt_logprobs=params.prompt_logprobs,
             dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
-            cache_prompt=message.request.cache_prompt,
+            cache_prompt=message.request.cache_prompt and params.prompt_logprobs is None,
             cache_salt=message.request.cache_salt,
             pauses=self._pauses(message.request, tokens),
             keep=self._keep(message.request, tokens),
@@ -330,7 +328,7 @@ _FILTERS_OFF: dict[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "xtc_p
 
 
 def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
-    """The request's value, else the model's own, else our default; without a seed a random one.
+    """The request's value, else the model's own, else our default; without a seed, or with -1, a random one.
 
     Mirostat chooses how many tokens to keep by itself, so filters that were not asked for are off with it.
     """
@@ -347,4 +345,7 @@ def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> Resolve
     if params.dry_multiplier:
         fields = {name: getattr(params, f"dry_{name}") for name in DrySampling.__struct_fields__}
         values["dry"] = DrySampling(**{name: value for name, value in fields.items() if value is not None})
-    return ResolvedSampling(seed=secrets.randbits(32) if params.seed is None else params.seed, **values)
+    if values.get("top_k", 0) < 0:
+        values["top_k"] = 0
+    seed = secrets.randbits(32) if params.seed in (None, RANDOM_SEED) else params.seed % 2**64
+    return ResolvedSampling(seed=seed, **values)

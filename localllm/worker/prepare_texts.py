@@ -18,7 +18,7 @@ from localllm.engine.texts import TextJob
 from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
-from localllm.worker.refusals import as_ours, deadline_s
+from localllm.worker.refusals import as_ours, deadline_s, too_long
 
 SLICE_CHARACTERS = 50_000
 """Tokenized of one request before the next has its turn: some 10 ms."""
@@ -266,14 +266,10 @@ class TextPreparer:
     def _too_long(self, what: str, num_tokens: int, param: str, number: int) -> ContextLengthExceeded:
         limit, trained = self._model.embedding_ctx, self._model.info.context_length
         larger = limit < (trained or limit)
-        return ContextLengthExceeded(
-            f"{what} has {num_tokens} tokens and a text may have {limit}; shorten it, ask for truncation"
-            f"{' or load the model with a larger --embedding-ctx' if larger else ''}",
-            param=param,
-            item=number,
-            prompt_tokens=num_tokens,
-            context_length=limit,
+        remedy = "reduce the length of that text, ask for truncation" + (
+            ", or load the model with a larger --embedding-ctx" if larger else ""
         )
+        return too_long(what, num_tokens, limit, remedy, param=param, item=number)
 
 
 def _document(number: int, left: int, query: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import traceback
+from typing import Any
 
-from localllm.errors import InternalError, LocalLLMError
+from localllm.errors import ContextLengthExceeded, InternalError, LocalLLMError
 
 
 def as_ours(error: Exception) -> LocalLLMError:
@@ -20,3 +21,20 @@ def as_ours(error: Exception) -> LocalLLMError:
 def deadline_s(arrived_s: float, timeout_s: float | None) -> float:
     """On the engine's clock; infinite without a timeout."""
     return math.inf if timeout_s is None else arrived_s + timeout_s
+
+
+def too_long(
+    what: str, num_tokens: int, limit: int, remedy: str, *, param: str, item: int | None = None
+) -> ContextLengthExceeded:
+    """In OpenAI's words: LiteLLM, LangChain.js and others know this error by "maximum context length is" and "exceeds
+    the context window". `what` is too long: `your messages`; `remedy` begins with a verb.
+    """
+    where: dict[str, Any] = {} if item is None else {"item": item}
+    return ContextLengthExceeded(
+        f"This model's maximum context length is {limit} tokens. However, {what} resulted in {num_tokens} tokens, "
+        f"which exceeds the context window. Please {remedy}.",
+        param=param,
+        prompt_tokens=num_tokens,
+        context_length=limit,
+        **where,
+    )

@@ -110,7 +110,8 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
         ({"instructions": ["x"]}, "instructions"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
-        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": -2}, "max_output_tokens"),
+        ({"seed": 2**63}, "seed"),
         ({"max_output_tokens": 2**31}, "max_output_tokens"),
         ({"max_output_tokens": 8, "min_tokens": 9}, "min_tokens"),
         ({"top_logprobs": 3}, "top_logprobs"),
@@ -121,7 +122,7 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
         ({"metadata": {"x" * 65: ""}}, "metadata"),
         ({"metadata": {"x": "y" * 513}}, "metadata"),
         ({"text": "plain"}, "text"),
-        ({"top_k": -1}, "top_k"),
+        ({"top_k": -2}, "top_k"),
         ({"previous_response_id": 3}, "previous_response_id"),
     ],
 )

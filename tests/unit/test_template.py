@@ -32,6 +32,39 @@ def test_blocks_are_trimmed_and_json_is_not_html_escaped_as_in_transformers() ->
     assert render(request(template)) == '<s>\n"Say \\"hi\\" & <go>"</s>\n'
 
 
+def test_a_generation_block_is_what_it_holds() -> None:
+    """As Transformers' extension renders it: trimmed as any block, a scope of its own, in a loop and in a macro."""
+    template = (
+        "{% set seen = namespace(count=0) %}{% set word = 'out' %}\n"
+        "{% for m in messages %}\n"
+        "  {% generation %}\n"
+        "{% set word = 'in' %}{% set seen.count = seen.count + 1 %}{{ loop.index }}{{ m.content[:3] }}{{ word }};\n"
+        "  {% endgeneration %}\n"
+        "{% endfor %}\n"
+        "{% macro say(x) %}{% generation %}{{ x }}{% endgeneration %}{% endmacro %}\n"
+        "{{ word }} {{ seen.count }} {{ say('hi') }}"
+    )
+    assert render(request(template)) == "1Be in;\n2Sayin;\nout 2 hi"
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{% if tools is not none %}tools{% endif %}{% if documents %}documents{% endif %}none", "none"),
+        ("{{ tools is defined }}", "True"),
+        ("{% for m in messages %}{% if loop.index == 2 %}{% break %}{% endif %}{{ m.role }}{% endfor %}", "system"),
+        ("{{ {'a': 'ä<'} | tojson(indent=1) }}", '{\n "a": "ä<"\n}'),
+        (
+            "{{ {'b': 1, 'a': 'ä'} | tojson(ensure_ascii=True, separators=(',', ':'), sort_keys=True) }}",
+            '{"a":"\\u00e4","b":1}',
+        ),
+        ("{{ strftime_now('%Y') | length }}", "4"),
+    ],
+)
+def test_the_environment_is_that_of_transformers(template: str, text: str) -> None:
+    assert render(request(template)) == text
+
+
 def test_a_templates_own_complaint_reaches_the_user() -> None:
     with pytest.raises(TemplateError, match="Conversation roles must alternate"):
         render(request("{{ raise_exception('Conversation roles must alternate') }}"))
@@ -47,6 +80,10 @@ def test_a_templates_own_complaint_reaches_the_user() -> None:
         "{% for m in messages %}",
         "{{ unknown.field.deeper }}",
         "{{ 1 / 0 }}",
+        "{% generation %}{{ ''.__class__.__mro__[1].__subclasses__() }}{% endgeneration %}",
+        "{% generation %}",
+        "{% generation foo() %}{% endgeneration %}",
+        "{{ self._Generation }}{{ generation.environment.globals }}",
     ],
 )
 def test_cve_2024_34359_a_template_cannot_leave_the_sandbox(template: str) -> None:

@@ -21,6 +21,7 @@ class Whole(NamedTuple):
     text: str
     finish: Finish
     logprobs: list[TokenLogprob]
+    prompt_logprobs: Sequence[TokenLogprob] = ()
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
@@ -31,11 +32,13 @@ async def collect(answers: Sequence[Answer]) -> list[Whole]:
 async def _collect(answer: Answer) -> Whole:
     pieces: list[str] = []
     logprobs: list[TokenLogprob] = []
+    prompt_logprobs: list[TokenLogprob] = []
     async for delta in answer:
         pieces.append(delta.text)
         logprobs += delta.logprobs
+        prompt_logprobs += delta.prompt_logprobs
         if delta.finish is not None:
-            return Whole("".join(pieces), delta.finish, logprobs)
+            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs)
     raise InternalError("the answer ended without a finish")
 
 

@@ -18,17 +18,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, LocalLLMError, ModelNotFound
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.errors import defect, error_body
 from localllm.server.openai import choices
 from localllm.server.openai import replies as out
-from localllm.server.openai.logprobs import chat_logprobs, text_logprobs, text_of
+from localllm.server.openai.logprobs import chat_logprobs, echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.state import ServerState
 from localllm.types import Finish, TokenLogprob
+
+MAX_PROMPT_LOGPROBS = 2**19
+"""Of all prompts of a request together: about 60 MB while they are collected."""
 
 logger = logging.getLogger("localllm")
 ChoiceT = TypeVar("ChoiceT")
@@ -128,6 +131,8 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     answering = await state.answers(
         request.receive, body.model, body.generations(), body.keep_alive_s(), stream=bool(body.stream)
     )
+    if answering.done():
+        await _check_scores(answering.result(), body, echoes)
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
@@ -149,16 +154,40 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         choices=[
             shape.whole(
                 index,
-                echoes[index] + text if echoes else text,
-                out.finish_reason(finish),
-                None if body.num_logprobs() is None else shape.logprobs(tokens, 0),
+                echoes[index] + whole.text if echoes else whole.text,
+                out.finish_reason(whole.finish),
+                _logprobs(whole, body, shape, echoes[index] if echoes else None),
             )
-            for index, (text, finish, tokens) in enumerate(chosen)
+            for index, whole in enumerate(chosen)
         ],
         usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
         timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
     )
     return json_response(reply, headers)
+
+
+async def _check_scores(answers: Sequence[Answer], body: CommonRequest, echoes: list[str]) -> None:
+    """Raises `InvalidParameter` for prompts of which more would be told than memory is meant for."""
+    num_top = body.num_logprobs()
+    if not echoes or num_top is None:
+        return
+    count = sum(answer.num_prompt_tokens for answer in answers) * (1 + num_top)
+    if count > MAX_PROMPT_LOGPROBS:
+        await choices.close(answers)
+        raise InvalidParameter(
+            f"echo with logprobs would give {count} log-probabilities of prompts and {MAX_PROMPT_LOGPROBS} may be "
+            "given; send fewer or shorter prompts at a time, or a smaller logprobs",
+            param="logprobs",
+        )
+
+
+def _logprobs(whole: choices.Whole, body: CommonRequest, shape: Shape[Any], echo: str | None) -> Any:
+    """Of an answer, and of the prompt before it if that is sent back."""
+    if body.num_logprobs() is None:
+        return None
+    if echo is None:
+        return shape.logprobs(whole.logprobs, 0)
+    return echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
 
 
 async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:
@@ -184,7 +213,9 @@ async def _events(
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a stream. Whatever goes wrong ends it with an error event, never in silence."""
     try:
-        async for chunk in _chunks(await answering, body, shape, template, echoes):
+        answers = await answering
+        await _check_scores(answers, body, echoes)
+        async for chunk in _chunks(answers, body, shape, template, echoes):
             yield sse.data(msgspec.json.encode(chunk))
         yield sse.DONE
     except LocalLLMError as error:
@@ -209,11 +240,19 @@ async def _chunks(
     if shape.first is not None:
         for index in range(len(answers)):
             yield chunk(shape.first(index))
-    for index, text in enumerate(echoes):
-        yield chunk(shape.chunk(index, text, None))
-    offsets = [0] * len(answers)
+    scores_prompts = bool(echoes) and body.num_logprobs() is not None
+    if not scores_prompts:
+        for index, text in enumerate(echoes):
+            yield chunk(shape.chunk(index, text, None))
+    offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
+    scored: list[list[TokenLogprob]] = [[] for _ in answers]
     finishes: dict[int, Finish] = {}
     async for index, delta in choices.merged(answers):
+        if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
+            scored[index] += delta.prompt_logprobs
+            if len(scored[index]) == answers[index].num_prompt_tokens:
+                yield chunk(shape.chunk(index, echoes[index], echo_logprobs(scored[index], echoes[index])))
+                scored[index] = []
         if delta.text or delta.logprobs:
             logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
             yield chunk(shape.chunk(index, delta.text, logprobs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -33,12 +35,23 @@ class ChatLogprobs(msgspec.Struct, frozen=True):
 
 
 class TextLogprobs(msgspec.Struct, frozen=True):
-    """`choices[].logprobs` of a plain completion or of a chunk of it; offsets are characters into the answer."""
+    """`choices[].logprobs` of a plain completion or of a chunk of it; offsets are characters into the text.
+
+    Null for the first token of a prompt.
+    """
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
+
+    def __add__(self, other: TextLogprobs) -> TextLogprobs:
+        return TextLogprobs(
+            self.tokens + other.tokens,
+            self.token_logprobs + other.token_logprobs,
+            self.top_logprobs + other.top_logprobs,
+            self.text_offset + other.text_offset,
+        )
 
 
 def chat_logprobs(items: Sequence[TokenLogprob], _offset: int = 0) -> ChatLogprobs:
@@ -62,11 +75,35 @@ def text_logprobs(items: Sequence[TokenLogprob], offset: int = 0) -> TextLogprob
     for item in items:
         token = text_of(item.piece)
         shaped.tokens.append(token)
-        shaped.token_logprobs.append(max(item.logprob, LEAST))
-        shaped.top_logprobs.append({text_of(piece): max(logprob, LEAST) for piece, logprob in item.top})
+        shaped.token_logprobs.append(None if math.isnan(item.logprob) else max(item.logprob, LEAST))
+        shaped.top_logprobs.append(None if math.isnan(item.logprob) else _top(item))
         shaped.text_offset.append(offset)
         offset += len(token)
     return shaped
+
+
+def echo_logprobs(items: Sequence[TokenLogprob], echo: str) -> TextLogprobs:
+    """A whole prompt's, in the same shape, where the text that is sent back is `echo`.
+
+    What tokenizing put before the text (a BOS token, SentencePiece's first space) is no part of it.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    offsets = [0]
+    for item in items:
+        offsets.append(offsets[-1] + len(decoder.decode(item.piece)))
+    added = offsets[-1] + len(decoder.decode(b"", final=True)) - len(echo)
+    shaped = text_logprobs(items)
+    return msgspec.structs.replace(
+        shaped, text_offset=[min(max(0, offset - added), len(echo)) for offset in offsets[:-1]]
+    )
+
+
+def _top(item: TokenLogprob) -> dict[str, float]:
+    """The chosen token is always there, as OpenAI has it; of several spelled alike the likeliest is meant."""
+    top: dict[str, float] = {}
+    for piece, logprob in (*item.top, (item.piece, item.logprob)):
+        top.setdefault(text_of(piece), max(logprob, LEAST))
+    return top
 
 
 def text_of(piece: bytes) -> str:

@@ -13,9 +13,9 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.server.openai.sampling import SamplingFields
+from localllm.server.openai.sampling import SamplingFields, seed_of
 from localllm.server.parse import parse
-from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams, TokenId
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Role -> the one that models' templates know."""
@@ -26,6 +26,8 @@ MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
 MAX_PROMPTS = 2048
 """OpenAI's limit for the prompts of one completion request."""
+MAX_LIMIT = 2**31 - 1
+"""Of an answer's tokens."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,8 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
     stream_options: StreamOptions | None = None
     n: int | None = None
     max_tokens: int | None = None
+    n_predict: int | None = None
+    """llama-server's name for it."""
 
     @property
     def include_usage(self) -> bool:
@@ -52,7 +56,7 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
     def generations(self) -> list[GenerationRequest]:
         """One for each answer to make, those of one prompt together. Raises `RequestError`s."""
         params = self.params()
-        seeds = [None if self.seed is None else (self.seed + index) % 2**32 for index in range(self.num_candidates)]
+        seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
         return [
             self.generation_of(msgspec.structs.replace(params, seed=seed), **source)
             for source in self.sources()
@@ -78,7 +82,16 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         return self.num_choices
 
     def limit(self) -> int | None:
-        return self.max_tokens
+        names = ("max_tokens", "max_completion_tokens", "n_predict")
+        given = {name: limit for name in names if (limit := getattr(self, name, None)) is not None}
+        for name, limit in given.items():
+            if not NO_LIMIT <= limit <= MAX_LIMIT:
+                raise InvalidParameter(
+                    f"{name} must be from 0 to {MAX_LIMIT}, or {NO_LIMIT} for no limit, got {limit}", param=name
+                )
+        if len(set(given.values())) > 1:
+            raise InvalidParameter(f"{' and '.join(given)} differ; send one of them", param=next(iter(given)))
+        return next(iter(given.values()), None)
 
 
 class ContentPart(msgspec.Struct, frozen=True):
@@ -142,11 +155,6 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
             )
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def limit(self) -> int | None:
-        if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
-            raise InvalidParameter("max_tokens and max_completion_tokens differ; send one of them", param="max_tokens")
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
-
     def sources(self) -> list[dict[str, Any]]:
         return [{"messages": to_messages(self.messages)}]
 
@@ -165,6 +173,8 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
     def params(self) -> SamplingParams:
         params = super().params()
+        if self.echo:
+            params = msgspec.structs.replace(params, prompt_logprobs=params.logprobs)
         if self.num_candidates > self.num_choices and params.logprobs is None:
             return msgspec.structs.replace(params, logprobs=0)  # by which the best are found
         return params
@@ -174,8 +184,6 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
             return []
         if self.suffix:
             raise InvalidParameter("echo and suffix exclude each other; send one of them", param="echo")
-        if self.logprobs is not None:
-            raise UnsupportedParameter("echo with logprobs is not supported yet: leave one of them out", param="echo")
         return self._prompts()
 
     def sources(self) -> list[dict[str, Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InvalidParameter
 from localllm.server.durations import keep_alive_seconds
-from localllm.types import MAX_TOKEN_ID, GenerationRequest, SamplingParams, TokenId
+from localllm.server.openai.biases import Biases, biases_of
+from localllm.types import RANDOM_SEED, GenerationRequest, SamplingParams, TokenId
 
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
@@ -20,9 +20,6 @@ _AS_GIVEN = (
     "dry_allowed_length", "dry_penalty_last_n",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
-MAX_TOKEN_DIGITS = len(str(MAX_TOKEN_ID))
-MAX_KEY_CHARS = 40
-"""Of a key that an error message repeats."""
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +29,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Biases | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     # Extensions:
@@ -76,11 +73,11 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         return SamplingParams(
             **{name: getattr(self, name) for name in _AS_GIVEN},
             dry_sequence_breakers=None if breakers is None else tuple(breakers),
-            logit_bias=self.biases(),
+            logit_bias=biases_of(self.logit_bias),
             logprobs=self.num_logprobs(),
             min_tokens=self.min_tokens or 0,
             max_tokens=self.limit(),
-            stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
+            stop=tuple(filter(None, [self.stop] if isinstance(self.stop, str) else self.stop or ())),
             stop_token_ids=tuple(self.stop_token_ids or ()),
             ignore_eos=bool(self.ignore_eos),
         )
@@ -103,11 +100,12 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         """How many of the likeliest tokens to report beside each chosen one; None: no log-probabilities."""
         return None
 
-    def biases(self) -> dict[int, float] | None:
-        """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
-        for key in self.logit_bias or ():
-            # Its length first: Python refuses to read a number of more than 4,300 digits.
-            if not key.isdecimal() or len(key) > MAX_TOKEN_DIGITS or int(key) > MAX_TOKEN_ID:
-                param = f"logit_bias.{key[:MAX_KEY_CHARS]}"
-                raise InvalidParameter(f"{param}: give the id of a token, from 0 to {MAX_TOKEN_ID}", param=param)
-        return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}
+
+def seed_of(seed: int | None, index: int) -> int | None:
+    """Of one of several answers: the next of 64 bits, but for the one that means a random seed."""
+    if seed is None or seed == RANDOM_SEED:
+        return seed
+    after = seed + index
+    if seed < RANDOM_SEED <= after:
+        after += 1
+    return (after + 2**63) % 2**64 - 2**63

@@ -22,12 +22,13 @@ from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import parse
 from localllm.server.responses.items import InputItem, Item, input_items, unknown_in_items
-from localllm.types import MAX_LOGPROBS, GenerationRequest, Message
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message
 
 MOVED = {
     "max_completion_tokens": "max_output_tokens",
     "max_tokens": "max_output_tokens",
     "messages": "input",
+    "n_predict": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
     "response_format": "text.format",
     "verbosity": "text.verbosity",
@@ -79,9 +80,9 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     text: TextConfig | None = None
 
     def limit(self) -> int | None:
-        if self.max_output_tokens is not None and not 1 <= self.max_output_tokens <= MAX_OUTPUT_TOKENS:
+        if self.max_output_tokens is not None and not NO_LIMIT <= self.max_output_tokens <= MAX_OUTPUT_TOKENS:
             raise InvalidParameter(
-                f"max_output_tokens must be from 1 to {MAX_OUTPUT_TOKENS}, got {self.max_output_tokens}",
+                f"max_output_tokens must be from {NO_LIMIT} to {MAX_OUTPUT_TOKENS}, got {self.max_output_tokens}",
                 param="max_output_tokens",
             )
         return self.max_output_tokens

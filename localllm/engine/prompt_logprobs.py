@@ -1,0 +1,106 @@
+"""Log-probabilities of a prompt's own tokens, for requests that want them: each by the row of the token before it.
+
+Rows of logits are large (600 KB for 152,000 tokens), so a step computes few of them: no more than fit into `MAX_BYTES`,
+and into a step's time, which is learned from the steps before. Knows nothing of how rows are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Many
+from typing import NamedTuple
+
+import numpy as np
+
+from localllm.engine.backend import Backend, Segment
+from localllm.engine.pace import ASSUMED_TOKENS_PER_S
+from localllm.engine.sampler import Row, Sampled, Sampler, SamplerParams
+from localllm.engine.sequence import Sequence
+from localllm.types import TokenLogprob
+
+MAX_BYTES = 64 * 2**20
+"""Of all rows of one step."""
+CAREFUL_VOCABULARY = 2**18
+"""Assumed until a row was seen: no model has many more."""
+
+
+class Scores(NamedTuple):
+    """What a step says of one prompt."""
+
+    sequence: Sequence
+    logprobs: tuple[TokenLogprob, ...] | None
+    """Of its next tokens; None: a row holds no probabilities."""
+
+
+class PromptScorer:
+    """Used by the engine's thread."""
+
+    def __init__(self, backend: Backend, sampler: Sampler, *, max_step_s: float, prefill_step_s: float) -> None:
+        """`prefill_step_s`: of a step beside streams."""
+        self._backend = backend
+        self._sampler = sampler
+        self._max_step_s = max_step_s
+        self._prefill_step_s = prefill_step_s
+        self._token_s = 1 / ASSUMED_TOKENS_PER_S
+        """A token of a prompt, its row included."""
+        self._vocabulary_size = CAREFUL_VOCABULARY
+
+    def max_tokens(self, num_streams: int) -> int:
+        """That the next step may score, while so many answers stream."""
+        step_s = self._prefill_step_s if num_streams else self._max_step_s
+        in_memory = MAX_BYTES // (4 * self._vocabulary_size)
+        return max(1, min(in_memory, int(step_s / self._token_s)))
+
+    def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
+        """For each prompt that wants it, of what the last decode computed; counts it in `num_scored`."""
+        return [
+            self._score(index, segment, sequence)
+            for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
+            if segment.wants_rows
+        ]
+
+    def observe(self, segments: Many[Segment], seconds: float, num_streams: int) -> None:
+        """The step took so long, scores included. A short prompt tells little of what a token takes."""
+        num_tokens = sum(len(segment.tokens) for segment in segments if segment.wants_rows)
+        if 2 * num_tokens >= self.max_tokens(num_streams):
+            self._token_s = 0.5 * (self._token_s + max(seconds, 1e-6) / num_tokens)
+
+    def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
+        assert sequence.prompt_logprobs is not None
+        rows = self._backend.rows(index)
+        self._vocabulary_size = rows.shape[1]
+        scored, until = sequence.num_scored, sequence.can_score(segment.start + len(segment.tokens))
+        tokens = sequence.tokens[max(1, scored) : until]
+        first = max(1, scored) - 1 - segment.start
+        logprobs = self._logprobs(list(rows[first : first + len(tokens)]), tokens, sequence.prompt_logprobs)
+        if logprobs is None:
+            return Scores(sequence, None)
+        if scored == 0:
+            logprobs.insert(0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan))
+        sequence.num_scored = until
+        return Scores(sequence, tuple(logprobs))
+
+    def _logprobs(self, rows: list[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
+        """The sampler says how likely the likeliest tokens are, and that says it of all others."""
+        params = SamplerParams(temperature=0, num_top=max(1, num_top))
+        found = self._sampler.sample(rows, [params] * len(rows))
+        if any(sampled.token < 0 or not sampled.top for sampled in found):
+            return None
+        spelled = self._backend.spelled
+        return [
+            TokenLogprob(
+                spelled(token),
+                _logprob(row, token, sampled),
+                tuple((spelled(other), logprob) for other, logprob in sampled.top[:num_top]),
+            )
+            for row, token, sampled in zip(rows, tokens, found, strict=True)
+        ]
+
+
+def _logprob(row: Row, token: int, sampled: Sampled) -> float:
+    """The very same number as in `top` for a token that is there: clients compare them."""
+    known = dict(sampled.top)
+    if token in known:
+        return known[token]
+    best, logprob = sampled.top[0]
+    return float(np.float32(float(row[token]) - (float(row[best]) - logprob)))

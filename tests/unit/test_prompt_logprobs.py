@@ -1,0 +1,198 @@
+"""Log-probabilities of prompts, and requests that only compute a prompt, on the fake backend."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.prompt_logprobs import MAX_BYTES, PromptScorer
+from localllm.engine.sampler import NumpySampler
+from localllm.engine.sequence import Sequence
+from localllm.types import Delta, ResolvedSampling, TokenLogprob
+from tests.fakes import FakeBackend, alone, next_token
+
+GREEDY = ResolvedSampling(temperature=0)
+LIKELY = 1 - math.log(96 + math.e)
+"""One logit of a row is 1, 96 are 0."""
+
+
+class Told:
+    """What each request was told, in order."""
+
+    def __init__(self) -> None:
+        self.deltas: dict[int, list[Delta]] = {}
+        self.failures: dict[int, str] = {}
+
+    def __call__(self, output: StepOutput) -> None:
+        for id, delta in output.deltas:
+            self.deltas.setdefault(id, []).append(delta)
+        self.failures.update((id, error.message) for id, error in output.failures)
+
+    def of_prompt(self, id: int) -> list[TokenLogprob]:
+        return [logprob for delta in self.deltas[id] for logprob in delta.prompt_logprobs]
+
+    def of_answer(self, id: int) -> list[TokenLogprob]:
+        return [logprob for delta in self.deltas[id] for logprob in delta.logprobs]
+
+
+def drain(engine: Engine) -> None:
+    for _ in range(10_000):
+        engine.step()
+        engine.check_integrity()
+        if not engine.scheduler.has_work:
+            return
+    raise AssertionError("the engine never ran out of work")
+
+
+def check(logprobs: list[TokenLogprob], prompt: list[int], num_top: int) -> None:
+    """Every token of the prompt, once, in order, by what comes before it."""
+    assert b"".join(each.piece for each in logprobs) == bytes(31 + token for token in prompt)
+    assert math.isnan(logprobs[0].logprob)
+    assert logprobs[0].top == ()
+    for place, (token, each) in enumerate(zip(prompt[1:], logprobs[1:], strict=True), start=1):
+        likeliest = next_token(prompt[:place])
+        assert math.isclose(each.logprob, LIKELY if token == likeliest else LIKELY - 1, abs_tol=1e-5)
+        assert len(each.top) == num_top
+        if num_top:
+            assert each.top[0][0] == bytes([31 + likeliest])
+            assert token != likeliest or each.top[0] == (each.piece, each.logprob), "the very same number"
+
+
+@settings(max_examples=100)
+@given(
+    requests=st.lists(
+        st.tuples(
+            st.lists(st.integers(1, 96), min_size=1, max_size=50), st.integers(0, 12), st.none() | st.integers(0, 5)
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+    slots=st.integers(1, 4),
+    batch=st.integers(5, 40),
+    can_rewind=st.booleans(),
+    fails_at_step=st.none() | st.integers(0, 6),
+)
+def test_every_prompt_is_scored_once_whoever_runs_beside_it(
+    requests: list[tuple[list[int], int, int | None]],
+    slots: int,
+    batch: int,
+    can_rewind: bool,
+    fails_at_step: int | None,
+) -> None:
+    """Also when a decode fails and all is computed again."""
+    backend, told = (
+        FakeBackend(num_slots=slots, batch_capacity=batch, can_rewind=can_rewind, fails_at_step=fails_at_step),
+        Told(),
+    )
+    engine = Engine(backend, told)
+    for id, (prompt, count, wanted) in enumerate(requests):
+        engine.submit(
+            Sequence(
+                id,
+                prompt,
+                sampling=GREEDY,
+                max_tokens=count,
+                logprobs=wanted,
+                prompt_logprobs=wanted,
+                cache_prompt=wanted is None,
+            )
+        )
+    drain(engine)
+    for id, (prompt, count, wanted) in enumerate(requests):
+        if id in told.failures:  # it was alone in the decode that failed
+            continue
+        finish = told.deltas[id][-1].finish
+        assert finish is not None
+        room = min(count, backend.slot_capacity - len(prompt))
+        assert (finish.reason, finish.usage.completion_tokens) == ("length", room)
+        text = "".join(delta.text for delta in told.deltas[id])
+        assert text == "".join(chr(31 + token) for token in alone(prompt, room))
+        if wanted is None:
+            assert told.of_prompt(id) == []
+        else:
+            check(told.of_prompt(id), prompt, wanted)
+            assert len(told.of_answer(id)) == room
+            assert finish.usage.cached_tokens == 0
+
+
+def test_an_answer_of_no_tokens_leaves_its_prompt_in_the_cache() -> None:
+    engine = Engine(FakeBackend(), told := Told())
+    engine.submit(Sequence(1, list(range(1, 41)), sampling=GREEDY, max_tokens=0))
+    drain(engine)
+    (delta,) = told.deltas[1]
+    assert delta.finish is not None
+    assert (delta.text, delta.num_tokens, delta.finish.reason) == ("", 0, "length")
+    assert (delta.finish.usage.prompt_tokens, delta.finish.usage.completion_tokens) == (40, 0)
+    assert delta.finish.timings.decode_s == 0
+    engine.submit(Sequence(2, list(range(1, 41)), sampling=GREEDY, max_tokens=3))
+    drain(engine)
+    finish = told.deltas[2][-1].finish
+    assert finish is not None
+    assert finish.usage.cached_tokens == 39
+
+
+def test_the_end_token_is_told_beside_a_prompts_log_probabilities_and_nowhere_else() -> None:
+    engine = Engine(FakeBackend(ends_at=5), told := Told())
+    engine.submit(
+        Sequence(1, [7, 8, 9], sampling=GREEDY, max_tokens=9, logprobs=1, prompt_logprobs=1, cache_prompt=False)
+    )
+    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=9, logprobs=1))
+    drain(engine)
+    assert [each.piece for each in told.of_answer(1)][-1:] == [b"<end>"]
+    assert len(told.of_answer(1)) == len(told.of_answer(2)) + 1 == 3
+    for id in (1, 2):
+        finish = told.deltas[id][-1].finish
+        assert finish is not None
+        assert (finish.reason, finish.usage.completion_tokens) == ("stop", 2)
+
+
+def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
+    engine = Engine(FakeBackend(broken_at=50), told := Told())
+    engine.submit(Sequence(1, [50, 8, 9], sampling=GREEDY, max_tokens=2, prompt_logprobs=1, cache_prompt=False))
+    engine.submit(Sequence(2, [7, 8, 9], sampling=GREEDY, max_tokens=2, prompt_logprobs=1, cache_prompt=False))
+    drain(engine)
+    assert "probability" in told.failures[1]
+    check(told.of_prompt(2), [7, 8, 9], 1)
+
+
+class TestPace:
+    def scorer(self) -> PromptScorer:
+        return PromptScorer(FakeBackend(), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+
+    def test_rows_never_take_more_memory_than_they_may(self) -> None:
+        scorer = self.scorer()
+        for _ in range(100):
+            assert 4 * scorer._vocabulary_size * scorer.max_tokens(0) <= MAX_BYTES
+            scorer._token_s /= 2
+        scorer._vocabulary_size = 152_000
+        assert scorer.max_tokens(0) == 110
+
+    def test_a_step_takes_as_many_as_its_time_allows_fewer_beside_streams(self) -> None:
+        scorer = self.scorer()
+        scorer._vocabulary_size = 97
+        token_s = 0.002
+        for streams, most in ((0, 150), (3, 50)):
+            for _ in range(20):
+                count = scorer.max_tokens(streams)
+                scorer.observe(scored(count), token_s * count, streams)
+            assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
+        scorer.observe(scored(50), 10.0, 3)
+        assert scorer.max_tokens(3) == 1, "slower counts at once"
+        for _ in range(20):
+            scorer.observe(scored(scorer.max_tokens(3)), token_s * scorer.max_tokens(3), 3)
+        assert scorer.max_tokens(3) == pytest.approx(50, rel=0.05), "and is forgotten"
+
+    def test_a_short_prompt_says_nothing_of_speed(self) -> None:
+        scorer = self.scorer()
+        before = scorer.max_tokens(0)
+        scorer.observe(scored(2), 0.2, 0)
+        assert scorer.max_tokens(0) == before
+
+
+def scored(count: int) -> list[Segment]:
+    return [Segment(0, 0, [1] * count, wants_token=False, wants_rows=True), Segment(1, 9, [1], wants_token=True)]
