@@ -80,13 +80,14 @@ class Runtime:
         options: LoadOptions | None = None,
         *,
         on_progress: OnProgress | None = None,
-        keep_alive_s: float = FOREVER_S,
+        keep_alive_s: float | None = FOREVER_S,
         stays: bool = True,
         allow_paths: bool = True,
     ) -> LoadedModel:
         """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
-        `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: a path is a name too.
+        `keep_alive_s`: how long it stays without requests, -1 for ever; None: as it is, or as the settings say if it
+        is not loaded yet. `allow_paths`: a path is a name too.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`.
         """
         candidate, ctx = await asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths)
@@ -272,7 +273,7 @@ class Runtime:
             return name
         task = self._loads.get(name)
         if task is None:
-            load = self.load(name, keep_alive_s=self._settings.model_keep_alive_s, stays=False, allow_paths=False)
+            load = self.load(name, keep_alive_s=None, stays=False, allow_paths=False)
             task = self._loads[name] = asyncio.get_running_loop().create_task(load)
             task.add_done_callback(lambda done: self._loaded_on_demand(name, done))
         return (await asyncio.shield(task)).id

@@ -10,10 +10,10 @@ import msgspec
 
 from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
-from localllm.runtime import Runtime
+from localllm.runtime import Runtime, canonical_id
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
-from localllm.types import GenerationRequest
+from localllm.types import GenerationRequest, LoadedModel
 
 
 @dataclass
@@ -59,6 +59,16 @@ class ServerState:
     def seen_by_client(self, error: LocalLLMError) -> LocalLLMError:
         """At shutdown the workers end before the last answers do: that is no crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
+
+    def loaded(self, name: str) -> LoadedModel | None:
+        """The model of that name, if it is loaded."""
+        models = {loaded.id: loaded for loaded in self.runtime.loaded()}
+        if name in models:
+            return models[name]
+        try:
+            return models.get(canonical_id(name))
+        except LocalLLMError:  # a path, as the server may have been started with
+            return None
 
     def model_id(self, asked: str | None) -> str:
         """The model that is meant: the one that was named, else the only one that is loaded. Raises `ModelNotFound`."""

@@ -22,12 +22,15 @@ from localllm.errors import InternalError, LocalLLMError, ModelNotFound
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
+from localllm.server.limits import places_of
 from localllm.server.openai import choices
 from localllm.server.openai import replies as out
 from localllm.server.openai.logprobs import chat_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 from localllm.types import Finish, TokenLogprob
 
 logger = logging.getLogger("localllm")
@@ -124,18 +127,21 @@ async def _models(request: Request) -> list[out.ModelEntry]:
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    caller, tally = caller_of(request), tally_of(request)
+    tally.begin(body.model, state.loaded(body.model))
+    keep_alive_s = caller.keep_alive(body.keep_alive_s())
+    asked = caller.owned(state.timed(body.generations()), priority=body.priority, cache_salt=body.cache_salt)
+    places_of(request).hold(len(asked), _multiplier(body))
     echoes = await _echoes(state, body)
-    asked = state.timed(body.generations())
-    answers = await sse.unless_gone(
-        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
-    )
+    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked, keep_alive_s=keep_alive_s))
+    answers = tally.watched(answers, state.loaded(body.model), body.num_candidates)
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )
     if body.stream:
         events = _events(state, answers, body, shape, template, echoes)
-        keep_alive_s = state.settings.keep_alive_s
-        return sse.EventStream(events, partial(choices.close, answers), headers, keep_alive_s=keep_alive_s)
+        silence_s = state.settings.keep_alive_s
+        return sse.EventStream(events, partial(choices.close, answers), headers, keep_alive_s=silence_s)
     try:
         made = await sse.unless_gone(request.receive, choices.collect(answers))
     except LocalLLMError as error:
@@ -159,6 +165,13 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
     )
     return json_response(reply, headers)
+
+
+def _multiplier(body: CommonRequest) -> str:
+    """The field by which a request asks for several answers."""
+    if body.num_candidates == 1:
+        return "prompt"
+    return "n" if body.num_candidates == body.num_choices else "best_of"
 
 
 async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:

@@ -18,6 +18,7 @@ from localllm.errors import InternalError, InvalidParameter, LocalLLMError, Unsu
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
@@ -26,6 +27,7 @@ from localllm.server.responses.items import Item, new_id
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 
 logger = logging.getLogger("localllm")
 
@@ -59,15 +61,18 @@ async def create(request: Request) -> Response:
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
     keep = _keeper(state.responses, body, conversation, _owner(request))
+    caller, tally = caller_of(request), tally_of(request)
+    tally.begin(body.model, state.loaded(body.model))
+    keep_alive_s = caller.keep_alive(body.keep_alive_s())
     asked = state.timed([body.generation(conversation)])
-    (answer,) = await sse.unless_gone(
-        request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
-    )
+    asked = caller.owned(asked, priority=body.priority, cache_salt=body.cache_salt)
+    answers = await sse.unless_gone(request.receive, state.runtime.submit(body.model, asked, keep_alive_s=keep_alive_s))
+    (answer,) = tally.watched(answers, state.loaded(body.model))
     response = out.begun(body, store=keep is not None)
     if body.stream:
         story = Story(response, timings=bool(body.timings))
-        events, keep_alive_s = _events(state, answer, story, keep), state.settings.keep_alive_s
-        return sse.EventStream(events, answer.aclose, headers, keep_alive_s=keep_alive_s)
+        events, silence_s = _events(state, answer, story, keep), state.settings.keep_alive_s
+        return sse.EventStream(events, answer.aclose, headers, keep_alive_s=silence_s)
     try:
         (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
         response = out.ended(response, out.message(new_id("msg"), whole), whole, timings=bool(body.timings))
@@ -140,8 +145,8 @@ async def _events(state: ServerState, answer: Answer, story: Story, keep: Keep |
 
 
 def _owner(request: Request) -> str:
-    """The name of the key that asks; without keys everybody is the same."""
-    return str(getattr(request.state, "key_name", ""))
+    """Whose key asks; without keys everybody is the same."""
+    return caller_of(request).owner
 
 
 def _kept(request: Request) -> Kept:
