@@ -31,8 +31,8 @@ _NUMBERS = {
     "requests_per_minute": (0, 2**31 - 1),
 }
 """Property -> its least and its greatest value."""
-_DERIVATION_ROUNDS = 50_000
-"""About 10 ms: nobody guesses short keys from what was derived of them."""
+_DERIVATION_ROUNDS = 5_000
+"""A millisecond for each key at start, and for each guess of whoever finds what was derived."""
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
 import ssl
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from localllm.client.api import Client
 from localllm.types import SamplingParams
-from tests.e2e.conftest import COMMAND, TIMEOUT_S
+from tests.e2e.conftest import TIMEOUT_S
+from tests.e2e.servers import Server
 
 DATA = Path(__file__).parents[1] / "server" / "data"
-SIGHUP = getattr(signal, "SIGHUP", signal.SIGTERM)
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGHUP")
 
 ON_A_TERMINAL = """
@@ -30,51 +26,6 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 """Makes stdin the terminal of its session, then becomes the command."""
 IGNORING = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
-
-
-class Server:
-    """A `serve` for people, whose log is read line by line."""
-
-    def __init__(self, *args: str | Path, stdin: int = subprocess.DEVNULL, before: tuple[str, ...] = ()) -> None:
-        self.process = subprocess.Popen(
-            [*before, *COMMAND, "serve", *map(str, args), "--port", "0", "--log-format", "json"],
-            stdin=stdin,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.url = self._line_with("/v1 (").partition(" at ")[2].partition("/v1")[0]
-
-    def _line_with(self, text: str) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if text in line:
-                return line
-        raise AssertionError(self.process.wait())
-
-    def until(self, event: str) -> dict[str, Any]:
-        """The next line of that event."""
-        line: dict[str, Any] = json.loads(self._line_with(f'"event": "{event}"'))
-        return line
-
-    def reload(self, event: str) -> dict[str, Any]:
-        """Send the signal; what it led to."""
-        self.process.send_signal(SIGHUP)
-        return self.until(event)
-
-    def status(self, key: str | None = None, path: str = "/v1/models") -> int:
-        headers = {} if key is None else {"x-api-key": key}
-        return httpx.get(f"{self.url}{path}", headers=headers, trust_env=False).status_code
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        assert self.process.stderr is not None
-        self.process.stderr.read()
-        self.process.stderr.close()
-        self.process.wait(TIMEOUT_S)
 
 
 def test_new_keys_count_at_once_and_removed_ones_are_refused_while_their_answers_go_on(
