@@ -117,7 +117,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     queue_timeout_s: Seconds = 0.0
     """A request that has no slot by then, or none of whose texts is being embedded, is refused; 0: it waits."""
     max_stored_responses: Count = 1000
-    """Responses of the Responses API to keep for `previous_response_id`; the least recently used go. 0: none."""
+    """Responses of the Responses API to keep for `previous_response_id`; where there are more, the least recently used
+    of the key that has most go. 0: none."""
     max_stored_response_mb: Count = 64
     """Main memory, in MiB, for all of them together. 0: none are kept."""
     strict: bool = False
