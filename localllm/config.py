@@ -10,12 +10,13 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter
+from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
 from localllm.types import FlashAttn, GpuLayers, KvType, LoadOptions, Pooling
 
 ENV_PREFIX = "LOCALLLM_"
@@ -23,19 +24,7 @@ ENV_PREFIX = "LOCALLLM_"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
-_NAMED_KEY = re.compile(r"([A-Za-z0-9_.-]{1,64})\s*=\s*([^=].*)")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
-SHORTEST_PADDED_KEY = 16
-
-
-class ApiKey(NamedTuple):
-    """A key and what the log and the limits call it; the two never appear together."""
-
-    name: str
-    secret: str
-
-    def __repr__(self) -> str:
-        return f"ApiKey({self.name!r})"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,16 +71,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
-    """Comma-separated, each `KEY` or `NAME=KEY`. The log and the limits per key use the name, else `key-1`, `key-2` ...
+    """Comma-separated, each `KEY`, `NAME=KEY` or `NAME(PROPERTIES)=KEY`. The log and the metrics use the name, else
+    `key-1`, `key-2` ... Keys of one name share limits, cache and stored responses.
 
-    Keys of one name share its limits. A plain key with a `=` in it, other than at its end, needs a name before it.
+    Properties, with blanks between them: `admin` (or `user`), `min_priority=N`, `max_concurrent=N`,
+    `requests_per_minute=N`. Once there is an admin key, only admin keys may unload, remove, pull, set how a model is
+    loaded or how long it stays, and save, restore or erase slots. A plain key with a `=` in it, other than at its end,
+    needs a name before it.
     """
     api_key_file: Path | None = None
-    """One `KEY` or `NAME=KEY` a line."""
+    """The same, one a line; lines that begin with `#` are comments. Read again on SIGHUP."""
     max_concurrent_per_key: Count = 0
-    """Requests for answers that one key may have running or waiting at a time; 0: any number."""
+    """Answers that one key may have running or waiting at a time, each of a request's `n` counted; 0: any number."""
     requests_per_minute_per_key: Count = 0
     """That one key may start, so many of them at once; 0: any number."""
+    min_priority_per_key: Annotated[int, msgspec.Meta(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)] | None = None
+    """The most urgent `priority` (the lowest number) that requests of one key may have; admin keys may have any.
+
+    None: 0 where there are several keys, so that nobody gets ahead of others by asking for it; else any.
+    """
+    share_cache_between_keys: bool = False
+    """Prompts of one key may start from what was computed for another's: a common system prompt is then computed once
+    for all, and `cached_tokens` and the time to the first token tell one key what others have asked."""
     allow_remote_without_key: bool = False
     allowed_hosts: str = ""
     """Comma-separated host names that a Host header may name, besides this machine's own."""
@@ -116,7 +117,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     queue_timeout_s: Seconds = 0.0
     """A request that has no slot by then, or none of whose texts is being embedded, is refused; 0: it waits."""
     max_stored_responses: Count = 1000
-    """Responses of the Responses API to keep for `previous_response_id`; the least recently used go. 0: none."""
+    """Responses of the Responses API to keep for `previous_response_id`; where there are more, the least recently used
+    of the key that has most go. 0: none."""
     max_stored_response_mb: Count = 64
     """Main memory, in MiB, for all of them together. 0: none are kept."""
     strict: bool = False
@@ -171,7 +173,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             except (OSError, UnicodeDecodeError) as error:
                 raise InvalidParameter(f"api_key_file cannot be read: {error}", param="api_key_file") from error
             keys += tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
-        return tuple(_api_key(text, number) for number, text in enumerate(keys, 1))
+            if not keys:
+                raise InvalidParameter(
+                    f"api_key_file: {self.api_key_file} holds no key, so anybody could use the server; write one into "
+                    "it, or leave the setting out",
+                    param="api_key_file",
+                )
+        return parse_keys(keys)
 
     def origins(self) -> tuple[str, ...]:
         """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
@@ -279,16 +287,6 @@ def _paths(kind: type, value: Any) -> Any:
 
 def _comma_list(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def _api_key(text: str, number: int) -> ApiKey:
-    named = _NAMED_KEY.fullmatch(text)
-    if named:
-        return ApiKey(named[1], named[2])
-    # What ends with = may be a key in padded base64, or a name whose key was forgotten, which anybody could guess.
-    if text.endswith("=") and len(text) < SHORTEST_PADDED_KEY:
-        raise InvalidParameter(f"API key number {number} is a name without a key", param="api_keys")
-    return ApiKey(f"key-{number}", text)
 
 
 def _origin(text: str) -> str:

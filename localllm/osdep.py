@@ -66,6 +66,26 @@ def exit_reason(returncode: int) -> ExitReason:
         return ExitReason(None, name, True)
 
 
+def reload_signal() -> signal.Signals | None:
+    """By which a daemon is told to read its files again; Windows has none."""
+    if sys.platform == "win32":
+        return None
+    else:
+        return signal.SIGHUP
+
+
+def has_terminal() -> bool:
+    """Whether this process has a terminal that can take Ctrl-C and has not been closed."""
+    if sys.platform == "win32":
+        return False
+    else:
+        try:
+            os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        except OSError:
+            return False
+        return True
+
+
 def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     """Takes fd 0 and fd 1 for a binary protocol and returns them as private unbuffered files.
 

@@ -39,7 +39,7 @@ class Started(NamedTuple):
 
     model: str | Path
     options: LoadOptions
-    keep_alive_s: float
+    keep_alive_s: float | None
     stays: bool
     listed: AvailableModel
 
@@ -97,14 +97,15 @@ class Runtime:
         options: LoadOptions | None = None,
         *,
         on_progress: OnProgress | None = None,
-        keep_alive_s: float = FOREVER_S,
+        keep_alive_s: float | None = FOREVER_S,
         stays: bool = True,
         allow_paths: bool = True,
     ) -> LoadedModel:
         """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
-        `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: the owner of this runtime asks,
-        so a path is a name too, and the model can be asked for by its id from then on, whether it is loaded or not.
+        `keep_alive_s`: how long it stays without requests, -1 for ever; None: as it is, or as the settings say if it
+        is not loaded yet. `allow_paths`: the owner of this runtime asks, so a path is a name too, and the model can be
+        asked for by its id from then on, whether it is loaded or not.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
         started = None if allow_paths else self._started.get(str(model))
@@ -337,7 +338,7 @@ class Runtime:
         """As its owner had it loaded, or by the settings for models that are loaded on demand."""
         started = self._started.get(id)
         if started is None:
-            return self.load(id, keep_alive_s=self._settings.model_keep_alive_s, stays=False, allow_paths=False)
+            return self.load(id, keep_alive_s=None, stays=False, allow_paths=False)
         return self.load(
             started.model, started.options, keep_alive_s=started.keep_alive_s, stays=started.stays, allow_paths=True
         )

@@ -182,6 +182,8 @@ def serve(
     ] = None,
     max_concurrent_per_key: gate.MaxConcurrentPerKey = None,
     requests_per_minute_per_key: gate.RequestsPerMinutePerKey = None,
+    min_priority_per_key: gate.MinPriorityPerKey = None,
+    share_cache_between_keys: gate.ShareCacheBetweenKeys = None,
     cors_origins: gate.CorsOrigins = None,
     tls_cert_file: gate.TlsCertFile = None,
     tls_key_file: gate.TlsKeyFile = None,

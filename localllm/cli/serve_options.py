@@ -9,13 +9,20 @@ from typer import Option
 
 ApiKeyFile = Annotated[
     Path | None,
-    Option("--api-key-file", metavar="FILE", help="KEY or NAME=KEY, one a line; see also LOCALLLM_API_KEYS"),
+    Option("--api-key-file", metavar="FILE", help="KEY, NAME=KEY or NAME(admin)=KEY a line; SIGHUP reads it again"),
 ]
 MaxConcurrentPerKey = Annotated[
     int | None, Option("--max-concurrent-per-key", metavar="N", help="Answers at a time for one API key")
 ]
 RequestsPerMinutePerKey = Annotated[
     int | None, Option("--requests-per-minute-per-key", metavar="N", help="Requests a minute for one API key")
+]
+MinPriorityPerKey = Annotated[
+    int | None,
+    Option("--min-priority-per-key", metavar="N", help="Most urgent priority of a key [default: 0 with several]"),
+]
+ShareCacheBetweenKeys = Annotated[
+    bool | None, Option("--share-cache-between-keys", help="One key's prompts speed up, and show up in, another's")
 ]
 CorsOrigins = Annotated[
     str | None, Option("--cors-origins", metavar="ORIGINS", help="Web pages that may ask, comma-separated, or *")

@@ -32,13 +32,16 @@ def is_anybody_there(settings: Settings) -> bool:
 
 
 def server_of(settings: Settings) -> Client:
-    """A client of the running server, with the first of this user's keys. Raises `ServerGone` if there is none."""
+    """A client of the running server, with this user's first admin key, else the first of all.
+
+    Raises `ServerGone` if there is none.
+    """
     from localllm.client.api import Client, ServerGone  # it takes a tenth of a second
 
     host, port = address_of(settings)
     if not is_anybody_there(settings):
         raise ServerGone(f"no server answers at {host} port {port}; start one with localllm serve")
-    keys = settings.keys()
+    keys = sorted(settings.keys(), key=lambda key: key.role != "admin")
     scheme = "http" if settings.tls_cert_file is None else "https"
     return Client(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}", keys[0].secret if keys else None)
 

@@ -20,10 +20,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localllm.config import ApiKey
 from localllm.errors import LocalLLMError
 from localllm.server import log, watch
 from localllm.server.body import TimedBody
+from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
 from localllm.server.embeddings import handlers as embeddings
 from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
@@ -36,8 +36,11 @@ from localllm.server.openai import handlers as openai
 from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
+from localllm.server.tally import Tally
 
 logger = logging.getLogger("localllm")
+MAX_MODEL_CHARS = 200
+"""Of a name that no model has."""
 _REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
@@ -54,21 +57,16 @@ def routes() -> list[Route]:
     ]
 
 
-def build_app(state: ServerState, *, keys: Iterable[ApiKey] = (), allowed_hosts: Iterable[str] = ()) -> ASGIApp:
+def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts: Iterable[str] = ()) -> ASGIApp:
     """Everything between a socket and the runtime."""
     router = _Routes(routes=routes())
     router.router.redirect_slashes = False
     router.state.server = state
     paths = {route.endpoint: route.path for route in routes()}
     settings, cors = state.settings, Cors(state.settings.origins())
-    limits = KeyLimits(
-        max_concurrent=settings.max_concurrent_per_key,
-        requests_per_minute=settings.requests_per_minute_per_key,
-        clock=time.monotonic,
-    )
     gate = Gate(
-        TimedBody(Limited(router, limits), timeout_s=settings.body_timeout_s),
-        keys=keys,
+        TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
+        keys=keys or KeyRing(settings),
         cors=cors,
         allowed_hosts=allowed_hosts,
         max_header_bytes=settings.max_header_bytes,
@@ -113,6 +111,7 @@ class Edge:
                     await Response(**response_parts(refusal))(scope, receive, exchange.send)
         finally:
             exchange.log()
+            self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
             # What nobody serves has one name in all: a scanner must not fill the memory with its paths.
             self._metrics.answered(self._paths.get(scope.get("endpoint"), "other"), exchange.status)
 
@@ -150,6 +149,7 @@ class Exchange:
         self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         self.status: int | None = None
         self.outcome: str | None = None
+        self.tally = scope.setdefault("state", {})["tally"] = Tally()
         self._cors_headers = cors.response_headers(headers.get("origin"))
         self._scope = scope
         self._send = send
@@ -161,14 +161,31 @@ class Exchange:
             MutableHeaders(scope=message).update({"x-request-id": self.id, **self._cors_headers})
         await self._send(message)
 
+    @property
+    def key_name(self) -> str | None:
+        """None where no key is looked for, or none was found."""
+        return caller_in(self._scope).name if "caller" in self._scope["state"] else None
+
+    @property
+    def end(self) -> str | None:
+        """What ended it early, if something did: before the answer, or in the middle of a stream."""
+        return self.outcome or self.tally.error
+
     def log(self) -> None:
+        tally = self.tally
+        has_tokens = tally.prompt_tokens > 0
         log.event(
             logging.INFO,
             "request",
             method=self._scope["method"],
             path=self._scope["path"],
-            key=self._scope["state"].get("key_name"),
+            key=self.key_name,
+            model=tally.model or (tally.asked and tally.asked[:MAX_MODEL_CHARS]),
+            prompt_tokens=tally.prompt_tokens if has_tokens else None,
+            cached_tokens=tally.cached_tokens if has_tokens else None,
+            completion_tokens=tally.completion_tokens if has_tokens else None,
             status=self.status,
-            outcome=self.outcome,
+            outcome=self.end,
+            queue_ms=None if tally.queue_s is None else round(tally.queue_s * 1000, 1),
             duration_ms=round((time.perf_counter() - self._started_s) * 1000, 1),
         )

@@ -32,6 +32,12 @@ class ForbiddenOrigin(LocalLLMError):
     code = "forbidden_origin"
 
 
+class PermissionDenied(LocalLLMError):
+    """The API key is valid, and not one that may do this."""
+
+    code = "permission_denied"
+
+
 class NotFound(LocalLLMError):
     """No such URL."""
 
@@ -98,6 +104,7 @@ _STATUS = {
     "invalid_api_key": 401,
     "forbidden_host": 403,
     "forbidden_origin": 403,
+    "permission_denied": 403,
     "access_denied": 403,
     "forbidden_address": 403,
     "model_not_found": 404,

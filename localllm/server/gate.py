@@ -17,34 +17,32 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from localllm.config import ApiKey
+from localllm.config import Settings
+from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What answers without a key."""
 
-ANONYMOUS = "anonymous"
-"""Who asks where no key is needed."""
-
 
 class Gate:
     """ASGI middleware that raises `HeadersTooLarge`, `ForbiddenHost`, `ForbiddenOrigin` or `InvalidApiKey`.
 
-    Leaves the name of the key in `scope["state"]["key_name"]`, and answers the preflights of pages that may ask.
+    Leaves whose key it is in `scope["state"]["caller"]`, and answers the preflights of pages that may ask.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        keys: Iterable[ApiKey] = (),
+        keys: KeyRing | None = None,
         cors: Cors | None = None,
         allowed_hosts: Iterable[str] = (),
         max_header_bytes: int = 64 * 1024,
     ) -> None:
         self.app = app
-        self.keys = tuple((key.name, key.secret.encode()) for key in keys)
+        self.keys = keys or KeyRing(Settings())
         self.cors = cors or Cors()
         self.max_header_bytes = max_header_bytes
         self.allowed_hosts = frozenset(name.lower() for name in (*allowed_hosts, "localhost", socket.gethostname()))
@@ -58,7 +56,7 @@ class Gate:
             await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS:
-            scope.setdefault("state", {})["key_name"] = self._key_name(headers)
+            scope.setdefault("state", {})["caller"] = self._caller(headers)
         await self.app(scope, receive, send)
 
     def _check_size(self, scope: Scope) -> None:
@@ -92,20 +90,21 @@ class Gate:
                 f"requests from pages of {origin!r} are refused; --cors-origins names those that may ask"
             )
 
-    def _key_name(self, headers: Headers) -> str:
-        if not self.keys:
-            return ANONYMOUS
+    def _caller(self, headers: Headers) -> Caller:
+        pairs = self.keys.pairs
+        if not pairs:
+            return self.keys.anybody
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
         # Every pair is compared, so that the time tells nothing about which key came close.
         matches = [
-            (hmac.compare_digest(given.encode(), secret), name) for given in offered for name, secret in self.keys
+            (hmac.compare_digest(given.encode(), secret), caller) for given in offered for caller, secret in pairs
         ]
-        names = [name for is_equal, name in matches if is_equal]
-        if not names:
+        callers = [caller for is_equal, caller in matches if is_equal]
+        if not callers:
             what = "the API key is not valid" if any(offered) else "an API key is required"
             raise InvalidApiKey(f"{what}; send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'")
-        return names[0]
+        return callers[0]
 
 
 def _host_name(host: str) -> str:

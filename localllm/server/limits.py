@@ -1,16 +1,20 @@
 """What one API key may have: answers at a time, and new requests per minute (a token bucket that holds a minute's).
 
-The clock is handed in. Knows nothing of HTTP but, in `Limited`, which requests ask for an answer.
+The clock is handed in. Knows nothing of HTTP but, in `Limited`, which requests are counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from localllm.errors import InvalidParameter
+from localllm.server.callers import Caller, caller_in
 from localllm.server.errors import RateLimited
 
 
@@ -18,64 +22,89 @@ from localllm.server.errors import RateLimited
 class _Use:
     """What one key has used: the bucket held `tokens` at `filled_s`."""
 
-    tokens: float
     filled_s: float
+    tokens: float = math.inf
+    """Full, however large the bucket is: that may change when the keys are read again."""
     running: int = 0
 
 
-class KeyLimits:
-    """One entry per key name, so as many as are configured. A limit of 0 is none."""
+class Places:
+    """The places of one request among those of its key: one from its beginning, more once it is known how many
+    answers it asks for, none after its end."""
 
-    def __init__(self, *, max_concurrent: int, requests_per_minute: int, clock: Callable[[], float]) -> None:
-        self._max_concurrent = max_concurrent
-        self._per_minute = requests_per_minute
+    def __init__(self, caller: Caller, use: _Use) -> None:
+        self._caller = caller
+        self._use = use
+        self._held = 0
+
+    def hold(self, count: int, field: str = "n") -> None:
+        """Hold so many from now on, for the answers that `field` asks for. Raises `RateLimited`, `InvalidParameter`."""
+        limit = self._caller.max_concurrent
+        others = self._use.running - self._held
+        if limit and count > limit:
+            raise InvalidParameter(
+                f"{field} asks for {count} answers at a time and the key {self._caller.name!r} may have {limit} "
+                "(max_concurrent_per_key); ask for fewer, or one after the other",
+                param=field,
+            )
+        if limit and others + count > limit:
+            raise RateLimited(
+                f"{others} answers are being made for the key {self._caller.name!r} already and {count} more would be "
+                f"over its limit of {limit} (max_concurrent_per_key); try again when others have ended",
+                limit=limit,
+            )
+        self._use.running += count - self._held
+        self._held = count
+
+    def release(self) -> None:
+        self._use.running -= self._held
+        self._held = 0
+
+
+class KeyLimits:
+    """One entry per owner of keys, so as many as are configured. It outlives their being read again."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._uses: dict[str, _Use] = {}
 
     @contextmanager
-    def request(self, key: str) -> Iterator[None]:
-        """One request of that key, from its beginning to its end. Raises `RateLimited`, and then takes nothing."""
-        use = self._uses.setdefault(key, _Use(self._per_minute, self._clock()))
-        self._check_concurrent(key, use)
-        self._take_token(key, use)
-        use.running += 1
+    def request(self, caller: Caller) -> Iterator[Places]:
+        """One request of that caller, from its beginning to its end. Raises `RateLimited`, and then takes nothing."""
+        use = self._uses.setdefault(caller.owner, _Use(self._clock()))
+        places = Places(caller, use)
+        places.hold(1)
         try:
-            yield
+            self._take_token(caller, use)
+            yield places
         finally:
-            use.running -= 1
+            places.release()
 
-    def _check_concurrent(self, key: str, use: _Use) -> None:
-        if self._max_concurrent and use.running >= self._max_concurrent:
-            raise RateLimited(
-                f"{use.running} requests of the key {key!r} are being answered already, which is the limit "
-                "(max_concurrent_per_key); try again when one of them has ended",
-                limit=self._max_concurrent,
-            )
-
-    def _take_token(self, key: str, use: _Use) -> None:
-        if not self._per_minute:
+    def _take_token(self, caller: Caller, use: _Use) -> None:
+        per_minute = caller.requests_per_minute
+        if not per_minute:
             return
-        now_s, per_s = self._clock(), self._per_minute / 60
-        use.tokens = min(self._per_minute, use.tokens + (now_s - use.filled_s) * per_s)
+        now_s, per_s = self._clock(), per_minute / 60
+        use.tokens = min(per_minute, use.tokens + (now_s - use.filled_s) * per_s)
         use.filled_s = now_s
         # Time comes in binary fractions: who waited exactly as long as told must not miss by the last of them.
         if use.tokens < 1 - 1e-9:
             wait_s = (1 - use.tokens) / per_s
             raise RateLimited(
-                f"the key {key!r} has used up its {self._per_minute} requests a minute "
+                f"the key {caller.name!r} has used up its {per_minute} requests a minute "
                 f"(requests_per_minute_per_key); the next one is free in {wait_s:.1f} s",
-                limit=self._per_minute,
+                limit=per_minute,
                 retry_after_s=wait_s,
             )
         use.tokens -= 1
 
 
-COUNTED = ("/v1/", "/rerank")
-"""How the paths begin at which the model computes; the last is a ranking by llama-server's names."""
+COUNTED = ("/v1/", "/rerank", "/tokenize", "/detokenize", "/apply-template")
+"""How the paths begin that cost the model's process something, by POST."""
 
 
 class Limited:
-    """ASGI middleware behind the gate: requests for answers (POST to such a path) are counted, nothing else is."""
+    """ASGI middleware behind the gate: requests to such a path are counted, nothing else is."""
 
     def __init__(self, app: ASGIApp, limits: KeyLimits) -> None:
         self.app = app
@@ -85,5 +114,13 @@ class Limited:
         if scope["method"] != "POST" or not scope["path"].startswith(COUNTED):
             await self.app(scope, receive, send)
             return
-        with self.limits.request(scope["state"]["key_name"]):
+        with self.limits.request(caller_in(scope)) as places:
+            scope["state"]["places"] = places
             await self.app(scope, receive, send)
+
+
+def places_of(request: Request) -> Places:
+    """Those of a request to a counted path."""
+    places = request.state.places
+    assert isinstance(places, Places)
+    return places

@@ -20,10 +20,12 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from localllm.config import ApiKey, Settings
+from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime import Runtime
 from localllm.server import log
+from localllm.server.callers import KeyRing
+from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.server.tls import tls_context
 
 if TYPE_CHECKING:
@@ -60,19 +62,22 @@ async def serve(
     With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
     """
-    keys = (*settings.keys(), *([ApiKey("sidecar", token)] if token else []))
+    keys = KeyRing(settings, token)
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
-    if "*" in settings.origins() and not keys:
+    if "*" in settings.origins() and not keys.pairs:
         log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEYS")
-    listener = bind(settings, has_key=bool(keys))
-    stop = Stop()
-    with contextlib.closing(listener), stop.on_signals():
+    warn_of_equal_keys(keys)
+    listener = bind(settings, has_key=bool(keys.pairs))
+    stop, reloading = Stop(), Reloading(settings, keys, tls)
+    with contextlib.closing(listener), stop.on_signals(), reloading.on_signal(stop.event.set):
         if ends_with_stdin:
             stop.at_end_of_stdin()
         runtime = make_runtime(settings)
+        reloads = asyncio.create_task(reloading.run())
         try:
             await _serve(settings, model, announce, keys, tls, listener, stop, runtime)
         finally:
+            reloads.cancel()
             await runtime.aclose()
     return stop.exit_code
 
@@ -81,7 +86,7 @@ async def _serve(
     settings: Settings,
     model: str | None,
     announce: Announcer,
-    keys: tuple[ApiKey, ...],
+    keys: KeyRing,
     tls: ssl.SSLContext | None,
     listener: socket.socket,
     stop: Stop,
@@ -127,7 +132,7 @@ async def _load(runtime: Runtime, settings: Settings, model: str | None, announc
 
 
 def _http_server(
-    settings: Settings, model: str | None, keys: tuple[ApiKey, ...], tls: ssl.SSLContext | None, runtime: Runtime
+    settings: Settings, model: str | None, keys: KeyRing, tls: ssl.SSLContext | None, runtime: Runtime
 ) -> tuple[ServerState, HttpServer]:
     from localllm.server.app import build_app
     from localllm.server.http import HttpServer

@@ -22,6 +22,7 @@ from prometheus_client import (
 from localllm import __version__
 from localllm.errors import LocalLLMError
 from localllm.runtime import Observer, Runtime
+from localllm.server.tally import Tally
 from localllm.states import EngineStatus
 from localllm.types import Finish, LoadedModel
 
@@ -45,8 +46,14 @@ class Metrics(Observer):
         def histogram(name: str, help: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(f"localllm_{name}", help, ("model",), buckets=buckets, registry=registry)
 
-        def gauge(name: str, help: str, *labels: str) -> Gauge:
-            return Gauge(f"localllm_{name}", help, labels or ("model",), registry=registry)
+        def gauge(name: str, help: str) -> Gauge:
+            made = Gauge(f"localllm_{name}", help, ("model",), registry=registry)
+            self._gauges.append(made)
+            return made
+
+        self._gauges: list[Gauge] = []
+        self._shown: set[str] = set()
+        """The models that have gauges."""
 
         self._http = counter("http_requests_total", "HTTP responses; status 0: none was sent", "path", "status")
         self._requests = counter(
@@ -60,12 +67,28 @@ class Metrics(Observer):
         self._completion = counter("completion_tokens_total", "Tokens made by finished requests")
         self._texts = counter("embedded_texts_total", "Texts that were embedded, and documents that were ranked")
         self._text_tokens = counter("embedded_tokens_total", "Tokens of these")
+        self._key_requests = counter(
+            "key_requests_total",
+            "HTTP requests to a model by the name of the key that asked; end: ok, or what ended them early",
+            "key",
+            "model",
+            "end",
+        )
+        self._key_tokens = {
+            kind: counter(f"key_{kind}_tokens_total", help, "key", "model")
+            for kind, help in (
+                ("prompt", "Tokens of prompts and texts by the name of the key, each prompt once, whatever its n"),
+                ("cached", "Those of them that were in the KV cache already"),
+                ("completion", "Tokens made for requests of that key, those of broken-off answers included"),
+            )
+        }
         self._restarts = counter("worker_restarts_total", "Starts of a worker process after one that died")
         self._queue = histogram("queue_seconds", "From a request's arrival until it has a slot", _SECONDS)
         self._ttft = histogram("time_to_first_token_seconds", "From a request's arrival to its first token", _SECONDS)
         self._tpot = histogram("time_per_output_token_seconds", "Between two tokens of one answer", _SECONDS_A_TOKEN)
         self._whole = histogram("request_seconds", "From a request's arrival to its end", _SECONDS)
-        self._info = gauge("build_info", "1; the version is in the label", "version")
+        info = Gauge("localllm_build_info", "1; the version is in the label", ("version",), registry=registry)
+        info.labels(__version__).set(1)
         self._loaded = gauge("model_ready", "1: the model can answer; 0: its process is being started again")
         self._slots = gauge("slots", "Answers that can be made at the same time")
         self._running = gauge("requests_running", "Requests that have a slot")
@@ -75,11 +98,19 @@ class Metrics(Observer):
         self._host_bytes = gauge("kv_host_bytes", "Main memory that idle conversations without a slot occupy")
         self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens that were in the KV cache already")
         self._steps = gauge("steps", "Batches that the model has computed since it was loaded")
-        self._info.labels(__version__).set(1)
 
     def answered(self, path: str, status: int | None) -> None:
         """An HTTP exchange is over."""
         self._http.labels(path, str(status or 0)).inc()
+
+    def asked(self, key: str | None, tally: Tally, end: str | None) -> None:
+        """An HTTP exchange is over; one without a key's name or a model that exists is none of a key's."""
+        if key is None or tally.model is None:
+            return
+        self._key_requests.labels(key, tally.model, end or "ok").inc()
+        self._key_tokens["prompt"].labels(key, tally.model).inc(tally.prompt_tokens)
+        self._key_tokens["cached"].labels(key, tally.model).inc(tally.cached_tokens)
+        self._key_tokens["completion"].labels(key, tally.model).inc(tally.completion_tokens)
 
     def finished(self, model_id: str, finish: Finish) -> None:
         usage, timings = finish.usage, finish.timings
@@ -112,11 +143,21 @@ class Metrics(Observer):
     async def render(self, runtime: Runtime, accept: str) -> tuple[bytes, str]:
         """The text of all metrics and its content type, in the best format that `accept` takes."""
         await asyncio.gather(*(self._ask(runtime, model) for model in runtime.loaded()))
+        self._forget_all_but({model.id for model in runtime.loaded()})
         encode, content_type = exposition.choose_encoder(accept)
         return encode(self.registry), content_type
 
+    def _forget_all_but(self, loaded: set[str]) -> None:
+        """The gauges of models that are not loaded any more would say what is not true. Counters stay: they only grow,
+        and go on when the model is loaded again."""
+        for id in self._shown - loaded:
+            for gauge in self._gauges:
+                gauge.remove(id)
+        self._shown &= loaded
+
     async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
         id = model.id
+        self._shown.add(id)
         self._slots.labels(id).set(model.slots)
         self._kv_capacity.labels(id).set(model.slots * model.ctx)
         is_ready = id not in runtime.restarting()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from starlette.types import Receive
 
 from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
-from localllm.runtime import Answer, Runtime
+from localllm.runtime import Answer, Runtime, canonical_id
 from localllm.server import sse
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
-from localllm.types import GenerationRequest
+from localllm.types import GenerationRequest, LoadedModel
 
 
 @dataclass
@@ -73,22 +73,36 @@ class ServerState:
         model: str,
         requests: Sequence[GenerationRequest],
         keep_alive_s: float | None,
+        watched: Callable[[list[Answer]], list[Answer]],
         *,
         stream: bool,
     ) -> asyncio.Future[list[Answer]]:
-        """What `submit` gives: at once, or for a stream whose model has to be loaded first not yet, so that the client
-        hears of it. Raises as `submit`, and `ClientGone`.
+        """What `submit` gives, `watched`: at once, or for a stream whose model has to be loaded first not yet, so that
+        the client hears of it. Raises as `submit`, and `ClientGone`.
         """
-        submission = self.runtime.submit(model, self.timed(requests), keep_alive_s=keep_alive_s)
-        if stream and model not in [loaded.id for loaded in self.runtime.loaded()]:
-            return await sse.unless_slow(receive, submission, self.settings.keep_alive_s)
+
+        async def submitted() -> list[Answer]:
+            return watched(await self.runtime.submit(model, requests, keep_alive_s=keep_alive_s))
+
+        if stream and self.loaded(model) is None:
+            return await sse.unless_slow(receive, submitted(), self.settings.keep_alive_s)
         done: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
-        done.set_result(await sse.unless_gone(receive, submission))
+        done.set_result(await sse.unless_gone(receive, submitted()))
         return done
 
     def seen_by_client(self, error: LocalLLMError) -> LocalLLMError:
         """At shutdown the workers end before the last answers do: that is no crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
+
+    def loaded(self, name: str) -> LoadedModel | None:
+        """The model of that name, if it is loaded."""
+        models = {loaded.id: loaded for loaded in self.runtime.loaded()}
+        if name in models:
+            return models[name]
+        try:
+            return models.get(canonical_id(name))
+        except LocalLLMError:  # a path, as the server may have been started with
+            return None
 
     async def model_id(self, asked: str | None) -> str:
         """The model that is meant: the one that was named, else the only one that is loaded; the one that the server

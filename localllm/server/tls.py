@@ -17,12 +17,17 @@ def tls_context(cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext
     for name, path in (("tls_cert_file", cert_file), ("tls_key_file", key_file)):
         _check_readable(name, path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    load_certificate(context, cert_file, key_file)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, cert_file: Path, key_file: Path | None) -> None:
+    """What new connections are answered with. Raises `InvalidParameter`."""
     try:
         # Without a password it would be asked for on the terminal.
         context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         raise _explained(error, cert_file, key_file) from error
-    return context
 
 
 def _check_readable(name: str, path: Path | None) -> None:

@@ -74,11 +74,12 @@ class Supervisor:
         options: LoadOptions,
         on_progress: OnProgress | None = None,
         *,
-        keep_alive_s: float = FOREVER_S,
+        keep_alive_s: float | None = FOREVER_S,
         stays: bool = True,
     ) -> LoadedModel:
         """Start a worker, or join who does, and wait until it can answer; makes room for it first.
 
+        `keep_alive_s`: None leaves the stay of a loaded model as it is; a new one gets the setting's.
         `stays`: it is not put out for other models. Raises `LoadFailed` and its kin, `WorkerCrashed`, `Loading`.
         """
         model = self._models.get(candidate.id)
@@ -90,6 +91,8 @@ class Supervisor:
             await self._session(model)
             return _loaded(model)
         try:
+            if keep_alive_s is None:
+                keep_alive_s = self._settings.model_keep_alive_s
             model = ManagedModel(
                 self, self._settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,

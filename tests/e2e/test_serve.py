@@ -225,14 +225,16 @@ def test_slots_and_metrics_tell_what_was_really_computed(sidecar: Sidecar) -> No
     with httpx.Client(base_url=sidecar.url, headers=headers) as http:
 
         def counted(name: str) -> float:
-            found = re.search(rf'^localllm_{name}{{model="tiny-chat"}} (\S+)$', http.get("/metrics").text, re.MULTILINE)
+            series = rf'^localllm_{name}{{(?:key="sidecar",)?model="tiny-chat"}} (\S+)$'
+            found = re.search(series, http.get("/metrics").text, re.MULTILINE)
             return float(found[1]) if found else 0.0
 
-        names = ("prompt_tokens_total", "completion_tokens_total", "time_to_first_token_seconds_count")
+        names = ["prompt_tokens_total", "completion_tokens_total", "time_to_first_token_seconds_count"]
+        names += ["key_prompt_tokens_total", "key_completion_tokens_total"]
         before = [counted(name) for name in names]
         body = {"model": "tiny-chat", "prompt": [9, 8, 7, 6], "max_tokens": 3, "ignore_eos": True}
         assert http.post("/v1/completions", json=body).status_code == 200
-        assert [counted(name) - was for name, was in zip(names, before, strict=True)] == [4, 3, 1]
+        assert [counted(name) - was for name, was in zip(names, before, strict=True)] == [4, 3, 1, 4, 3]
         slots = http.get("/slots").json()
         assert [slot["is_processing"] for slot in slots] == [False, False]
         assert 6 in [slot["kv_tokens"] for slot in slots], "the last token drawn is never computed"

@@ -124,7 +124,7 @@ class FakeRuntime(Runtime):
         self.restarts: list[str] = []
         self.keep_alives: list[float | None] = []
         self.others = [AvailableModel(id="other:1b", size_bytes=99, created_unix_s=1_600_000_000, quant="Q4_K_M")]
-        self.loads: list[tuple[str | Path, LoadOptions | None, float]] = []
+        self.loads: list[tuple[str | Path, LoadOptions | None, float | None]] = []
         self.pull_script: list[PullState | Exception] = []
         self.pull_stopped = threading.Event()
         self.is_stuck = False
@@ -140,7 +140,7 @@ class FakeRuntime(Runtime):
         options: LoadOptions | None = None,
         *,
         on_progress: OnProgress | None = None,
-        keep_alive_s: float = -1.0,
+        keep_alive_s: float | None = -1.0,
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
     ) -> LoadedModel:

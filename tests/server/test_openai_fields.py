@@ -23,7 +23,7 @@ EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
     dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
-    cache_prompt n_predict""".split()
+    cache_prompt cache_salt n_predict""".split()
 )
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}

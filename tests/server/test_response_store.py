@@ -48,10 +48,22 @@ def test_a_limit_of_zero_switches_it_off() -> None:
 def test_another_owner_finds_nothing_and_keeps_nothing_alive() -> None:
     store = ResponseStore(2, 10_000)
     store.put("a", _kept(600, "ann"))
-    store.put("b", _kept(600, "ben"))
+    store.put("b", _kept(600, "ann"))
     assert store.get("a", "ben") is None
-    store.put("c", _kept(600, "ben"))
+    store.put("c", _kept(600, "ann"))
     assert store.get("a", "ann") is None, "it was the least recently used, whatever others asked for"
+
+
+def test_nobody_loses_responses_because_somebody_else_keeps_many_or_large_ones() -> None:
+    store = ResponseStore(10, 10_000)
+    store.put("mine", _kept(2000, "ann"))
+    for number in range(50):
+        store.put(f"small-{number}", _kept(600, "ben"))
+    assert (len(store), store.size_bytes) == (10, 2000 + 9 * 600)
+    for number in range(5):
+        store.put(f"large-{number}", _kept(4500, "cid"))
+    assert store.get("mine", "ann") is not None
+    assert store.get("large-4", "cid") is not None
 
 
 OPERATIONS = st.lists(

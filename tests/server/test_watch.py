@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -12,9 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from localllm.server import log
 from localllm.server.metrics import Metrics
+from localllm.server.tally import Tally
+from localllm.states import EngineStatus
 from localllm.types import Finish, Timings, Usage
 from tests.server.conftest import Served
-from tests.server.fake_runtime import FINISH
+from tests.server.fake_runtime import FINISH, FakeRuntime
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -100,6 +103,37 @@ def test_a_model_in_a_long_step_does_not_hold_up_the_metrics(served: Served, mon
     assert _of(_samples(served), "slots") == 4
 
 
+def test_the_gauges_of_an_unloaded_model_go_and_come_back_with_it_while_its_counters_stay(served: Served) -> None:
+    served.http.post("/localllm/load", json={"model": "other:1b", "stream": False})
+    served.runtime.observer.finished("other:1b", FINISH)
+
+    def told() -> set[str]:
+        return {name for name, labels in _samples(served) if ("model", "other:1b") in labels}
+
+    before = told()
+    assert {"localllm_model_ready", "localllm_kv_tokens", "localllm_slots", "localllm_prefix_hit_ratio"} <= before
+    served.http.post("/localllm/unload", json={"model": "other:1b"})
+    after = told()
+    gone = {name for name in before if not name.endswith(("_total", "_created", "_bucket", "_sum", "_count"))}
+    assert after == before - gone
+    assert "localllm_requests_total" in after
+    assert _of(_samples(served), "model_ready") == 1, "the other model's"
+    served.http.post("/localllm/load", json={"model": "other:1b", "stream": False})
+    assert told() == before
+
+
+def test_a_model_that_is_unloaded_while_the_metrics_are_made_is_not_in_them() -> None:
+    class Leaving(FakeRuntime):
+        async def status(self, model_id: str) -> EngineStatus:
+            status = await super().status(model_id)
+            await self.unload(model_id)
+            return status
+
+    text, _ = asyncio.run(Metrics().render(Leaving(), ""))
+    assert b"localllm_requests_running" in text
+    assert not [name for name in (b"model_ready", b"slots", b"kv_tokens", b"steps") if b"localllm_%s{" % name in text]
+
+
 def test_responses_are_counted_by_route_and_unknown_paths_under_one_name(served: Served) -> None:
     for path in ("/v1/models/tiny", "/wp-admin", "/.env"):
         served.http.get(path)
@@ -129,6 +163,7 @@ def test_the_dashboard_asks_only_for_metrics_that_exist() -> None:
     metrics.failed("tiny", "timeout")
     metrics.restarted("tiny")
     metrics.embedded("tiny", "ranked", (3,), 0.1)
+    metrics.asked("ann", Tally(model="tiny"), None)
     known: set[str] = set()
     for family in metrics.registry.collect():
         suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))

@@ -56,7 +56,8 @@ def test_api_keys_come_from_the_setting_and_the_file(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("# mine\none\n\n two \n")
     environ = {"LOCALLLM_HOME": str(tmp_path), "LOCALLLM_API_KEYS": "zero, half"}
     keys = config.load({"api_key_file": tmp_path / "keys"}, environ=environ).keys()
-    assert keys == (("key-1", "zero"), ("key-2", "half"), ("key-3", "one"), ("key-4", "two"))
+    told = [(key.name, key.secret) for key in keys]
+    assert told == [("key-1", "zero"), ("key-2", "half"), ("key-3", "one"), ("key-4", "two")]
     with pytest.raises(InvalidParameter, match="api_key_file"):
         config.load({"api_key_file": tmp_path / "none"}, environ=environ).keys()
 
@@ -83,6 +84,49 @@ def test_an_api_key_may_have_a_name_before_it(text: str, name: str, secret: str)
 def test_a_name_whose_key_was_forgotten_is_no_key(text: str) -> None:
     with pytest.raises(InvalidParameter, match="number 2 is a name without a key"):
         Settings(api_keys=text).keys()
+
+
+def test_an_api_key_may_have_properties_between_its_name_and_itself() -> None:
+    text = "ann(admin)=a(b)=c,bob ( min_priority=-5 max_concurrent=4  requests_per_minute=60 ) = x, carol()=y,d(user)=z"
+    ann, bob, carol, dora = Settings(api_keys=text).keys()
+    assert (ann.name, ann.role, ann.secret) == ("ann", "admin", "a(b)=c")
+    assert (bob.name, bob.role, bob.secret) == ("bob", "user", "x")
+    assert (bob.min_priority, bob.max_concurrent, bob.requests_per_minute) == (-5, 4, 60)
+    assert carol.properties() == dora.properties() == ("user", None, None, None)
+    plain = Settings(api_keys="pass(word,pass(word)").keys()
+    assert [key.secret for key in plain] == ["pass(word", "pass(word)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ann(boss)=hidden", "property that does not exist"),
+        ("ann(min_priority=-1001)=hidden", "min_priority=N \\(from -1000 to 1000\\)"),
+        ("ann(max_concurrent=-1)=hidden", "property that does not exist or has no such value"),
+        ("ann(max_concurrent=many)=hidden", "no such value"),
+        ("ann(max_concurrent)=hidden", "no such value"),
+        ("ann(admin admin)=hidden", "twice"),
+        ("ann(admin user)=hidden", "twice"),
+        ("ann(max_concurrent=1 max_concurrent=2)=hidden", "twice"),
+        ("ann(admin=hidden", "begins like a name with properties"),
+        ("ann(admin)x=hidden", "begins like a name with properties"),
+        ("ann(admin)=", "a name without a key"),
+        ("ann=hidden, ann(admin)=other", "the keys called ann have different properties"),
+        ("ann=hidden, bob=hidden", "ann and bob are the same API key"),
+        ("key-2=other, hidden", "the keys called key-2 have different properties"),
+    ],
+)
+def test_an_api_key_that_can_be_read_in_two_ways_is_refused_without_being_shown(text: str, reason: str) -> None:
+    with pytest.raises(InvalidParameter, match=reason) as caught:
+        Settings(api_keys=text).keys()
+    assert "hidden" not in caught.value.message
+
+
+def test_a_key_file_without_a_key_opens_nothing(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("# none yet\n")
+    with pytest.raises(InvalidParameter, match=r"api_key_file.*holds no key"):
+        Settings(api_key_file=tmp_path / "keys").keys()
+    assert len(Settings(api_key_file=tmp_path / "keys", api_keys="one").keys()) == 1
 
 
 def test_origins_are_written_as_browsers_write_them() -> None:

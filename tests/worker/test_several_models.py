@@ -104,6 +104,20 @@ def test_a_model_leaves_when_nobody_asked_for_its_keep_alive_time(mode: list[str
     run(scenario)
 
 
+def test_a_load_that_says_nothing_of_its_stay_leaves_it_as_it_is(mode: list[str]) -> None:
+    async def scenario() -> None:
+        supervisor = Supervisor(Settings(model_keep_alive_s=77.0))
+        await supervisor.load(candidate("new"), LoadOptions(), keep_alive_s=None, stays=False)
+        await load(supervisor, "stays", -1.0)
+        await supervisor.load(candidate("stays"), LoadOptions(), keep_alive_s=None, stays=False)
+        new, stays = supervisor.running()
+        assert new.expires_in_s == pytest.approx(77.0, abs=30)
+        assert stays.expires_in_s is None
+        await supervisor.aclose()
+
+    asyncio.run(scenario())
+
+
 def test_a_model_does_not_leave_while_it_answers_and_a_request_may_set_its_time(mode: list[str]) -> None:
     mode[:] = ["never-ends"]
 

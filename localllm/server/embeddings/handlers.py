@@ -15,12 +15,13 @@ from starlette.routing import Route
 
 from localllm.embeddings import Embeddings, Ranking
 from localllm.errors import LocalLLMError
-from localllm.runtime import canonical_id
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.embeddings import replies as out
 from localllm.server.embeddings.requests import RerankBody, parse_embeddings, parse_rerank
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 from localllm.types import LoadedModel
 
 MadeT = TypeVar("MadeT", Embeddings, Ranking)
@@ -43,7 +44,9 @@ async def embeddings(request: Request) -> Response:
     body, ignored = parse_embeddings(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    asked, keep_alive_s = body.asked(*state.time_limits_s()), body.keep_alive_s()
+    caller = caller_of(request)
+    asked, keep_alive_s = body.asked(*state.time_limits_s()), caller.keep_alive(body.keep_alive_s())
+    asked = msgspec.structs.replace(asked, priority=caller.priority(body.priority))
     work = state.runtime.embed(body.model, asked, keep_alive_s=keep_alive_s)
     made, loaded = await _made(request, body.model, work, "input", is_single=body.is_single)
     is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
@@ -59,7 +62,9 @@ async def rerank(request: Request) -> Response:
     body, ignored = parse_rerank(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    asked, keep_alive_s = body.asked(*state.time_limits_s()), body.keep_alive_s()
+    caller = caller_of(request)
+    asked, keep_alive_s = body.asked(*state.time_limits_s()), caller.keep_alive(body.keep_alive_s())
+    asked = msgspec.structs.replace(asked, priority=caller.priority(body.priority))
     model = await state.model_id(body.model)
     work = state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s)
     made, loaded = await _made(request, model, work, body.field)
@@ -102,27 +107,18 @@ async def _made(
 ) -> tuple[MadeT, LoadedModel | None]:
     """What the runtime makes of it, and by which model. `field` holds the items, or the only one if `is_single`."""
     state: ServerState = request.app.state.server
-    started_s = time.perf_counter()
+    started_s, tally = time.perf_counter(), tally_of(request)
+    tally.begin(model, state.loaded(model))
     try:
         made = await sse.unless_gone(request.receive, work)
     except LocalLLMError as error:
         raise state.seen_by_client(_renamed(error, field, is_single=is_single)) from error
-    loaded = _loaded(state, model)
+    loaded = state.loaded(model)
+    tally.embedded(loaded, made.num_tokens)
     if loaded is not None:  # else it is being unloaded already
         end = "embedded" if isinstance(made, Embeddings) else "ranked"
         state.metrics.embedded(loaded.id, end, made.num_tokens, time.perf_counter() - started_s)
     return made, loaded
-
-
-def _loaded(state: ServerState, model: str) -> LoadedModel | None:
-    """The model of that name."""
-    models = {loaded.id: loaded for loaded in state.runtime.loaded()}
-    if model in models:
-        return models[model]
-    try:
-        return models.get(canonical_id(model))
-    except LocalLLMError:  # a path, as the server may have been started with
-        return None
 
 
 def _renamed(error: LocalLLMError, field: str, *, is_single: bool) -> LocalLLMError:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from localllm.errors import LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.errors import defect, error_body
 from localllm.server.manage import messages as body
@@ -55,9 +56,12 @@ async def list_models(request: Request) -> Response:
 
 
 async def load(request: Request) -> Response:
-    """`POST /localllm/load`."""
+    """`POST /localllm/load`. Without options of its own it is what any request for the model does."""
     state, asked, headers = await _read(request, body.LoadRequest)
-    keep_alive_s = keep_alive_seconds(asked.keep_alive)
+    keep_alive_s = caller_of(request).keep_alive(keep_alive_seconds(asked.keep_alive))
+    for name in ("ctx", "slots"):
+        if getattr(asked, name) is not None:
+            caller_of(request).check_may(f"set the {name} of a model", name)
     options = state.settings.load_options()
     options = msgspec.structs.replace(
         options,
@@ -71,7 +75,7 @@ async def load(request: Request) -> Response:
             asked.model,
             options,
             on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
-            keep_alive_s=state.settings.model_keep_alive_s if keep_alive_s is None else keep_alive_s,
+            keep_alive_s=keep_alive_s,
             stays=False,
             allow_paths=False,
         )
@@ -82,6 +86,7 @@ async def load(request: Request) -> Response:
 
 async def unload(request: Request) -> Response:
     """`POST /localllm/unload`: at once; answers that still run end with an error."""
+    caller_of(request).check_may("unload models")
     state, asked, headers = await _read(request, body.ModelRequest)
     await state.runtime.unload(asked.model)
     return json_response(body.Unloaded(model=asked.model), headers)
@@ -89,6 +94,7 @@ async def unload(request: Request) -> Response:
 
 async def keep(request: Request) -> Response:
     """`POST /localllm/kv/save`: what is only in memory goes to the disk."""
+    caller_of(request).check_may("write conversations to the disk")
     state, asked, headers = await _read(request, body.ModelRequest)
     model = await state.model_id(asked.model)
     return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
@@ -96,6 +102,7 @@ async def keep(request: Request) -> Response:
 
 async def pull(request: Request) -> Response:
     """`POST /localllm/pull`."""
+    caller_of(request).check_may("pull models")
     state, asked, headers = await _read(request, body.PullRequest)
     news = _News[body.PullEvent]()
 
@@ -110,6 +117,7 @@ async def pull(request: Request) -> Response:
 
 async def remove(request: Request) -> Response:
     """`POST /localllm/remove`."""
+    caller_of(request).check_may("remove models")
     state, asked, headers = await _read(request, body.ModelRequest)
     await state.runtime.remove(asked.model)
     return json_response(body.Removed(model=asked.model), headers)

@@ -23,7 +23,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens each slot holds; null: the server's setting, else the model's."""
     slots: int | None = None
     keep_alive: float | str | None = None
-    """How long it stays without requests: seconds, or `5m`; negative: for ever; null: the server's setting."""
+    """How long it stays without requests: seconds, or `5m`; negative: for ever; null: the server's setting, or as it is
+    if it is loaded already."""
     stream: bool | None = None
     """Events of how far it is, unless false."""
 

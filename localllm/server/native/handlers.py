@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.native import requests as body
 from localllm.server.openai.requests import to_messages
 from localllm.server.parse import parse
@@ -88,6 +89,7 @@ async def slots(request: Request) -> Response:
 async def slot_action(request: Request) -> Response:
     """`POST /slots/{id_slot}?action=save|restore|erase`."""
     state: ServerState = request.app.state.server
+    caller_of(request).check_may("save, restore or erase slots")
     content = await read_optional_json(request, state.settings.max_body_bytes)
     _, asked, headers = _parsed(state, content, body.SlotRequest)
     action, slot = request.query_params.get("action"), _slot_number(request.path_params["id_slot"])

@@ -22,12 +22,15 @@ from localllm.errors import InternalError, InvalidParameter, LocalLLMError, Mode
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
+from localllm.server.limits import places_of
 from localllm.server.openai import choices
 from localllm.server.openai import replies as out
 from localllm.server.openai.logprobs import chat_logprobs, echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 from localllm.types import Finish, TokenLogprob
 
 MAX_PROMPT_LOGPROBS = 2**19
@@ -127,9 +130,19 @@ async def _models(request: Request) -> list[out.ModelEntry]:
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    caller, tally = caller_of(request), tally_of(request)
+    tally.begin(body.model, state.loaded(body.model))
+    keep_alive_s = caller.keep_alive(body.keep_alive_s())
+    asked = caller.owned(state.timed(body.generations()), priority=body.priority, cache_salt=body.cache_salt)
+    places_of(request).hold(len(asked), _multiplier(body))
     echoes = await _echoes(state, body)
     answering = await state.answers(
-        request.receive, body.model, body.generations(), body.keep_alive_s(), stream=bool(body.stream)
+        request.receive,
+        body.model,
+        asked,
+        keep_alive_s,
+        lambda answers: tally.watched(answers, state.loaded(body.model), body.num_candidates),
+        stream=bool(body.stream),
     )
     if answering.done():
         await _check_scores(answering.result(), body, echoes)
@@ -138,8 +151,8 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     )
     if body.stream:
         events = _events(state, answering, body, shape, template, echoes)
-        keep_alive_s = state.settings.keep_alive_s
-        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=keep_alive_s)
+        silence_s = state.settings.keep_alive_s
+        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
     answers = answering.result()
     try:
         made = await sse.unless_gone(request.receive, choices.collect(answers))
@@ -188,6 +201,13 @@ def _logprobs(whole: choices.Whole, body: CommonRequest, shape: Shape[Any], echo
     if echo is None:
         return shape.logprobs(whole.logprobs, 0)
     return echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
+
+
+def _multiplier(body: CommonRequest) -> str:
+    """The field by which a request asks for several answers."""
+    if body.num_candidates == 1:
+        return "prompt"
+    return "n" if body.num_candidates == body.num_choices else "best_of"
 
 
 async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:

@@ -5,9 +5,10 @@ Knows neither messages nor prompts, nor how an API spells its limits.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.openai.biases import Biases, biases_of
@@ -59,6 +60,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
     cache_prompt: bool | None = None
     """False: compute the whole prompt anew."""
+    cache_salt: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    """As vLLM's: only prompts with the same salt, of the same key, start from what was computed for each other."""
     timings: bool | None = None
     keep_alive: float | str | None = None
     """How long the model stays loaded after this answer: seconds, or `5m`; negative: for ever, 0: not at all."""

@@ -19,6 +19,7 @@ from localllm.errors import InternalError, InvalidParameter, LocalLLMError, Unsu
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
@@ -27,6 +28,7 @@ from localllm.server.responses.items import Item, new_id
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 
 logger = logging.getLogger("localllm")
 
@@ -60,14 +62,24 @@ async def create(request: Request) -> Response:
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
     keep = _keeper(state.responses, body, conversation, _owner(request))
+    caller, tally = caller_of(request), tally_of(request)
+    tally.begin(body.model, state.loaded(body.model))
+    asked = caller.owned(
+        state.timed([body.generation(conversation)]), priority=body.priority, cache_salt=body.cache_salt
+    )
     answering = await state.answers(
-        request.receive, body.model, [body.generation(conversation)], body.keep_alive_s(), stream=bool(body.stream)
+        request.receive,
+        body.model,
+        asked,
+        caller.keep_alive(body.keep_alive_s()),
+        lambda answers: tally.watched(answers, state.loaded(body.model)),
+        stream=bool(body.stream),
     )
     response = out.begun(body, store=keep is not None)
     if body.stream:
         story = Story(response, timings=bool(body.timings))
-        events, keep_alive_s = _events(state, answering, story, keep), state.settings.keep_alive_s
-        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=keep_alive_s)
+        events, silence_s = _events(state, answering, story, keep), state.settings.keep_alive_s
+        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
     (answer,) = answering.result()
     try:
         (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
@@ -144,8 +156,8 @@ async def _events(
 
 
 def _owner(request: Request) -> str:
-    """The name of the key that asks; without keys everybody is the same."""
-    return str(getattr(request.state, "key_name", ""))
+    """Whose key asks; without keys everybody is the same."""
+    return caller_of(request).owner
 
 
 def _kept(request: Request) -> Kept:

@@ -1,11 +1,13 @@
-"""Responses that can be asked for again, the least recently used of which go first. In memory only: it ends with us.
+"""Responses that can be asked for again, in memory only. Where there are too many, the least recently used go first,
+and those of the owner who has most: nobody loses his by what others keep.
 
 Knows neither what is in a response nor HTTP. What is kept is JSON, so that its size is what it takes.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
 from typing import NamedTuple
 
 OVERHEAD_BYTES = 512
@@ -28,6 +30,14 @@ class Kept(NamedTuple):
         return len(self.response) + len(self.conversation) + OVERHEAD_BYTES
 
 
+@dataclass
+class _Held:
+    """What one owner has here."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+
 class ResponseStore:
     """Bounded in number and in bytes; a limit of 0 switches it off. Of one event loop, like everything that uses it."""
 
@@ -36,6 +46,7 @@ class ResponseStore:
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._held: defaultdict[str, _Held] = defaultdict(_Held)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -57,19 +68,33 @@ class ResponseStore:
         return size_bytes <= self.max_bytes
 
     def put(self, id: str, kept: Kept) -> bool:
-        """Keep it, at the expense of the least recently used; False: it is larger than everything may be together."""
+        """Keep it, at the expense of what goes first; False: it is larger than everything may be together."""
         if not self.is_on or not self.fits(kept.size_bytes):
             return False
         self.delete(id)
         self._kept[id] = kept
-        self.size_bytes += kept.size_bytes
+        self._count(kept, 1)
         while len(self._kept) > self.max_responses or self.size_bytes > self.max_bytes:
-            self.delete(next(iter(self._kept)))
+            owner = max(self._held, key=self._share)
+            self.delete(next(id for id, kept in self._kept.items() if kept.owner == owner))
         return True
 
     def delete(self, id: str) -> bool:
         """Whether there was one."""
         kept = self._kept.pop(id, None)
         if kept is not None:
-            self.size_bytes -= kept.size_bytes
+            self._count(kept, -1)
         return kept is not None
+
+    def _count(self, kept: Kept, times: int) -> None:
+        held = self._held[kept.owner]
+        held.count += times
+        held.size_bytes += times * kept.size_bytes
+        self.size_bytes += times * kept.size_bytes
+        if not held.count:
+            del self._held[kept.owner]
+
+    def _share(self, owner: str) -> float:
+        """Of what there may be, by the limit that is nearer."""
+        held = self._held[owner]
+        return max(held.count / self.max_responses, held.size_bytes / self.max_bytes)

@@ -1,0 +1,190 @@
+"""Who asks: the keys that are valid now, and what the one behind a request may do. Knows nothing of models.
+
+One `Caller` per owner, so that limits are shared by keys of one name. Without any key everybody is `ANYBODY`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
+from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey
+from localllm.server.errors import PermissionDenied
+from localllm.types import GenerationRequest
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+PRIORITY_AMONG_KEYS = 0
+"""The most urgent `priority` of a key where there are several and nothing else is said: that of who says nothing."""
+SALT_CHARS = 32
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What one key is, and may do. A limit of 0 is none."""
+
+    name: str = "anonymous"
+    """What the log and the metrics say."""
+    owner: str = ""
+    """Whose limits, stored responses and cached prompts these are."""
+    may_manage: bool = True
+    min_priority: int = LOWEST_PRIORITY
+    max_concurrent: int = 0
+    requests_per_minute: int = 0
+    cache_salt: str = ""
+
+    def check_may(self, what: str, param: str | None = None) -> None:
+        """Raises `PermissionDenied` for who may not `what`, e.g. "unload models"."""
+        if not self.may_manage:
+            raise PermissionDenied(
+                f"the key {self.name!r} may not {what}: on this server that needs an admin key, "
+                "NAME(admin)=KEY in its --api-key-file or LOCALLLM_API_KEYS",
+                param=param,
+            )
+
+    def keep_alive(self, asked_s: float | None) -> float | None:
+        """Of a request. It ends or prolongs the model's stay for everybody, so it is for who may unload it.
+
+        Raises `PermissionDenied`.
+        """
+        if asked_s is not None:
+            self.check_may("set keep_alive", "keep_alive")
+        return asked_s
+
+    def priority(self, asked: int | None) -> int:
+        """Of a request; what asks for nothing gets 0, or the lowest that it may have. Raises `InvalidParameter`."""
+        if asked is None:
+            return max(0, self.min_priority)
+        if asked < self.min_priority:
+            raise InvalidParameter(
+                f"priority must be from {self.min_priority} to {HIGHEST_PRIORITY} with the key {self.name!r}, got "
+                f"{asked}; its min_priority, or --min-priority-per-key for all, lowers that",
+                param="priority",
+            )
+        return asked
+
+    def salt(self, asked: str | None) -> str:
+        """Of a request's prompt in the KV cache. A salt of the client's own parts it from the key's other prompts."""
+        return self.cache_salt if asked is None else _digest(f"{self.cache_salt}:{asked}")
+
+    def owned(
+        self, requests: Sequence[GenerationRequest], *, priority: int | None, cache_salt: str | None
+    ) -> list[GenerationRequest]:
+        """The requests as this caller's, with the `priority` and the salt that were asked for. Raises as `priority`."""
+        urgency, salt = self.priority(priority), self.salt(cache_salt)
+        return [msgspec.structs.replace(request, priority=urgency, cache_salt=salt) for request in requests]
+
+
+ANYBODY = Caller()
+
+
+def caller_of(request: Request) -> Caller:
+    """Who the gate has found to ask."""
+    return caller_in(request.scope)
+
+
+def caller_in(scope: Scope) -> Caller:
+    """The same; `ANYBODY` where no key is wanted."""
+    caller = scope.get("state", {}).get("caller", ANYBODY)
+    assert isinstance(caller, Caller)
+    return caller
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """What is valid at one time."""
+
+    pairs: tuple[tuple[Caller, bytes], ...] = ()
+    """Each key's caller and its bytes."""
+    anybody: Caller = ANYBODY
+    num_admins: int = 0
+    names: frozenset[str] = frozenset()
+
+
+class KeyRing:
+    """The keys of the settings and of their file, which `reload` reads again. Its readers always see whole states."""
+
+    def __init__(self, settings: Settings, token: str | None = None) -> None:
+        """`token` is one more key, an admin's: that of the process that started this one. Raises `InvalidParameter`."""
+        self._settings = settings
+        self._token = token
+        self._now = self._read()
+
+    def reload(self) -> None:
+        """Raises `InvalidParameter` for a file that cannot be used, and leaves everything as it was."""
+        self._now = self._read()
+
+    @property
+    def pairs(self) -> tuple[tuple[Caller, bytes], ...]:
+        return self._now.pairs
+
+    @property
+    def anybody(self) -> Caller:
+        """Who asks where there is no key."""
+        return self._now.anybody
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the settings' keys, without the token's."""
+        return self._now.names
+
+    @property
+    def num_admins(self) -> int:
+        """Keys that the settings made an admin's; none: every key may do everything."""
+        return self._now.num_admins
+
+    def _read(self) -> _Keys:
+        keys = self._settings.keys()
+        names = frozenset(key.name for key in keys)
+        num_admins = sum(key.role == "admin" for key in keys)
+        if self._token is not None:
+            keys += (ApiKey(name="sidecar", secret=self._token, role="admin"),)
+        owners = {key: key.owner() for key in keys}
+        are_several = len(set(owners.values())) > 1
+        callers = {
+            key: self._caller(key, owner, has_admin=num_admins > 0, are_several=are_several)
+            for key, owner in owners.items()
+        }
+        return _Keys(
+            pairs=tuple((callers[key], key.secret.encode()) for key in keys),
+            anybody=self._caller(None, "", has_admin=False, are_several=False),
+            num_admins=num_admins,
+            names=names,
+        )
+
+    def _caller(self, key: ApiKey | None, owner: str, *, has_admin: bool, are_several: bool) -> Caller:
+        settings = self._settings
+        key = key or ApiKey(name=ANYBODY.name, secret="")
+        is_salted = are_several and not settings.share_cache_between_keys
+        return Caller(
+            name=key.name,
+            owner=owner,
+            may_manage=key.role == "admin" or not has_admin,
+            min_priority=_first(key.min_priority, self._min_priority(key, are_several)),
+            max_concurrent=_first(key.max_concurrent, settings.max_concurrent_per_key),
+            requests_per_minute=_first(key.requests_per_minute, settings.requests_per_minute_per_key),
+            # Conversations on the disk are found by it after a restart, and no client can send it: so it hides nothing
+            # and is made of what stays, the owner.
+            cache_salt=_digest(f"key:{owner}") if is_salted else "",
+        )
+
+    def _min_priority(self, key: ApiKey, are_several: bool) -> int:
+        if key.role == "admin":
+            return LOWEST_PRIORITY
+        return _first(self._settings.min_priority_per_key, PRIORITY_AMONG_KEYS if are_several else LOWEST_PRIORITY)
+
+
+def _first(number: int | None, otherwise: int) -> int:
+    return otherwise if number is None else number
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:SALT_CHARS]

@@ -1,0 +1,113 @@
+"""SIGHUP: the API key file and the certificate are read again while requests go on. Knows nothing of HTTP.
+
+What cannot be used is logged and changes nothing. The same signal comes when the terminal is closed in which the server
+was started: then it ends the server, as it does without us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from localllm import osdep
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
+from localllm.server import log
+from localllm.server.callers import KeyRing
+from localllm.server.tls import load_certificate, tls_context
+
+
+class Reloading:
+    """Used on the running event loop, where `run` does what the signal asks for."""
+
+    def __init__(self, settings: Settings, keys: KeyRing, tls: ssl.SSLContext | None) -> None:
+        self._settings = settings
+        self._keys = keys
+        self._tls = tls
+        self._asked = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @contextlib.contextmanager
+    def on_signal(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Take SIGHUP for as long as the block lasts; `stop` is called if it says that the terminal was closed.
+
+        Does nothing on Windows, or in a thread other than the main one.
+        """
+        number = osdep.reload_signal()
+        if number is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        # nohup has the signal ignored: then the end of the terminal is not to end the server.
+        may_lose_terminal = osdep.has_terminal() and signal.getsignal(number) is not signal.SIG_IGN
+
+        def on_signal(_: int, __: FrameType | None) -> None:
+            is_closed = may_lose_terminal and not osdep.has_terminal()
+            self._loop.call_soon_threadsafe(stop if is_closed else self._asked.set)
+
+        previous = signal.signal(number, on_signal)
+        try:
+            yield
+        finally:
+            signal.signal(number, previous)
+
+    async def run(self) -> None:
+        """Reload whenever it was asked for, until cancelled."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await asyncio.to_thread(self._reload)  # the files may lie on a disk that is slow to answer
+
+    def _reload(self) -> None:
+        settings = self._settings
+        if settings.api_key_file is None and settings.tls_cert_file is None:
+            log.event(logging.INFO, "nothing_to_reload", remedy="api_key_file and tls_cert_file are read again")
+        if settings.api_key_file is not None:
+            self._reload_keys()
+        if self._tls is not None and settings.tls_cert_file is not None:
+            self._reload_certificate(self._tls, settings.tls_cert_file)
+
+    def _reload_keys(self) -> None:
+        before = self._keys.names
+        try:
+            self._keys.reload()
+        except InvalidParameter as error:
+            log.event(logging.ERROR, "api_keys_not_reloaded", reason=error.message, effect="the old ones stay valid")
+            return
+        now = self._keys.names
+        log.event(
+            logging.INFO,
+            "api_keys_reloaded",
+            keys=len(now),
+            admins=self._keys.num_admins,
+            added=",".join(sorted(now - before)) or None,
+            removed=",".join(sorted(before - now)) or None,
+        )
+        warn_of_equal_keys(self._keys)
+
+    def _reload_certificate(self, tls: ssl.SSLContext, cert: Path) -> None:
+        key = self._settings.tls_key_file
+        try:
+            tls_context(cert, key)  # first in a context of its own: half of a new pair must not replace the old one
+            load_certificate(tls, cert, key)
+        except InvalidParameter as error:
+            log.event(logging.ERROR, "certificate_not_reloaded", reason=error.message, effect="the old one stays")
+            return
+        log.event(logging.INFO, "certificate_reloaded")
+
+
+def warn_of_equal_keys(keys: KeyRing) -> None:
+    """Several people may use the server, and each of them unload the others' model."""
+    if keys.num_admins == 0 and len(keys.names) > 1:
+        log.event(
+            logging.WARNING,
+            "every_key_may_manage_models",
+            keys=len(keys.names),
+            remedy="give one of them the role admin: NAME(admin)=KEY",
+        )

@@ -1,0 +1,90 @@
+"""What one HTTP request has cost so far, for the log line and the metrics of its key. Knows neither.
+
+Counts as it goes, so that a stream that fails or whose client goes away is counted as far as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from localllm.errors import LocalLLMError
+from localllm.runtime import Answer
+from localllm.types import Delta, LoadedModel
+
+
+@dataclass
+class Tally:
+    """Tokens of one request: every prompt once, whatever its `n`, and all that was made."""
+
+    asked: str | None = None
+    """The model as the client named it, whether or not there is one."""
+    model: str | None = None
+    """The id of the model that answers."""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    queue_s: float | None = None
+    """The longest that one of its answers waited for a slot."""
+    error: str | None = None
+    """The code of what ended an answer early."""
+
+    def begin(self, asked: str, loaded: LoadedModel | None) -> None:
+        """A model is asked; `loaded` is what answers to that name so far."""
+        self.asked = asked
+        self.model = None if loaded is None else loaded.id
+
+    def watched(self, answers: Sequence[Answer], loaded: LoadedModel | None, num_candidates: int = 1) -> list[Answer]:
+        """The answers, counted as they are read; those of one prompt lie together."""
+        self.model = self.model if loaded is None else loaded.id
+        return [_Counted(answer, self, index % num_candidates == 0) for index, answer in enumerate(answers)]
+
+    def embedded(self, loaded: LoadedModel | None, num_tokens: Sequence[int]) -> None:
+        """Texts were embedded or ranked; `num_tokens`: of each of them."""
+        self.model = self.model if loaded is None else loaded.id
+        self.prompt_tokens += sum(num_tokens)
+
+
+def tally_of(request: Request) -> Tally:
+    """That of a request."""
+    tally = request.state.tally
+    assert isinstance(tally, Tally)
+    return tally
+
+
+class _Counted(Answer):
+    def __init__(self, answer: Answer, tally: Tally, counts_prompt: bool) -> None:
+        self.num_prompt_tokens = answer.num_prompt_tokens
+        self._answer = answer
+        self._tally = tally
+        self._counts_prompt = counts_prompt
+        self._num_counted = 0
+        if counts_prompt:
+            tally.prompt_tokens += answer.num_prompt_tokens
+
+    async def __anext__(self) -> Delta:
+        try:
+            delta = await self._answer.__anext__()
+        except LocalLLMError as error:
+            self._tally.error = error.code
+            raise
+        self._count(delta)
+        return delta
+
+    def _count(self, delta: Delta) -> None:
+        tally, finish = self._tally, delta.finish
+        new = delta.num_tokens if finish is None else finish.usage.completion_tokens - self._num_counted
+        self._num_counted += new
+        tally.completion_tokens += new
+        if finish is not None:
+            tally.queue_s = max(tally.queue_s or 0.0, finish.timings.queue_s)
+            if self._counts_prompt:
+                tally.cached_tokens += finish.usage.cached_tokens
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+    def __del__(self) -> None:
+        """The answer itself cancels what is let go of."""
