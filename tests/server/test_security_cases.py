@@ -200,7 +200,10 @@ def test_cve_2026_21869_no_number_reaches_native_code_unchecked(
     served: Served, kind: type[msgspec.Struct], name: str
 ) -> None:
     path, body = ("/v1/chat/completions", CHAT) if kind is ChatRequest else ("/v1/completions", TEXT)
-    for number in ("-9223372036854775809", "-9223372036854775808", "18446744073709551616", "-1e300", "1e300", "1e999"):
+    numbers = ["-9223372036854775809", "-9223372036854775808", "18446744073709551616", "-1e300", "1e300", "1e999"]
+    if name == "seed":
+        numbers.remove("-9223372036854775808")  # any number of 64 bits is a seed
+    for number in numbers:
         content = msgspec.json.encode(body)[:-1] + f',"{name}":{number}}}'.encode()
         response = served.http.post(path, content=content, headers={"content-type": "application/json"})
         assert (response.status_code, _code(response)) == (400, "invalid_parameter"), number
