@@ -18,19 +18,19 @@ from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
-from localllm.supervisor.mailbox import Mailbox
+from localllm.supervisor.mailbox import CANCELLED, Mailbox
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
-from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams, Usage
 
 OnProgress = Callable[[float], None]
 
 
 class Answer(AsyncIterator[Delta]):
-    """An accepted request: iterate for its deltas; the last has `finish`. `aclose()`, `async with` or letting go of it
-    cancels what has not been made yet.
+    """An accepted request: iterate for its deltas; the last has `finish`. `cancel()`, `aclose()`, `async with`, or
+    letting go of it, cancels what has not been made yet.
 
     Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
     """
@@ -40,19 +40,33 @@ class Answer(AsyncIterator[Delta]):
         self._session = session
         self._id = id
         self._mailbox = mailbox
+        self._num_tokens = 0
         self._finished = False
 
     async def __anext__(self) -> Delta:
         if self._finished:
             raise StopAsyncIteration
         delta = await self._mailbox.get()
+        self._num_tokens += delta.num_tokens
         self._finished = delta.finish is not None
+        if delta.finish is CANCELLED:
+            usage = Usage(self.num_prompt_tokens, self._num_tokens)
+            delta = msgspec.structs.replace(delta, finish=msgspec.structs.replace(CANCELLED, usage=usage))
         return delta
 
+    def cancel(self) -> None:
+        """End it if it still runs; frees the slot by the next step. Idempotent.
+
+        Who iterates gets what has come, and a finish that says `cancelled` and counts what was read. On the event loop.
+        """
+        if not self._finished:
+            self._session.cancel(self._id)
+            self._mailbox.cancel()
+
     async def aclose(self) -> None:
-        """Cancel if still running; frees the slot by the next step. Idempotent."""
+        """`cancel`, and no more deltas for who begins to ask now."""
+        self.cancel()
         self._finished = True
-        self._session.cancel(self._id)
 
     def __del__(self) -> None:
         if not self._finished:
@@ -89,7 +103,12 @@ class Runtime:
         `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: a path is a name too.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`.
         """
-        candidate, ctx = await asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths)
+        finding = asyncio.ensure_future(asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths))
+        try:
+            candidate, ctx = await asyncio.shield(finding)
+        except asyncio.CancelledError:  # what the thread finds then is of use to nobody
+            finding.add_done_callback(_release_unused)
+            raise
         options = options or self._settings.load_options()
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
@@ -286,6 +305,10 @@ class Runtime:
         """Stop the model's process. Raises `ModelNotFound`."""
         await self._supervisor.unload(model_id)
 
+    def dismiss(self) -> None:
+        """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        self._supervisor.dismiss()
+
     async def aclose(self) -> None:
         """Unload everything."""
         loads = list(self._loads.values())
@@ -293,6 +316,11 @@ class Runtime:
             load.cancel()
         await asyncio.gather(*loads, return_exceptions=True)
         await self._supervisor.aclose()
+
+
+def _release_unused(finding: asyncio.Future[tuple[Candidate, int | None]]) -> None:
+    if not finding.cancelled() and finding.exception() is None:
+        finding.result()[0].release()
 
 
 def canonical_id(name: str) -> str:

@@ -33,6 +33,7 @@ from localllm.worker.messages import (
     Ready,
     Rejected,
     Reply,
+    Shutdown,
     Submit,
     Tokenized,
     Up,
@@ -102,6 +103,11 @@ class Session:
     @property
     def alive(self) -> bool:
         return self._death is None
+
+    @property
+    def death(self) -> LocalLLMError | None:
+        """What ended it."""
+        return self._death
 
     @property
     def num_requests(self) -> int:
@@ -201,6 +207,11 @@ class Session:
         self._closing = True
         await asyncio.to_thread(self._handle.close, self._grace_s)
         await self._exited.wait()
+
+    def dismiss(self) -> None:
+        """Ask the process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        self._closing = True
+        self._handle.send(Shutdown())
 
     def _post(self, callback: Callable[[Any], None], item: object) -> None:
         """From any thread to the loop."""
