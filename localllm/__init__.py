@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from localllm.cancel import Cancel as Cancel
     from localllm.client.api import Client as Client
     from localllm.client.async_sidecar import AsyncSidecar as AsyncSidecar
+    from localllm.client.server_process import SidecarExit as SidecarExit
     from localllm.client.sidecar import Sidecar as Sidecar
-    from localllm.client.sidecar import SidecarExit as SidecarExit
     from localllm.config import Settings as Settings
     from localllm.errors import AccessDenied as AccessDenied
     from localllm.errors import Cancelled as Cancelled
@@ -70,7 +70,8 @@ _NAMES = {
     "cancel": "Cancel",
     "client.api": "Client",
     "client.async_sidecar": "AsyncSidecar",
-    "client.sidecar": "Sidecar SidecarExit",
+    "client.server_process": "SidecarExit",
+    "client.sidecar": "Sidecar",
     "config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
     "InternalError InvalidModelFile InvalidParameter LoadFailed Loading LocalLLMError ModelNotFound NoChatTemplate "

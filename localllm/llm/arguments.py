@@ -213,8 +213,9 @@ def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[s
     try:
         return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
     except (msgspec.ValidationError, TypeError) as error:
-        reason, _, path = str(error).partition(" - at `$.")
-        param = re.split(r"[.\[]", path.rstrip("`"))[0] or name
+        reason, _, place = str(error).partition(" - at ")
+        field = re.search(r"\$\.(\w+)", place)
+        param = field[1] if field else name
         raise InvalidParameter(f"{param} has the wrong type: {reason[:1].lower()}{reason[1:]}", param=param) from error
 
 

@@ -342,7 +342,7 @@ def test_a_cancelled_task_frees_its_slot(endless_model: Path) -> None:
         async with AsyncLLM(endless_model, slots=1, threads=1, ctx=65536) as llm:
             for _ in range(3):
                 asking = asyncio.create_task(llm.chat(HELLO, params=ENDLESS))
-                while llm._live().running()[0].num_requests == 0:
+                while llm._live().running()[0].num_requests == 0:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 asking.cancel()
                 with pytest.raises(asyncio.CancelledError):
