@@ -23,8 +23,7 @@
     ├── QueueFull                  queue_full
     ├── Unavailable                try again later
     │   ├── WorkerCrashed              worker_crashed
-    │   ├── Loading                    loading
-    │   └── Draining                   draining
+    │   └── Loading, Draining          loading, draining
     ├── RequestTimeout             timeout
     └── InternalError              internal
 

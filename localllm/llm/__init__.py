@@ -1,1 +1,4 @@
-"""A model in your own Python program: `blocking`, `async_llm`; the models on this machine: `models`. Empty on purpose."""
+"""A model in your own Python program: `blocking.LLM`, `async_llm.AsyncLLM`; `models`: those on this machine.
+
+Empty, so that it costs nothing.
+"""

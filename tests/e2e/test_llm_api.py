@@ -86,17 +86,17 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("documents", lambda llm: llm.rerank("x", "x")),
     ("documents[0]", lambda llm: llm.rerank("x", [3])),  # type: ignore[list-item]
     ("top_n", lambda llm: llm.rerank("x", ["x"], top_n=0)),
-    ("ctx", lambda llm: LLM("demo", ctx="big")),  # type: ignore[arg-type]
-    ("gpu_layers", lambda llm: LLM("demo", gpu_layers="some")),  # type: ignore[arg-type]
-    ("slots", lambda llm: LLM("demo", slots=0)),
-    ("model", lambda llm: LLM(3)),  # type: ignore[arg-type]
-    ("home", lambda llm: LLM("demo", home="")),
-    ("home", lambda llm: LLM("demo", home="x", settings=Settings())),
-    ("settings", lambda llm: LLM("demo", settings={})),  # type: ignore[arg-type]
-    ("options", lambda llm: LLM("demo", options={})),  # type: ignore[arg-type]
-    ("kv_ram_mb", lambda llm: LLM("demo", options=LoadOptions(kv_ram_mb=1.5))),  # type: ignore[arg-type]
-    ("on_event", lambda llm: LLM("demo", on_event="x")),  # type: ignore[arg-type]
-    ("on_progress", lambda llm: LLM("demo", on_progress=3)),  # type: ignore[arg-type]
+    ("ctx", lambda _: LLM("demo", ctx="big")),  # type: ignore[arg-type]
+    ("gpu_layers", lambda _: LLM("demo", gpu_layers="some")),  # type: ignore[arg-type]
+    ("slots", lambda _: LLM("demo", slots=0)),
+    ("model", lambda _: LLM(3)),  # type: ignore[arg-type]
+    ("home", lambda _: LLM("demo", home="")),
+    ("home", lambda _: LLM("demo", home="x", settings=Settings())),
+    ("settings", lambda _: LLM("demo", settings={})),  # type: ignore[arg-type]
+    ("options", lambda _: LLM("demo", options={})),  # type: ignore[arg-type]
+    ("kv_ram_mb", lambda _: LLM("demo", options=LoadOptions(kv_ram_mb=1.5))),  # type: ignore[arg-type]
+    ("on_event", lambda _: LLM("demo", on_event="x")),  # type: ignore[arg-type]
+    ("on_progress", lambda _: LLM("demo", on_progress=3)),  # type: ignore[arg-type]
 ]
 
 
