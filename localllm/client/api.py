@@ -16,7 +16,8 @@ import msgspec
 from localllm.cancel import Cancel
 from localllm.client import replies
 from localllm.client.connection import connect, hung_up
-from localllm.client.replies import EmbeddedTexts, ModelEntry, Process, RankedTexts
+from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
+from localllm.client.replies import ModelEntry, Process, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
 from localllm.states import AvailableModel, PullState

@@ -33,7 +33,8 @@ def settings_from(settings: Settings | None, home: str | Path | None) -> Setting
     if settings is not None and home is not None:
         raise InvalidParameter("give settings or home, not both; Settings has a home of its own", param="home")
     if settings is not None:
-        return _of_type("settings", settings, Settings, "a localllm.Settings")
+        _of_type("settings", settings, Settings, "a localllm.Settings")
+        return settings
     if home is None:
         return config.load()
     if not isinstance(home, str | os.PathLike) or not str(home):
@@ -144,7 +145,7 @@ def to_messages(messages: Sequence[AnyMessage]) -> tuple[Message, ...]:
     return turns
 
 
-def to_tokens(name: str, tokens: Sequence[int]) -> tuple[int, ...]:
+def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
     """Raises `InvalidParameter`."""
     if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
         raise InvalidParameter(f"{name} must be a list of token ids, got {_shown(tokens)}", param=name)
@@ -169,11 +170,13 @@ def check_callback(name: str, callback: Callable[..., object] | None) -> None:
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
 
-def _message(message: AnyMessage, number: int) -> Message:
+def _message(message: object, number: int) -> Message:
+    role: object
+    content: object
     if isinstance(message, Message):
         role, content = message.role, message.content
     elif isinstance(message, Mapping):
-        role, content = message.get("role", None), message.get("content", None)
+        role, content = message.get("role"), message.get("content")
     else:
         role = content = None
     if not isinstance(role, str) or not isinstance(content, str):
@@ -219,7 +222,7 @@ def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[s
         raise InvalidParameter(f"{param} has the wrong type: {reason[:1].lower()}{reason[1:]}", param=param) from error
 
 
-def _integer(name: str, value: int) -> int:
+def _integer(name: str, value: Any) -> int:
     try:
         if not isinstance(value, bool):
             return operator.index(value)  # NumPy's integers too

@@ -22,6 +22,7 @@ from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, Wro
 from localllm.llm import arguments as given
 from localllm.llm.arguments import AnyMessage, Texts
 from localllm.llm.events import EventObserver, guarded
+from localllm.llm.letting_go import let_go, until
 from localllm.llm.stream import AsyncStream
 from localllm.runtime import Answer, Runtime
 from localllm.states import ModelEvent
@@ -284,7 +285,7 @@ class AsyncLLM:
         if num_closes != self._num_closes:
             raise _closed_meanwhile()
         runtime = self._runtime = Runtime(self._settings)
-        self._finalizer = weakref.finalize(self, _let_go, runtime, asyncio.get_running_loop(), self._pid)
+        self._finalizer = weakref.finalize(self, let_go, runtime, asyncio.get_running_loop(), self._pid)
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:
@@ -298,7 +299,7 @@ class AsyncLLM:
 
     async def _ask(self, request: GenerationRequest, cancel: Cancel | None, *, stream: bool) -> Chat | AsyncStream:
         submitting = self._in_time(request.timeout_s, self._here().submit(self.info.id, [request]))
-        answers: list[Answer] | None = await (submitting if cancel is None else _until(cancel, submitting))
+        answers: list[Answer] | None = await (submitting if cancel is None else until(cancel, submitting))
         answer = AsyncStream(self, answers[0] if answers else None, cancel)
         del answers  # or this frame would keep an answer alive that its reader has dropped
         if stream:
@@ -335,48 +336,6 @@ class AsyncLLM:
                 "this AsyncLLM was loaded on another event loop; use it there, make one for each loop, or use LLM, "
                 "which any thread may call"
             )
-
-
-async def _until(cancel: Cancel, work: Coroutine[Any, Any, T]) -> T | None:
-    """None once it is cancelled by the handle."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-
-    def stop() -> None:
-        try:
-            loop.call_soon_threadsafe(task.cancel)
-        except RuntimeError:
-            pass  # the loop is closed, and so is the task
-
-    cancel.attach(stop)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        caller = asyncio.current_task()
-        if cancel.cancelled and not (caller is not None and caller.cancelling()):
-            return None
-        raise
-    finally:
-        cancel.detach(stop)
-
-
-def _let_go(runtime: Runtime, loop: asyncio.AbstractEventLoop, pid: int) -> None:
-    """Nobody has the AsyncLLM any more, or the interpreter ends. On any thread."""
-    if os.getpid() != pid:
-        return
-    runtime.dismiss()
-    try:
-        loop.call_soon_threadsafe(_close_soon, runtime)
-    except RuntimeError:
-        pass  # the loop is closed; what `dismiss` did is enough
-
-
-_closing: set[asyncio.Task[None]] = set()
-
-
-def _close_soon(runtime: Runtime) -> None:
-    task = asyncio.get_running_loop().create_task(runtime.aclose())
-    _closing.add(task)
-    task.add_done_callback(_closing.discard)
 
 
 def _closed_meanwhile() -> ModelNotFound:

@@ -132,7 +132,8 @@ class LLM:
         if stream:
             asking = self._llm.chat(messages, stream=True, params=params, cancel=cancel, **rest)
             return Stream(self, self._run(asking))
-        return self._run(self._llm.chat(messages, params=params, cancel=cancel, **rest))
+        whole: Chat = self._run(self._llm.chat(messages, params=params, cancel=cancel, **rest))
+        return whole
 
     @overload
     def complete(
@@ -177,7 +178,8 @@ class LLM:
             return Stream(
                 self, self._run(self._llm.complete(prompt, stream=True, params=params, cancel=cancel, **rest))
             )
-        return self._run(self._llm.complete(prompt, params=params, cancel=cancel, **rest))
+        whole: Chat = self._run(self._llm.complete(prompt, params=params, cancel=cancel, **rest))
+        return whole
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text, with the model's BOS unless `add_special` is off."""

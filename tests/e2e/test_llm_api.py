@@ -79,7 +79,7 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("tokens", lambda llm: llm.detokenize([999_999])),
     ("messages", lambda llm: llm.count_tokens(3)),  # type: ignore[arg-type]
     ("input", lambda llm: llm.embed("x")),
-    ("input", lambda llm: llm.embed(["x", [1]])),  # type: ignore[list-item]
+    ("input", lambda llm: llm.embed(["x", [1]])),  # type: ignore[arg-type]
     ("dimensions", lambda llm: llm.embed(["x"], dimensions="2")),  # type: ignore[arg-type]
     ("timeout", lambda llm: llm.embed(["x"], timeout=-1)),
     ("query", lambda llm: llm.rerank(3, ["x"])),  # type: ignore[arg-type]
@@ -385,7 +385,12 @@ def test_a_pull_is_cancelled_from_another_thread_by_its_task_or_by_its_callback(
     asked, go_on = _hold(hub)
     try:
         cancel = Cancel()
-        threading.Thread(target=lambda: asked.wait(TIMEOUT_S) and cancel.cancel()).start()
+
+        def stop_it() -> None:
+            asked.wait(TIMEOUT_S)
+            cancel.cancel()
+
+        threading.Thread(target=stop_it).start()
         with pytest.raises(Cancelled):
             Models(settings=settings).pull(NAME, cancel=cancel)
         with pytest.raises(Cancelled):

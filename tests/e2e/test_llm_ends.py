@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from localllm import LLM, AsyncLLM, Cancel, ModelNotFound, SamplingParams, WrongOwner
+from localllm.worker.handle import WorkerHandle
 
 TIMEOUT_S = 60
 GREEDY = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
@@ -135,13 +136,13 @@ def test_ctrl_c_while_loading_leaves_no_worker(endless_model: Path) -> None:
     code, lines = run(
         endless_model,
         """
-from localllm.supervisor import session
-start = session.WorkerHandle.__init__
+from localllm.worker.handle import WorkerHandle
+start = WorkerHandle.__init__
 def begin(self, *args, **kwargs):
     start(self, *args, **kwargs)
     print(self.pid, flush=True)
     interrupt()
-session.WorkerHandle.__init__ = begin
+WorkerHandle.__init__ = begin
 try:
     LLM(MODEL, threads=1)
 except KeyboardInterrupt:
@@ -353,16 +354,14 @@ def test_a_cancelled_task_frees_its_slot(endless_model: Path) -> None:
 
 
 def test_concurrent_loads_share_one_worker(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from localllm.supervisor import session
-
     started: list[int] = []
-    start = session.WorkerHandle.__init__
+    start = WorkerHandle.__init__
 
-    def count(self: session.WorkerHandle, *args: object, **kwargs: object) -> None:
+    def count(self: WorkerHandle, *args: object, **kwargs: object) -> None:
         start(self, *args, **kwargs)  # type: ignore[arg-type]
         started.append(self.pid)
 
-    monkeypatch.setattr(session.WorkerHandle, "__init__", count)
+    monkeypatch.setattr(WorkerHandle, "__init__", count)
 
     async def scenario() -> None:
         llm = AsyncLLM(tiny_model, threads=1)
@@ -384,16 +383,14 @@ def test_concurrent_loads_share_one_worker(tiny_model: Path, monkeypatch: pytest
 def test_a_load_that_is_cancelled_or_closed_meanwhile_leaves_no_worker(
     tiny_model: Path, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from localllm.supervisor import session
-
     started: list[int] = []
-    start = session.WorkerHandle.__init__
+    start = WorkerHandle.__init__
 
-    def count(self: session.WorkerHandle, *args: object, **kwargs: object) -> None:
+    def count(self: WorkerHandle, *args: object, **kwargs: object) -> None:
         start(self, *args, **kwargs)  # type: ignore[arg-type]
         started.append(self.pid)
 
-    monkeypatch.setattr(session.WorkerHandle, "__init__", count)
+    monkeypatch.setattr(WorkerHandle, "__init__", count)
 
     async def scenario(llm: AsyncLLM, *, close: bool) -> None:
         loading = asyncio.create_task(llm.load())

@@ -120,7 +120,7 @@ def test_the_end_of_a_server_that_was_ready_is_told_with_its_code_and_last_words
         sidecar.process.stdin.flush()
         exit = told.get(timeout=TIMEOUT_S)
         assert (exit.exit_code, exit.signal, exit.reason, exit.stderr) == (9, None, "exit code 9", "what led to it")
-        assert not sidecar.alive
+        assert sidecar.process.poll() == 9
     with Sidecar.start(["x"], command=command(READY), on_exit=told.put) as sidecar:
         os.kill(sidecar.process.pid, signal.SIGKILL)
         assert told.get(timeout=TIMEOUT_S).signal == "SIGKILL"
@@ -225,7 +225,6 @@ def test_an_async_sidecar_serves_a_model_from_a_home_of_its_own(
             on_exit=told.put_nowait,
             timeout=TIMEOUT_S,
         ) as sidecar:
-            assert sidecar.alive
             headers = {"authorization": f"Bearer {sidecar.token}"}
             async with httpx.AsyncClient(base_url=sidecar.url, headers=headers) as http:
                 assert (await http.get("/v1/models")).json()["data"][0]["id"] == sidecar.ready.model
@@ -242,7 +241,7 @@ def test_an_async_sidecar_serves_a_model_from_a_home_of_its_own(
 
 
 def test_no_child_opens_a_window_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(osdep.sys, "platform", "win32")
-    monkeypatch.setattr(osdep.subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200, raising=False)
-    monkeypatch.setattr(osdep.subprocess, "CREATE_NO_WINDOW", 0x08000000, raising=False)
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200, raising=False)
+    monkeypatch.setattr(subprocess, "CREATE_NO_WINDOW", 0x08000000, raising=False)
     assert osdep.own_process_group() == {"creationflags": 0x08000200}

@@ -154,7 +154,12 @@ def test_an_answer_is_cancelled_from_another_thread_wherever_it_is(served: Serve
     assert late.finish is not None
     served.runtime.accepts = False  # no response has begun
     cancel = Cancel()
-    threading.Thread(target=lambda: served.runtime.asking.wait(5) and cancel.cancel()).start()
+
+    def stop() -> None:
+        served.runtime.asking.wait(5)
+        cancel.cancel()
+
+    threading.Thread(target=stop).start()
     (last,) = client.complete("tiny", "Hi", cancel=cancel)
     assert last.finish is not None
     assert served.runtime.gave_up.wait(5)
