@@ -9,29 +9,92 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from localllm.cancel import Cancel as Cancel
+    from localllm.client.api import Client as Client
+    from localllm.client.async_sidecar import AsyncSidecar as AsyncSidecar
+    from localllm.client.server_process import SidecarExit as SidecarExit
+    from localllm.client.sidecar import Sidecar as Sidecar
+    from localllm.config import Settings as Settings
+    from localllm.errors import AccessDenied as AccessDenied
+    from localllm.errors import Cancelled as Cancelled
+    from localllm.errors import ContextLengthExceeded as ContextLengthExceeded
+    from localllm.errors import DeviceUnavailable as DeviceUnavailable
+    from localllm.errors import DiskFull as DiskFull
+    from localllm.errors import Draining as Draining
+    from localllm.errors import ForbiddenAddress as ForbiddenAddress
+    from localllm.errors import InternalError as InternalError
+    from localllm.errors import InvalidModelFile as InvalidModelFile
+    from localllm.errors import InvalidParameter as InvalidParameter
+    from localllm.errors import LoadFailed as LoadFailed
+    from localllm.errors import Loading as Loading
     from localllm.errors import LocalLLMError as LocalLLMError
-    from localllm.llm import LLM as LLM
-    from localllm.llm import AsyncLLM as AsyncLLM
+    from localllm.errors import ModelNotFound as ModelNotFound
+    from localllm.errors import NoChatTemplate as NoChatTemplate
+    from localllm.errors import PullFailed as PullFailed
+    from localllm.errors import QueueFull as QueueFull
+    from localllm.errors import RequestError as RequestError
+    from localllm.errors import RequestTimeout as RequestTimeout
+    from localllm.errors import SlotBusy as SlotBusy
+    from localllm.errors import SlotNotFound as SlotNotFound
+    from localllm.errors import TemplateError as TemplateError
+    from localllm.errors import Unavailable as Unavailable
+    from localllm.errors import UnknownParameter as UnknownParameter
+    from localllm.errors import UnsupportedParameter as UnsupportedParameter
+    from localllm.errors import WorkerCrashed as WorkerCrashed
+    from localllm.errors import WrongOwner as WrongOwner
+    from localllm.llm.async_llm import AsyncLLM as AsyncLLM
+    from localllm.llm.blocking import LLM as LLM
+    from localllm.llm.models import AsyncModels as AsyncModels
+    from localllm.llm.models import ModelDetails as ModelDetails
+    from localllm.llm.models import Models as Models
+    from localllm.llm.stream import AsyncStream as AsyncStream
+    from localllm.llm.stream import Stream as Stream
+    from localllm.states import AvailableModel as AvailableModel
+    from localllm.states import ModelEvent as ModelEvent
+    from localllm.states import PullState as PullState
     from localllm.types import Chat as Chat
     from localllm.types import Delta as Delta
+    from localllm.types import Finish as Finish
+    from localllm.types import LoadedModel as LoadedModel
+    from localllm.types import LoadOptions as LoadOptions
     from localllm.types import Message as Message
+    from localllm.types import ModelInfo as ModelInfo
     from localllm.types import SamplingParams as SamplingParams
+    from localllm.types import Timings as Timings
+    from localllm.types import TokenLogprob as TokenLogprob
+    from localllm.types import Usage as Usage
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "LLM": "localllm.llm",
-    "AsyncLLM": "localllm.llm",
-    "LocalLLMError": "localllm.errors",
-    "Chat": "localllm.types",
-    "Delta": "localllm.types",
-    "Message": "localllm.types",
-    "SamplingParams": "localllm.types",
+_NAMES = {
+    "cancel": "Cancel",
+    "client.api": "Client",
+    "client.async_sidecar": "AsyncSidecar",
+    "client.server_process": "SidecarExit",
+    "client.sidecar": "Sidecar",
+    "config": "Settings",
+    "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
+    "InternalError InvalidModelFile InvalidParameter LoadFailed Loading LocalLLMError ModelNotFound NoChatTemplate "
+    "PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError Unavailable "
+    "UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
+    "llm.async_llm": "AsyncLLM",
+    "llm.blocking": "LLM",
+    "llm.models": "AsyncModels ModelDetails Models",
+    "llm.stream": "AsyncStream Stream",
+    "states": "AvailableModel ModelEvent PullState",
+    "types": "Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Timings TokenLogprob Usage",
 }
-__all__ = ["LLM", "AsyncLLM", "Chat", "Delta", "LocalLLMError", "Message", "SamplingParams", "__version__"]
+"""Module -> the names that are its part of the API."""
+
+_HOME = {name: f"localllm.{module}" for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'localllm' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

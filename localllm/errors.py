@@ -7,7 +7,8 @@
     │   ├── UnsupportedParameter       unsupported_parameter
     │   ├── ContextLengthExceeded      context_length_exceeded
     │   ├── TemplateError              template_error
-    │   └── NoChatTemplate             no_chat_template
+    │   ├── NoChatTemplate             no_chat_template
+    │   └── WrongOwner                 an object is used where it cannot work: another event loop, a forked process
     ├── ModelNotFound              model_not_found
     ├── SlotNotFound               slot_not_found: no slot of that number, or none saved under that name
     ├── SlotBusy                   slot_busy: a request is just using it
@@ -16,14 +17,14 @@
     │   ├── LoadConflict           load_conflict: what is loaded stands in the way
     │   └── DeviceUnavailable          asked for a device or layers that cannot be had
     ├── PullFailed                 pull_failed: the source cannot be reached, or does not give what it should
+    │   ├── Cancelled                  somebody stopped it
     │   ├── AccessDenied               access_denied: it wants a token, a licence accepted, or another account
     │   └── ForbiddenAddress           forbidden_address: an address that a manifest or redirect may not lead to
     ├── DiskFull                   disk_full
     ├── QueueFull                  queue_full
     ├── Unavailable                try again later
     │   ├── WorkerCrashed              worker_crashed
-    │   ├── Loading                    loading
-    │   └── Draining                   draining
+    │   └── Loading, Draining          loading, draining
     ├── RequestTimeout             timeout
     └── InternalError              internal
 
@@ -115,6 +116,10 @@ class NoChatTemplate(RequestError):
     code = "no_chat_template"
 
 
+class WrongOwner(RequestError):
+    """An object is used on an event loop, on a thread or in a process that it does not belong to."""
+
+
 class ModelNotFound(LocalLLMError):
     """No model of that name, or no such file."""
 
@@ -157,6 +162,10 @@ class PullFailed(LocalLLMError):
     """A model could not be fetched; what has arrived stays, and the next pull goes on from there."""
 
     code = "pull_failed"
+
+
+class Cancelled(PullFailed):
+    """Somebody set the cancel flag of a long operation. Nothing is half done, and what has arrived stays."""
 
 
 class AccessDenied(PullFailed):

@@ -31,9 +31,12 @@ def user_config_dir() -> Path:
 
 
 def own_process_group() -> dict[str, Any]:
-    """`subprocess.Popen` arguments that keep the terminal's Ctrl-C from reaching the child."""
+    """`subprocess.Popen` arguments that keep the terminal's Ctrl-C from reaching the child.
+
+    On Windows also its window: a program without a console, as most desktop apps are, would show one for each child.
+    """
     if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
     else:
         return {"process_group": 0}
 

@@ -19,12 +19,13 @@ from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound, RequestTimeout
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
+from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
-from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams, Usage
 
 OnProgress = Callable[[float], None]
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
@@ -45,8 +46,8 @@ class Started(NamedTuple):
 
 
 class Answer(AsyncIterator[Delta]):
-    """An accepted request: iterate for its deltas; the last has `finish`. `aclose()`, `async with` or letting go of it
-    cancels what has not been made yet.
+    """An accepted request: iterate for its deltas; the last has `finish`. `cancel()`, `aclose()`, `async with`, or
+    letting go of it, cancels what has not been made yet.
 
     Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
     """
@@ -54,19 +55,33 @@ class Answer(AsyncIterator[Delta]):
     def __init__(self, pending: Pending, num_prompt_tokens: int) -> None:
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
+        self._num_tokens = 0
         self._finished = False
 
     async def __anext__(self) -> Delta:
         if self._finished:
             raise StopAsyncIteration
         delta = await self._pending.mailbox.get()
+        self._num_tokens += delta.num_tokens
         self._finished = delta.finish is not None
+        if delta.finish is CANCELLED:
+            usage = Usage(self.num_prompt_tokens, self._num_tokens)
+            delta = msgspec.structs.replace(delta, finish=msgspec.structs.replace(CANCELLED, usage=usage))
         return delta
 
+    def cancel(self) -> None:
+        """End it if it still runs; frees the slot by the next step. Idempotent.
+
+        Who iterates gets what has come, and a finish that says `cancelled` and counts what was read. On the event loop.
+        """
+        if not self._finished:
+            self._pending.cancel()
+            self._pending.mailbox.cancel()
+
     async def aclose(self) -> None:
-        """Cancel if still running; frees the slot by the next step. Idempotent."""
+        """`cancel`, and no more deltas for who begins to ask now."""
+        self.cancel()
         self._finished = True
-        self._pending.cancel()
 
     def __del__(self) -> None:
         if not self._finished:
@@ -351,6 +366,10 @@ class Runtime:
     async def unload(self, model_id: str) -> None:
         """Stop the model's process. Raises `ModelNotFound`."""
         await self._supervisor.unload(model_id)
+
+    def dismiss(self) -> None:
+        """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        self._supervisor.dismiss()
 
     async def aclose(self) -> None:
         """Unload everything."""

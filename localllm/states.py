@@ -28,6 +28,21 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     loaded: LoadedModel | None
 
 
+class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happened to a loaded model.
+
+    loading (again and again, with `fraction`), ready; crashed (with `reason`), restarted, loading, ready ...
+    """
+
+    kind: Literal["loading", "ready", "crashed", "restarted"]
+    """`crashed`: its process ended, or did not load again; `restarted`: another one was started in its place."""
+    model: str
+    fraction: float = 0.0
+    """That is loaded, from 0 to 1."""
+    reason: str | None = None
+    """Why it crashed: a sentence."""
+
+
 class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model on this machine, loaded or not, as far as its manifest tells."""
 

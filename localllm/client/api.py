@@ -8,15 +8,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
 
+from localllm.cancel import Cancel
+from localllm.client import replies
+from localllm.client.connection import connect, hung_up
+from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
+from localllm.client.replies import ModelEntry, Process, RankedTexts
 from localllm.client.sse import EventDecoder
-from localllm.errors import ErrorInfo, InternalError, LocalLLMError, Unavailable, UnsupportedParameter, from_info
+from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
+from localllm.states import AvailableModel, PullState
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
 
-CONNECT_TIMEOUT_S = 10.0
 T = TypeVar("T")
 
 
@@ -24,157 +30,65 @@ class ServerGone(Unavailable):
     """The server itself does not answer, or not to the end."""
 
 
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of /v1/models, as far as we care; what it can do is known once it is loaded."""
-
-    id: str
-    loaded: bool = True
-    ctx: int = 0
-    slots: int = 0
-    chat_template: bool = True
-
-
-class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of /localllm/ps."""
-
-    model: str
-    status: str
-    memory_bytes: int
-    requests: int
-    idle_s: float
-    expires_in_s: float | None
-    pid: int | None
-    ctx: int | None
-    slots: int | None
-    layers_per_device: dict[str, int] | None
-
-
-class _Embedding(msgspec.Struct, frozen=True):
-    embedding: msgspec.Raw
-
-
-class _Tokens(msgspec.Struct, frozen=True):
-    prompt_tokens: int
-
-
-class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """What texts became, in their order."""
-
-    data: list[_Embedding]
-    usage: _Tokens
-    truncated: list[int] = []
-    """The numbers of those that were cut."""
-
-    @property
-    def vectors(self) -> list[msgspec.Raw]:
-        """Of each, its vector as JSON: most pass it on. With pooling `none` an array of vectors."""
-        return [item.embedding for item in self.data]
-
-
-class RankedText(msgspec.Struct, frozen=True):
-    """`index`: its number in the request."""
-
-    index: int
-    relevance_score: float
-
-
-class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """The best first."""
-
-    results: list[RankedText]
-    usage: _Tokens
-    truncated: list[int] = []
-    """The numbers of those that were cut."""
-
-
-class _Processes(msgspec.Struct, frozen=True):
-    models: list[Process]
-
-
-class _Error(msgspec.Struct, frozen=True):
-    message: str
-    code: str | None = None
-    param: str | None = None
-
-
-class _LoadEvent(msgspec.Struct, frozen=True):
-    status: str = ""
-    model: str = ""
-    fraction: float = 0.0
-    error: _Error | None = None
-
-
-class _ModelList(msgspec.Struct, frozen=True):
-    data: list[ModelEntry]
-
-
-class _ErrorBody(msgspec.Struct, frozen=True):
-    error: _Error
-
-
-class _Piece(msgspec.Struct, frozen=True):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    delta: _Piece | None = None
-    text: str = ""
-    finish_reason: FinishReason | None = None
-
-
-class _CachedTokens(msgspec.Struct, frozen=True):
-    cached_tokens: int = 0
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    prompt_tokens: int
-    completion_tokens: int
-    prompt_tokens_details: _CachedTokens = _CachedTokens()
-    shifted_tokens: int = 0
-
-
-class _Chunk(msgspec.Struct, frozen=True):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
-    timings: Timings | None = None
-    error: _Error | None = None
-
-
 class Client:
-    """A connection to one server; a context manager. Closing a generator early cancels its answer on the server."""
+    """A connection to one server; a context manager. Safe to use from many threads.
+
+    Closing a generator early cancels its answer on the server. So does, from any thread, the `Cancel` that a call was
+    given: an answer ends with a delta whose finish is `cancelled`, anything else raises `Cancelled`.
+    """
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(
-            base_url=base_url,
-            headers=headers,
-            # An answer may take its time; a server that does not even accept is not there.
-            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-            # Certificates cost 30 ms to load, and a proxy has no business with a server on this machine.
-            verify=base_url.startswith("https:"),
-            trust_env=False,
-        )
+        self._base_url = base_url
+        self._token = token
+        self._http = connect(base_url, token)
+
+    def health(self) -> bool:
+        """Whether a server answers here at all, whatever its models do. Raises nothing."""
+        try:
+            return self._http.get("/health").status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+    def ready(self) -> list[str]:
+        """The models that can answer now. Raises `Loading` while one is being loaded or started again."""
+        return self._get("/ready", replies.ReadyModels).models
 
     def models(self) -> list[ModelEntry]:
         """What can be asked. Raises `LocalLLMError`s."""
-        return self._get("/v1/models", _ModelList).data
+        return self._get("/v1/models", replies.ModelList).data
 
     def model(self, id: str) -> ModelEntry:
         """One of them. Raises `ModelNotFound`."""
-        return self._get(f"/v1/models/{id}", ModelEntry)
+        return self._get(f"/v1/models/{quote(id)}", ModelEntry)
+
+    def available(self) -> list[AvailableModel]:
+        """The models on the server's machine, loaded or not. Raises `LocalLLMError`s."""
+        return self._get("/localllm/models", replies.AvailableModels).models
 
     def processes(self) -> list[Process]:
         """What is loaded. Raises `LocalLLMError`s."""
-        return self._get("/localllm/ps", _Processes).models
+        return self._get("/localllm/ps", replies.Processes).models
 
-    def load(self, model: str, on_progress: Callable[[float], None] = lambda _: None) -> str:
-        """Have a model loaded; returns its id. Raises `ModelNotFound`, `LoadFailed`, `Unavailable`."""
-        body = msgspec.json.encode({"model": model})
-        with self._posted("/localllm/load", body) as response:
+    def load(
+        self,
+        model: str,
+        on_progress: Callable[[float], None] = lambda _: None,
+        *,
+        ctx: int | None = None,
+        slots: int | None = None,
+        keep_alive: float | str | None = None,
+        cancel: Cancel | None = None,
+    ) -> str:
+        """Have a model loaded; returns its id. keep_alive: how long it stays without requests, in seconds or as `5m`.
+
+        Raises `ModelNotFound`, `LoadFailed`, `Unavailable`, `Cancelled`.
+        """
+        asked = {"model": model, "ctx": ctx, "slots": slots, "keep_alive": keep_alive}
+        with self._posted("/localllm/load", _given(asked), cancel) as response:
             for data in _data(response):
-                event = msgspec.json.decode(data, type=_LoadEvent)
+                event = msgspec.json.decode(data, type=replies.LoadEvent)
                 if event.error is not None:
-                    raise _tree(event.error)
+                    raise replies.to_error(event.error)
                 on_progress(event.fraction)
                 if event.status == "ready":
                     return event.model
@@ -182,16 +96,65 @@ class Client:
 
     def unload(self, model: str) -> None:
         """Have a model unloaded. Raises `ModelNotFound`."""
-        with self._posted("/localllm/unload", msgspec.json.encode({"model": model})) as response:
+        with self._posted("/localllm/unload", {"model": model}) as response:
             response.read()
 
-    def chat(self, model: str, messages: Sequence[Message], params: SamplingParams) -> Generator[Delta]:
-        """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
-        return self._stream("/v1/chat/completions", model, params, messages=list(messages))
+    def pull(
+        self, model: str, on_progress: Callable[[PullState], None] = lambda _: None, *, cancel: Cancel | None = None
+    ) -> AvailableModel:
+        """Have a model downloaded to the server's machine. What was cancelled goes on from there the next time.
 
-    def complete(self, model: str, prompt: str, params: SamplingParams) -> Generator[Delta]:
-        """The continuation of a text, as it comes; the last delta has `finish`. Raises `LocalLLMError`s."""
-        return self._stream("/v1/completions", model, params, prompt=prompt)
+        Raises `ModelNotFound`, `PullFailed`s, `DiskFull`, `Cancelled`.
+        """
+        with self._posted("/localllm/pull", {"model": model}, cancel) as response:
+            for data in _data(response):
+                event = msgspec.json.decode(data, type=replies.PullEvent)
+                if event.error is not None:
+                    raise replies.to_error(event.error)
+                if event.progress is not None:
+                    on_progress(event.progress)
+                if event.model is not None:
+                    return event.model
+        raise ServerGone("the server closed the connection while it downloaded the model")
+
+    def remove(self, model: str) -> None:
+        """Have a model forgotten, and unloaded before that. Raises `ModelNotFound`."""
+        with self._posted("/localllm/remove", {"model": model}) as response:
+            response.read()
+
+    def chat(
+        self,
+        model: str,
+        messages: Sequence[Message],
+        params: SamplingParams = SamplingParams(),  # noqa: B008  it is frozen
+        *,
+        timeout: float | None = None,
+        priority: int | None = None,
+        cache_prompt: bool | None = None,
+        cancel: Cancel | None = None,
+    ) -> Generator[Delta]:
+        """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s.
+
+        timeout: seconds. priority: lower ones wait less. cache_prompt: whether it may start from what was computed
+        before. None: as the server's settings say.
+        """
+        fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        return self._stream("/v1/chat/completions", model, params, cancel, messages=list(messages), **fields)
+
+    def complete(
+        self,
+        model: str,
+        prompt: str,
+        params: SamplingParams = SamplingParams(),  # noqa: B008
+        *,
+        timeout: float | None = None,
+        priority: int | None = None,
+        cache_prompt: bool | None = None,
+        cancel: Cancel | None = None,
+    ) -> Generator[Delta]:
+        """The continuation of a text, as it comes. Otherwise as `chat`."""
+        fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        return self._stream("/v1/completions", model, params, cancel, prompt=prompt, **fields)
 
     def embed(
         self,
@@ -213,6 +176,23 @@ class Client:
         asked = {"query": query, "documents": documents, "raw_scores": raw_scores, "truncate": truncate}
         return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts)
 
+    def tokenize(self, model: str, text: str, *, add_special: bool = True) -> list[int]:
+        """Token ids of a text, with the model's BOS unless `add_special` is off. Raises `LocalLLMError`s."""
+        asked = {"model": model, "content": text, "add_special": add_special}
+        return self._post("/tokenize", asked, replies.Tokens).tokens
+
+    def detokenize(self, model: str, tokens: Sequence[int], *, special: bool = True) -> str:
+        """The text of token ids; that of control tokens only if `special`. Raises `LocalLLMError`s."""
+        asked = {"model": model, "tokens": list(tokens), "special": special}
+        return self._post("/detokenize", asked, replies.Content).content
+
+    def count_tokens(self, model: str, prompt: str | Sequence[Message]) -> int:
+        """Of the prompt that a text, or a conversation by the model's template, becomes. Raises `LocalLLMError`s."""
+        if not isinstance(prompt, str):
+            asked = {"model": model, "messages": list(prompt)}
+            prompt = self._post("/apply-template", asked, replies.Prompt).prompt
+        return len(self.tokenize(model, prompt))
+
     def close(self) -> None:
         self._http.close()
 
@@ -222,14 +202,18 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _stream(self, path: str, model: str, params: SamplingParams, **fields: Any) -> Generator[Delta]:
+    def _stream(
+        self, path: str, model: str, params: SamplingParams, cancel: Cancel | None, **fields: Any
+    ) -> Generator[Delta]:
         if params.logprobs is not None:
             raise UnsupportedParameter("this client reads no logprobs; the openai package does", param="logprobs")
-        asked = {name: value for name, value in msgspec.structs.asdict(params).items() if value is not None}
         extras = {"stream": True, "stream_options": {"include_usage": True}, "timings": True}
-        body = msgspec.json.encode({"model": model, **fields, **asked, **extras})
-        with self._posted(path, body) as response:
-            yield from _deltas(_events(response))
+        asked = _given({"model": model, **fields, **msgspec.structs.asdict(params), **extras})
+        try:
+            with self._posted(path, asked, cancel) as response:
+                yield from _deltas(_chunks(response))
+        except Cancelled:
+            yield Delta(finish=Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0)))
 
     def _get(self, path: str, kind: type[T]) -> T:
         try:
@@ -241,20 +225,31 @@ class Client:
         return _typed(response.content, kind)
 
     def _post(self, path: str, asked: Mapping[str, Any], kind: type[T]) -> T:
-        with self._posted(path, msgspec.json.encode(asked)) as response:
+        with self._posted(path, asked) as response:
             return _typed(response.read(), kind)
 
     @contextlib.contextmanager
-    def _posted(self, path: str, body: bytes) -> Iterator[httpx.Response]:
-        try:
-            with self._http.stream(
-                "POST", path, content=body, headers={"content-type": "application/json"}
-            ) as response:
-                if response.status_code != httpx.codes.OK:
-                    raise _to_error(response.read())
-                yield response
-        except httpx.HTTPError as error:
-            raise _not_there(error) from error
+    def _posted(self, path: str, asked: Mapping[str, Any], cancel: Cancel | None = None) -> Iterator[httpx.Response]:
+        """Raises `Cancelled` in the block as well, once the handle is used."""
+        body, headers = msgspec.json.encode(asked), {"content-type": "application/json"}
+        with contextlib.ExitStack() as stack:
+            http, extensions = self._http, {}
+            if cancel is not None:  # only a connection of its own can be hung up at any moment
+                http = stack.enter_context(connect(self._base_url, self._token))
+                extensions = {"trace": stack.enter_context(hung_up(cancel))}
+            try:
+                with http.stream("POST", path, content=body, headers=headers, extensions=extensions) as response:
+                    if response.status_code != httpx.codes.OK:
+                        raise _to_error(response.read())
+                    yield response
+            except httpx.HTTPError as error:
+                if cancel is not None and cancel.cancelled:
+                    raise Cancelled("the request was cancelled") from error
+                raise _not_there(error) from error
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _typed(body: bytes, kind: type[T]) -> T:
@@ -274,18 +269,18 @@ def _data(response: httpx.Response) -> Iterator[str]:
             yield data
 
 
-def _events(response: httpx.Response) -> Iterator[_Chunk]:
+def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
     for data in _data(response):
-        yield msgspec.json.decode(data, type=_Chunk)
+        yield msgspec.json.decode(data, type=replies.Chunk)
 
 
-def _deltas(chunks: Iterator[_Chunk]) -> Generator[Delta]:
+def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
     """Text at once; reason, timings and usage arrive in the last two chunks and leave as one `Finish`."""
     reason: FinishReason | None = None
     timings = Timings(0.0, 0.0, 0.0)
     for chunk in chunks:
         if chunk.error is not None:
-            raise _tree(chunk.error)
+            raise replies.to_error(chunk.error)
         for choice in chunk.choices:
             text = choice.text or (choice.delta.content if choice.delta else None)
             if text:
@@ -301,13 +296,9 @@ def _deltas(chunks: Iterator[_Chunk]) -> Generator[Delta]:
 
 def _to_error(body: bytes) -> LocalLLMError:
     try:
-        return _tree(msgspec.json.decode(body, type=_ErrorBody).error)
+        return replies.to_error(msgspec.json.decode(body, type=replies.ErrorBody).error)
     except msgspec.DecodeError:
         return InternalError(f"this is not a localllm server: it answered {body[:200]!r}")
-
-
-def _tree(error: _Error) -> LocalLLMError:
-    return from_info(ErrorInfo(error.code or "internal", error.message, error.param))
 
 
 def _not_there(error: httpx.HTTPError) -> ServerGone:

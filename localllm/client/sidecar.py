@@ -1,57 +1,58 @@
-"""Starts a server of one's own and ends it again: how `localllm run` and desktop apps get one. Knows no HTTP.
-
-The child has its own process group, so Ctrl-C stops the answer and not the server. It lives as long as its stdin is
-open; since that pipe closes when we die, however we die, no server is left behind.
-"""
+"""Starts a server of one's own and ends it again: how `localllm run` and desktop apps get one. Knows no HTTP."""
 
 from __future__ import annotations
 
+import queue
 import subprocess
-import sys
+import time
+import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO
 
-from localllm import osdep
-from localllm.client.ready import Failure, Progress, Ready, decode
-from localllm.errors import LoadFailed, from_info
+from localllm.client.ready import Line, Progress, Ready
+from localllm.client.server_process import OnExit, ServerProcess, check_timeout
+from localllm.client.server_process import localllm_command as localllm_command
+from localllm.errors import LocalLLMError
 
-STOP_TIMEOUT_S = 5.0
-
-
-def localllm_command() -> list[str]:
-    """How to start localllm; a frozen desktop app passes its own `command` instead.
-
-    -P: a file of the user's current folder must not shadow a module.
-    """
-    return [sys.executable, "-P", "-m", "localllm"]
+WAIT_SLICE_S = 0.25
+"""Windows delivers Ctrl-C only between two waits for a lock."""
 
 
 class Sidecar:
-    """A server process of ours; a context manager that ends it.
+    """A server process of ours; a context manager that ends it. Letting go of it ends it, too, without waiting.
 
     `start` waits until it answers; `spawn` and `wait_ready` are its two halves, for those with better things to do.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, server: ServerProcess, lines: queue.SimpleQueue[Line | None]) -> None:
+        self._server = server
+        self._lines = lines
         self._ready: Ready | None = None
+        self._failure: LocalLLMError | None = None
+        weakref.finalize(self, server.hang_up)
 
     @classmethod
     def spawn(
-        cls, args: Sequence[str], *, command: Sequence[str] | None = None, stderr: IO[bytes] | None = None
+        cls,
+        args: Sequence[str],
+        *,
+        command: Sequence[str] | None = None,
+        stderr: IO[bytes] | None = None,
+        home: str | Path | None = None,
+        on_exit: OnExit | None = None,
     ) -> Sidecar:
-        """Start `serve` with `args` (the model and load options) on a free loopback port, and do not wait."""
-        argv = [*(command or localllm_command()), "serve", *args]
-        argv += ["--host", "127.0.0.1", "--port", "0", "--ready", "json-progress"]
-        return cls(
-            subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                **osdep.own_process_group(),
-            )
-        )
+        """Start `serve` with `args` (the model and load options) on a free loopback port, and do not wait.
+
+        stderr: where its log goes; None: to this process's stderr. home: the folder of all its data, and of the only
+        configuration that counts. on_exit: called, on a thread of its own, when a server that was ready ends without
+        `close`: with its exit code and its last words.
+        """
+        lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
+        server = ServerProcess(args, command=command, stderr=stderr, home=home, on_line=lines.put, on_exit=on_exit)
+        sidecar = cls(server, lines)
+        server.start()
+        return sidecar
 
     @classmethod
     def start(
@@ -60,31 +61,63 @@ class Sidecar:
         *,
         command: Sequence[str] | None = None,
         stderr: IO[bytes] | None = None,
+        home: str | Path | None = None,
         on_progress: Callable[[float], None] | None = None,
+        on_exit: OnExit | None = None,
+        timeout: float | None = None,
     ) -> Sidecar:
-        """Start a server and wait until it answers. Raises what loading the model raised there."""
-        sidecar = cls.spawn(args, command=command, stderr=stderr)
+        """Start a server and wait until it answers, at most `timeout` seconds. Raises as `wait_ready`."""
+        check_timeout(timeout)
+        sidecar = cls.spawn(args, command=command, stderr=stderr, home=home, on_exit=on_exit)
         try:
-            sidecar.wait_ready(on_progress)
+            sidecar.wait_ready(on_progress, timeout=timeout)
         except BaseException:
             sidecar.close()
             raise
         return sidecar
 
-    def wait_ready(self, on_progress: Callable[[float], None] | None = None) -> Ready:
-        """Wait until it answers. Raises the error it died of: `ModelNotFound`, `LoadFailed` ..."""
-        assert self.process.stdout is not None
-        for raw in self.process.stdout:
-            line = decode(raw)
-            if isinstance(line, Ready):
-                self._ready = line
-                return line
-            if isinstance(line, Failure):
-                raise from_info(line.error)
-            if isinstance(line, Progress) and on_progress is not None:
-                on_progress(line.loading)
-        reason = osdep.exit_reason(self.process.wait())
-        raise LoadFailed(f"the server ended before it could answer ({reason}); its log on stderr says why")
+    def wait_ready(self, on_progress: Callable[[float], None] | None = None, *, timeout: float | None = None) -> Ready:
+        """Wait until it answers. on_progress: called on this thread with the fraction of the model that is loaded.
+
+        Raises the error it died of, `ModelNotFound`, `LoadFailed` ..., with its last words; `LoadFailed` after
+        `timeout` seconds, when it goes on and may be waited for again.
+        """
+        check_timeout(timeout)
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while self._ready is None:
+            if self._failure is not None:
+                raise self._failure
+            left_s = WAIT_SLICE_S if deadline_s is None else min(WAIT_SLICE_S, deadline_s - time.monotonic())
+            if left_s <= 0 and timeout is not None:
+                raise self._server.too_late(timeout)
+            try:
+                line = self._lines.get(timeout=left_s)
+            except queue.Empty:
+                continue
+            if isinstance(line, Progress):
+                if on_progress is not None:
+                    on_progress(line.loading)
+                continue
+            try:
+                self._ready = self._server.outcome(line)
+            except LocalLLMError as error:
+                self._failure = error
+        return self._ready
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """Its stdin must stay open."""
+        return self._server.process
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs; ready or not."""
+        return self._server.alive
+
+    @property
+    def stderr(self) -> str:
+        """The last that it logged, up to 8 KiB."""
+        return self._server.stderr
 
     @property
     def ready(self) -> Ready:
@@ -101,21 +134,8 @@ class Sidecar:
         return self.ready.token
 
     def close(self) -> None:
-        """End it, kindly first. Idempotent."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass
-        for end in (self.process.terminate, self.process.kill):
-            try:
-                self.process.wait(STOP_TIMEOUT_S)
-                break
-            except subprocess.TimeoutExpired:
-                end()
-        self.process.wait()
-        self.process.stdout.close()
+        """End it, kindly first, and wait until it is gone. Idempotent, from any thread."""
+        self._server.close()
 
     def __enter__(self) -> Sidecar:
         return self

@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from localllm.errors import PullFailed
+from localllm.errors import Cancelled as Cancelled
 from localllm.registry.digest import Digest
 from localllm.registry.manifest import Role
 from localllm.types import Message, SamplingParams
-
-
-class Cancelled(PullFailed):
-    """Somebody set the cancel flag of a long operation. Nothing is half done, and what has arrived stays."""
 
 
 @dataclass(frozen=True)

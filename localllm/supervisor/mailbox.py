@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 
 from localllm.errors import LocalLLMError
-from localllm.types import Delta
+from localllm.types import Delta, Finish, Timings, Usage
+
+CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
+"""Of an answer that was cancelled here: the worker's own word for it is not waited for."""
 
 
 class Mailbox:
@@ -44,6 +47,11 @@ class Mailbox:
         self._news.set()
         if not self.accepted.done():
             self.accepted.set_exception(error)
+
+    def cancel(self) -> None:
+        """End the answer with `CANCELLED` after what is waiting, unless it has ended."""
+        if self._error is None and (self._delta is None or self._delta.finish is None):
+            self.put(Delta(finish=CANCELLED))
 
     async def get(self) -> Delta:
         """The next delta; raises what the answer failed with."""

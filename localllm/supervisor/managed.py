@@ -219,6 +219,12 @@ class ManagedModel:
             self.loaded = None
             self._release()
 
+    def dismiss(self) -> None:
+        """Ask its process to leave, from any thread. Never blocks."""
+        self._closing = True
+        if self._session is not None:
+            self._session.dismiss()
+
     async def _discard(self, session: Session) -> None:
         """End a session that failed to load, unless another caller did and has started the next one already."""
         if self._session is session:
@@ -243,6 +249,8 @@ class ManagedModel:
             self._watch_idleness()
 
     def _died(self) -> None:
+        if self._session is not None and self._session.death is not None:
+            self._owner.observer.crashed(self.id, self._session.death)
         now = time.monotonic()
         self._deaths = [moment for moment in self._deaths if now - moment < DEATHS_WITHIN_S] + [now]
         pause_s = PAUSES_S[min(len(self._deaths), len(PAUSES_S)) - 1]
@@ -284,7 +292,7 @@ class ManagedModel:
             verbose=settings.verbose,
             debug=settings.log_level == "debug",
         )
-        return Session(
+        session = Session(
             command,
             self._make_load,
             max_waiting=settings.max_waiting,
@@ -298,8 +306,20 @@ class ManagedModel:
             step_timeout_s=settings.step_timeout_s,
             retries=self._retries,
         )
+        session.ready.add_done_callback(self._tell_ready)
+        return session
+
+    def _tell_ready(self, ready: asyncio.Future[LoadedModel]) -> None:
+        if ready.cancelled() or self._closing:
+            return
+        error = ready.exception()
+        if error is None:
+            self._owner.observer.ready(self.id, ready.result())
+        elif self.loaded is not None and isinstance(error, LocalLLMError):
+            self._owner.observer.crashed(self.id, error)
 
     def _tell_progress(self, fraction: float) -> None:
+        self._owner.observer.loading(self.id, fraction)
         for listener in self._listeners:
             listener(fraction)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from localllm.errors import WorkerCrashed
+from localllm.errors import LocalLLMError, WorkerCrashed
 from localllm.supervisor.heartbeat import Heartbeat
 from localllm.worker.handle import TERM_GRACE_S, WorkerHandle
 from localllm.worker.messages import Down, Pong, Shutdown, Up
@@ -49,6 +49,7 @@ class WorkerProcess:
         self._on_exit = on_exit
         self._exited = asyncio.Event()
         self._leaving: asyncio.Task[None] | None = None
+        self._is_dismissed = False
         self._heartbeat = Heartbeat(worker_timeout_s=worker_timeout_s, step_timeout_s=step_timeout_s)
         self._next_beat: asyncio.TimerHandle | None = None
         self._giving_up: asyncio.TimerHandle | None = None
@@ -66,7 +67,7 @@ class WorkerProcess:
     @property
     def is_leaving(self) -> bool:
         """Whether it was asked to."""
-        return self._leaving is not None
+        return self._leaving is not None or self._is_dismissed
 
     @property
     def is_silent(self) -> bool:
@@ -81,6 +82,12 @@ class WorkerProcess:
         """It reads what it is sent from now on: see that it goes on doing so."""
         if self._next_beat is None:
             self._beat()
+
+    def dismiss(self) -> None:
+        """Ask it to leave, from any thread, and wait for nothing."""
+        self._is_dismissed = True
+        with contextlib.suppress(LocalLLMError):  # it takes nothing any more: its stdin ends with this process
+            self.send(Shutdown())
 
     async def aclose(self, *, saves: bool) -> None:
         """Ask it to leave, and return when it is gone. `saves`: it writes conversations first, while that gets on."""

@@ -113,6 +113,11 @@ class Session:
         return self._death is None
 
     @property
+    def death(self) -> LocalLLMError | None:
+        """What ended it."""
+        return self._death
+
+    @property
     def is_silent(self) -> bool:
         """Whether it has left a ping unanswered for a while."""
         return self._process.is_silent
@@ -254,6 +259,10 @@ class Session:
     async def aclose(self) -> None:
         """End the process and wait until it is gone; answers that still run fail with `Draining`."""
         await self._process.aclose(saves=self._saves and self._is_answering)
+
+    def dismiss(self) -> None:
+        """Ask the process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        self._process.dismiss()
 
     @property
     def _is_answering(self) -> bool:

@@ -135,6 +135,11 @@ class Supervisor:
             raise ModelNotFound(f"the model {id!r} is not loaded", param="model")
         await self._close(model)
 
+    def dismiss(self) -> None:
+        """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        for model in list(self._models.values()):
+            model.dismiss()
+
     async def aclose(self) -> None:
         await asyncio.gather(*(self._close(model) for model in list(self._models.values())))
         await asyncio.gather(*self._unloads, return_exceptions=True)

@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import localllm
+from localllm.registry import catalog
+from tests.registry.hub_server import HubServer, Repo
 
 GUIDE = (Path(localllm.__file__).parent / "EMBEDDING.md").read_text("utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
@@ -28,9 +31,26 @@ def _run(command: list[str], home: Path, **env: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def hub(tiny_chat_model: Path) -> Iterator[HubServer]:
+    """Has the model that the guide pulls, much smaller."""
+    entry = catalog.load().find("qwen3", "0.6b")
+    assert entry is not None
+    files = {f"tiny-{entry.quant}.gguf": tiny_chat_model.read_bytes()}
+    with HubServer({entry.repo: Repo(files, {"license": "mit"})}) as hub:
+        yield hub
+
+
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_an_example_in_python_answers(number: int, home: Path) -> None:
-    assert len(_run([sys.executable, "-c", PYTHON[number]], home).split()) > 5
+def test_an_example_in_python_answers(number: int, home: Path, hub: HubServer) -> None:
+    said = _run([sys.executable, "-c", PYTHON[number]], home, LOCALLLM_HUB_ENDPOINT=hub.url)
+    assert len(said.split()) > 5
+    assert "no pull" not in said
+
+
+def test_every_example_stays_short() -> None:
+    for example in PYTHON:
+        assert len([line for line in example.splitlines() if line.strip()]) <= 24, example
 
 
 def test_the_example_for_node_answers_with_the_official_client(home: Path, tmp_path: Path) -> None:

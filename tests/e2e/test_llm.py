@@ -76,15 +76,7 @@ def test_bad_arguments_are_named(llm: LLM) -> None:
     with pytest.raises(InvalidParameter, match="role and content"):
         llm.chat([{"role": "user"}])
     with pytest.raises(InvalidParameter, match="empty"):
-        asyncio.run(_complete_no_tokens(llm))
-
-
-async def _complete_no_tokens(llm: LLM) -> None:
-    runtime = llm._llm._runtime
-    assert runtime is not None
-    loop = llm._loop
-    future = asyncio.run_coroutine_threadsafe(runtime.submit(llm.info.id, [GenerationRequest(prompt_tokens=())]), loop)
-    await asyncio.wrap_future(future)
+        llm._run(llm._llm._live().submit(llm.info.id, [GenerationRequest(prompt_tokens=())]))
 
 
 def test_requests_from_many_threads_answer_as_alone(llm: LLM) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from localllm import Cancel, Cancelled, DiskFull, Loading
 from localllm.client.api import Client, ServerGone
 from localllm.errors import InternalError, ModelNotFound, QueueFull, WorkerCrashed
+from localllm.states import PullState
 from localllm.types import Delta, Message, SamplingParams
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
@@ -82,3 +85,90 @@ def test_vectors_and_rankings_come_back_in_order(served: Served, client: Client)
     served.runtime.refusal = QueueFull("full")
     with pytest.raises(QueueFull):
         client.embed("tiny", ["a"])
+
+
+def test_health_readiness_and_what_is_on_the_machine_are_told(served: Served, client: Client) -> None:
+    assert client.health()
+    assert client.ready() == ["tiny"]
+    served.runtime.restarts = ["tiny"]
+    with pytest.raises(Loading):
+        client.ready()
+    assert [model.id for model in client.available()] == ["other:1b"]
+    with Client("http://127.0.0.1:1") as nobody:
+        assert not nobody.health()
+
+
+def test_models_are_loaded_pulled_and_removed(served: Served, client: Client) -> None:
+    fractions: list[float] = []
+    assert client.load("other:1b", fractions.append, ctx=64, slots=2, keep_alive="5m") == "other:1b"
+    assert fractions[-1] == 1.0
+    ((_, options, keep_alive_s),) = served.runtime.loads
+    assert options is not None
+    assert (options.ctx, options.slots, keep_alive_s) == (64, 2, 300.0)
+    assert {process.model for process in client.processes()} == {"tiny", "other:1b"}
+    client.unload("other:1b")
+    client.remove("other:1b")
+    assert client.available() == []
+    with pytest.raises(ModelNotFound):
+        client.remove("other:1b")
+    states: list[PullState] = []
+    served.runtime.pull_script = [
+        PullState(phase="downloading", id="new:1b", done_bytes=5),
+        PullState(phase="done", id="new:1b", done_bytes=7),
+    ]
+    assert client.pull("new:1b", states.append).size_bytes == 7
+    assert [state.done_bytes for state in states][-1] == 7
+    with pytest.raises(ModelNotFound):
+        client.pull("nothing")
+    served.runtime.pull_script = [PullState(phase="downloading", id="new:1b"), DiskFull("no room")]
+    with pytest.raises(DiskFull):
+        client.pull("new:1b")
+
+
+def test_tokens_are_made_counted_and_spelled(client: Client) -> None:
+    assert client.tokenize("tiny", "ab") == [256, 97, 98]
+    assert client.detokenize("tiny", [256, 97], special=False) == "a"
+    assert client.count_tokens("tiny", "ab") == 3
+    assert client.count_tokens("tiny", [Message("user", "Hi")]) == 1 + len("<user>Hi")
+
+
+def test_how_a_request_waits_is_passed_on(served: Served, client: Client) -> None:
+    list(client.chat("tiny", [Message("user", "Hi")], timeout=5, priority=3, cache_prompt=False))
+    list(client.complete("tiny", "Hi"))
+    asked, plain = served.runtime.requests
+    assert (asked.timeout_s, asked.priority, asked.cache_prompt) == (5, 3, False)
+    assert (plain.timeout_s, plain.priority, plain.cache_prompt) == (None, 0, True)
+
+
+def test_an_answer_is_cancelled_from_another_thread_wherever_it_is(served: Served, client: Client) -> None:
+    cancel = Cancel()
+    served.runtime.script = [Delta("Hel"), HANG]
+    deltas = client.chat("tiny", [Message("user", "Hi")], cancel=cancel)
+    assert next(deltas) == Delta("Hel")
+    threading.Timer(0.1, cancel.cancel).start()
+    (last,) = deltas  # blocks until then
+    assert last.finish is not None
+    assert last.finish.reason == "cancelled"
+    assert served.runtime.answers[0].closed.wait(5)
+    (late,) = client.complete("tiny", "Hi", cancel=cancel)
+    assert late.finish is not None
+    served.runtime.accepts = False  # no response has begun
+    cancel = Cancel()
+
+    def stop() -> None:
+        served.runtime.asking.wait(5)
+        cancel.cancel()
+
+    threading.Thread(target=stop).start()
+    (last,) = client.complete("tiny", "Hi", cancel=cancel)
+    assert last.finish is not None
+    assert served.runtime.gave_up.wait(5)
+    assert cancel._stops == {}
+
+
+def test_a_pull_is_cancelled_from_another_thread(served: Served, client: Client) -> None:
+    cancel = Cancel()
+    served.runtime.pull_script = [PullState(phase="downloading", id="new:1b", done_bytes=5)]
+    with pytest.raises(Cancelled):
+        client.pull("new:1b", lambda _: cancel.cancel(), cancel=cancel)
+    assert served.runtime.pull_stopped.wait(5)

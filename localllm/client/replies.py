@@ -1,0 +1,157 @@
+"""What a localllm server answers, as far as the client cares. Knows nothing of connections."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localllm.errors import ErrorInfo, LocalLLMError, from_info
+from localllm.states import AvailableModel, PullState
+from localllm.types import FinishReason, Timings
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of /v1/models, as far as we care; what it can do is known once it is loaded."""
+
+    id: str
+    loaded: bool = True
+    ctx: int = 0
+    slots: int = 0
+    chat_template: bool = True
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of /localllm/ps."""
+
+    model: str
+    status: str
+    memory_bytes: int
+    requests: int
+    idle_s: float
+    expires_in_s: float | None
+    pid: int | None
+    ctx: int | None
+    slots: int | None
+    layers_per_device: dict[str, int] | None
+
+
+class Embedding(msgspec.Struct, frozen=True):
+    embedding: msgspec.Raw
+
+
+class TextUsage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+
+
+class EmbeddedTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What texts became, in their order."""
+
+    data: list[Embedding]
+    usage: TextUsage
+    truncated: list[int] = []
+    """The numbers of those that were cut."""
+
+    @property
+    def vectors(self) -> list[msgspec.Raw]:
+        """Of each, its vector as JSON: most pass it on. With pooling `none` an array of vectors."""
+        return [item.embedding for item in self.data]
+
+
+class RankedText(msgspec.Struct, frozen=True):
+    """`index`: its number in the request."""
+
+    index: int
+    relevance_score: float
+
+
+class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """The best first."""
+
+    results: list[RankedText]
+    usage: TextUsage
+    truncated: list[int] = []
+    """The numbers of those that were cut."""
+
+
+class Processes(msgspec.Struct, frozen=True):
+    models: list[Process]
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    message: str
+    code: str | None = None
+    param: str | None = None
+
+
+class LoadEvent(msgspec.Struct, frozen=True):
+    status: str = ""
+    model: str = ""
+    fraction: float = 0.0
+    error: ErrorObject | None = None
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    data: list[ModelEntry]
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorObject
+
+
+class Piece(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    delta: Piece | None = None
+    text: str = ""
+    finish_reason: FinishReason | None = None
+
+
+class CachedTokens(msgspec.Struct, frozen=True):
+    cached_tokens: int = 0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: CachedTokens = CachedTokens()
+    shifted_tokens: int = 0
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    choices: list[Choice] = []
+    usage: Usage | None = None
+    timings: Timings | None = None
+    error: ErrorObject | None = None
+
+
+class PullEvent(msgspec.Struct, frozen=True):
+    status: str = ""
+    progress: PullState | None = None
+    model: AvailableModel | None = None
+    error: ErrorObject | None = None
+
+
+class AvailableModels(msgspec.Struct, frozen=True):
+    models: list[AvailableModel]
+
+
+class ReadyModels(msgspec.Struct, frozen=True):
+    models: list[str]
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    tokens: list[int]
+
+
+class Content(msgspec.Struct, frozen=True):
+    content: str
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+def to_error(error: ErrorObject) -> LocalLLMError:
+    """The error of the tree that the server named."""
+    return from_info(ErrorInfo(error.code or "internal", error.message, error.param))

@@ -1,0 +1,228 @@
+"""A `serve` of our own as a child process: its lines, its log, its end. Knows no HTTP and not who waits for it.
+
+The child has its own process group, so Ctrl-C stops the answer and not the server. It lives as long as its stdin is
+open; since that pipe closes when we die, however we die, no server is left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from localllm import osdep
+from localllm.client.ready import Failure, Line, Ready, decode
+from localllm.config import ENV_PREFIX
+from localllm.errors import InvalidParameter, LoadFailed, from_info
+
+STOP_TIMEOUT_S = 5.0
+STDERR_BYTES = 8 * 1024
+"""Of its log, kept for errors."""
+SHOWN_LINES, SHOWN_CHARS = 3, 500
+"""Of that, in the sentence of an error."""
+DRAIN_TIMEOUT_S = 1.0
+"""For its last words: a grandchild may hold its stderr open."""
+
+OnLine = Callable[[Line | None], None]
+logger = logging.getLogger("localllm")
+
+
+class SidecarExit(NamedTuple):
+    """How a server ended."""
+
+    exit_code: int | None
+    """None where a signal ended it."""
+    signal: str | None
+    stderr: str
+    """The last that it logged, up to 8 KiB."""
+
+    @property
+    def reason(self) -> str:
+        """As `exit code 3` or `signal SIGKILL`."""
+        return f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
+
+
+OnExit = Callable[[SidecarExit], None]
+
+
+def localllm_command() -> list[str]:
+    """How to start localllm; a frozen desktop app passes its own `command` instead.
+
+    -P: a file of the user's current folder must not shadow a module.
+    """
+    return [sys.executable, "-P", "-m", "localllm"]
+
+
+class ServerProcess:
+    """Started by `start`. `on_line` gets each line of `client.ready`, then None once the process is gone; both
+    callbacks come on a thread of this object.
+    """
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        *,
+        command: Sequence[str] | None,
+        stderr: IO[bytes] | None,
+        home: str | Path | None,
+        on_line: OnLine,
+        on_exit: OnExit | None,
+    ) -> None:
+        """`args`: the model and load options. `stderr`: where its log goes, None: to our own stderr. `home`: holds all
+        its data and configuration; it sees nothing of ours in the environment. `on_exit`: once it was ready and ends
+        without `close`.
+        """
+        if on_exit is not None and not callable(on_exit):
+            raise InvalidParameter(f"on_exit must be a function, got {on_exit!r}", param="on_exit")
+        argv = [*(command or localllm_command()), "serve", *map(str, args)]
+        argv += ["--host", "127.0.0.1", "--port", "0", "--ready", "json-progress"]
+        if home is not None:
+            argv += ["--home", str(Path(home).expanduser().absolute())]
+        self._on_line = on_line
+        self._on_exit = on_exit
+        self._echo = stderr
+        self._tail = bytearray()
+        self._was_ready = False
+        self._closing = False
+        self._argv = argv
+        self._env = None if home is None else _environment()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._drainer = threading.Thread(target=self._drain, name="sidecar-stderr", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="sidecar", daemon=True)
+
+    def start(self) -> None:
+        """Not the constructor: who ends it is there before it is, and Ctrl-C finds no gap between them."""
+        try:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._env,
+                **osdep.own_process_group(),
+            )
+            self._drainer.start()
+            self._watcher.start()
+        except BaseException:
+            self.hang_up()
+            raise
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def stderr(self) -> str:
+        """The last that it logged."""
+        return bytes(self._tail).decode("utf-8", "replace").strip()
+
+    def hang_up(self) -> None:
+        """Let it end, without waiting. Idempotent, from any thread."""
+        self._closing = True
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass  # it is gone
+
+    def close(self) -> None:
+        """End it, kindly first, and wait until it is gone. Idempotent, from any thread but its own."""
+        self.hang_up()
+        for insist in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+                break
+            except subprocess.TimeoutExpired:
+                insist()
+        self.process.wait()
+        for thread in (self._drainer, self._watcher):
+            if thread is not threading.current_thread():
+                thread.join(DRAIN_TIMEOUT_S)
+
+    def outcome(self, line: Line | None) -> Ready | None:
+        """What a line means for who waits until it is ready. Raises the error that it died of."""
+        if isinstance(line, Failure):
+            raise from_info(line.error)
+        if line is None:
+            reason = osdep.exit_reason(self.process.wait())
+            raise LoadFailed(
+                f"the server ended before it could answer ({reason}){self._last_words()}", stderr=self.stderr
+            )
+        return line if isinstance(line, Ready) else None
+
+    def too_late(self, timeout_s: float) -> LoadFailed:
+        """The error of one that is not ready in time."""
+        return LoadFailed(f"the server was not ready within {timeout_s:g} s{self._last_words()}", stderr=self.stderr)
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self.stderr.splitlines() if line.strip()][-SHOWN_LINES:]
+        said = " | ".join(lines)[-SHOWN_CHARS:]
+        return f"; it last said: {said}" if said else "; it said nothing"
+
+    def _watch(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for raw in lines:
+                if (line := decode(raw)) is not None:
+                    self._was_ready = self._was_ready or isinstance(line, Ready)
+                    self._on_line(line)
+        returncode = self.process.wait()
+        self._drainer.join(DRAIN_TIMEOUT_S)
+        self._on_line(None)
+        if self._on_exit is not None and self._was_ready and not self._closing:
+            reason = osdep.exit_reason(returncode)
+            try:
+                self._on_exit(SidecarExit(reason.exit_code, reason.signal, self.stderr))
+            except Exception:
+                logger.exception("on_exit raised")
+
+    def _drain(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stream:
+            while data := stream.read1(65536):  # type: ignore[attr-defined]
+                self._tail += data
+                del self._tail[:-STDERR_BYTES]
+                try:
+                    self._pass_on(data)
+                except (OSError, ValueError):
+                    pass  # where it went is closed; the server must not stand still for that
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._echo is not None:
+            self._echo.write(data)
+            self._echo.flush()
+        elif sys.stderr is not None:  # a program without a console has none
+            sys.stderr.write(data.decode("utf-8", "replace"))
+            sys.stderr.flush()
+
+
+def check_timeout(timeout_s: float | None) -> None:
+    """Raises `InvalidParameter`."""
+    if timeout_s is None:
+        return
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
+        raise InvalidParameter(
+            f"timeout must be a number of seconds above 0, or None, got {timeout_s!r}", param="timeout"
+        )
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what configures localllm."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().startswith(ENV_PREFIX) and name.upper() != "HF_ENDPOINT"
+    }

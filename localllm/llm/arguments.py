@@ -1,0 +1,242 @@
+"""What a caller in Python gives, checked before anything is sent: every wrong argument is an error that names it.
+
+Knows nothing of how it is answered.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from localllm import config
+from localllm.cancel import Cancel
+from localllm.config import Settings
+from localllm.embeddings import EmbeddingRequest, RerankRequest
+from localllm.errors import InvalidParameter
+from localllm.types import GenerationRequest, GpuLayers, LoadOptions, Message, Pooling, SamplingParams
+
+T = TypeVar("T")
+AnyMessage = Message | Mapping[str, str]
+Texts = Sequence[str] | Sequence[Sequence[int]]
+"""As text, or as token ids."""
+
+
+def settings_from(settings: Settings | None, home: str | Path | None) -> Settings:
+    """Of `settings` nothing else is read; of `home` its `config.toml`; of neither this user's configuration as well."""
+    if settings is not None and home is not None:
+        raise InvalidParameter("give settings or home, not both; Settings has a home of its own", param="home")
+    if settings is not None:
+        _of_type("settings", settings, Settings, "a localllm.Settings")
+        return settings
+    if home is None:
+        return config.load()
+    if not isinstance(home, str | os.PathLike) or not str(home):
+        raise InvalidParameter(f"home must be the path of a folder, got {_shown(home)}", param="home")
+    return config.load({"home": Path(home).expanduser().absolute()}, environ={})
+
+
+def load_options(
+    options: LoadOptions | None,
+    settings: Settings,
+    *,
+    ctx: int | None,
+    slots: int | None,
+    gpu_layers: GpuLayers,
+    threads: int | None,
+    pooling: Pooling | None,
+    embedding_ctx: int | None,
+) -> LoadOptions:
+    """`options`, or what the settings say, changed by the arguments that were given beside it."""
+    given: dict[str, Any] = {
+        "ctx": ctx,
+        "slots": slots,
+        "gpu_layers": gpu_layers,
+        "threads": threads,
+        "pooling": pooling,
+        "embedding_ctx": embedding_ctx,
+    }
+    changed = {name: value for name, value in given.items() if value not in (None, "auto")}
+    base = settings.load_options() if options is None else _of_type("options", options, LoadOptions, "LoadOptions")
+    return _checked("options", base, LoadOptions, changed)
+
+
+def chat_request(
+    messages: Sequence[AnyMessage],
+    *,
+    params: SamplingParams | None,
+    timeout: float | None,
+    priority: int,
+    cache_prompt: bool,
+) -> GenerationRequest:
+    """Raises `InvalidParameter`."""
+    return GenerationRequest(
+        messages=to_messages(messages), **_generation(params, timeout, priority, cache_prompt=cache_prompt)
+    )
+
+
+def completion_request(
+    prompt: str, *, params: SamplingParams | None, timeout: float | None, priority: int, cache_prompt: bool
+) -> GenerationRequest:
+    """Raises `InvalidParameter`."""
+    if not isinstance(prompt, str):
+        raise InvalidParameter(f"prompt must be a text, got {_shown(prompt)}", param="prompt")
+    return GenerationRequest(prompt=prompt, **_generation(params, timeout, priority, cache_prompt=cache_prompt))
+
+
+def embedding_request(
+    texts: Texts,
+    *,
+    dimensions: int | None,
+    normalize: bool,
+    truncate: bool,
+    timeout: float | None,
+    priority: int,
+) -> EmbeddingRequest:
+    """Raises `InvalidParameter`."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise InvalidParameter("give a list of texts, not one text", param="input")
+    items = tuple(texts)
+    as_text = tuple(item for item in items if isinstance(item, str))
+    tokens = tuple(to_tokens("input", item) for item in items if not isinstance(item, str))
+    if as_text and tokens:
+        raise InvalidParameter("give texts or token arrays, not both in one list", param="input")
+    return EmbeddingRequest(
+        texts=None if tokens else as_text,
+        tokens=tokens or None,
+        dimensions=dimensions if dimensions is None else _integer("dimensions", dimensions),
+        normalize=bool(normalize),
+        truncate=bool(truncate),
+        **_waiting(timeout, priority),
+    )
+
+
+def rerank_request(
+    query: str, documents: Sequence[str], *, truncate: bool, timeout: float | None, priority: int
+) -> RerankRequest:
+    """Raises `InvalidParameter`."""
+    if not isinstance(query, str):
+        raise InvalidParameter(f"query must be a text, got {_shown(query)}", param="query")
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise InvalidParameter("give a list of documents, not one text", param="documents")
+    items = tuple(documents)
+    for number, document in enumerate(items):
+        if not isinstance(document, str):
+            raise InvalidParameter(f"each document is a text, got {_shown(document)}", param=f"documents[{number}]")
+    return RerankRequest(query=query, documents=items, truncate=bool(truncate), **_waiting(timeout, priority))
+
+
+def to_messages(messages: Sequence[AnyMessage]) -> tuple[Message, ...]:
+    """Raises `InvalidParameter`."""
+    if isinstance(messages, str | bytes | Mapping | Message) or not isinstance(messages, Iterable):
+        raise InvalidParameter(
+            'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes a plain text',
+            param="messages",
+        )
+    turns = tuple(_message(message, number) for number, message in enumerate(messages))
+    if not turns:
+        raise InvalidParameter("messages is empty; give at least one", param="messages")
+    return turns
+
+
+def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
+    """Raises `InvalidParameter`."""
+    if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+        raise InvalidParameter(f"{name} must be a list of token ids, got {_shown(tokens)}", param=name)
+    return tuple(_integer(name, token) for token in tokens)
+
+
+def to_top_n(top_n: int | None) -> int | None:
+    """Raises `InvalidParameter`."""
+    if top_n is not None and _integer("top_n", top_n) < 1:
+        raise InvalidParameter(f"top_n must be at least 1, or None for all, got {top_n}", param="top_n")
+    return top_n
+
+
+def check_cancel(cancel: Cancel | None) -> Cancel | None:
+    """Raises `InvalidParameter`."""
+    return None if cancel is None else _of_type("cancel", cancel, Cancel, "a localllm.Cancel")
+
+
+def check_callback(name: str, callback: Callable[..., object] | None) -> None:
+    """Raises `InvalidParameter`."""
+    if callback is not None and not callable(callback):
+        raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
+
+
+def _message(message: object, number: int) -> Message:
+    role: object
+    content: object
+    if isinstance(message, Message):
+        role, content = message.role, message.content
+    elif isinstance(message, Mapping):
+        role, content = message.get("role"), message.get("content")
+    else:
+        role = content = None
+    if not isinstance(role, str) or not isinstance(content, str):
+        raise InvalidParameter("each message needs the strings role and content", param=f"messages[{number}]")
+    if isinstance(message, Mapping):
+        for key, value in message.items():
+            if key not in ("role", "content") and value is not None:
+                raise InvalidParameter(
+                    f"a message has role and content; {_shown(key)} is not understood", param=f"messages[{number}]"
+                )
+    return Message(role, content)
+
+
+def _generation(
+    params: SamplingParams | None, timeout: float | None, priority: int, *, cache_prompt: bool
+) -> dict[str, Any]:
+    params = SamplingParams() if params is None else _of_type("params", params, SamplingParams, "SamplingParams")
+    return {
+        "params": _checked("params", params, SamplingParams, {}),
+        "cache_prompt": _of_type("cache_prompt", cache_prompt, bool, "True or False"),
+        **_waiting(timeout, priority),
+    }
+
+
+def _waiting(timeout: float | None, priority: int) -> dict[str, Any]:
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, int | float) or not math.isfinite(timeout) or timeout <= 0
+    ):
+        raise InvalidParameter(
+            f"timeout must be a number of seconds above 0, or None, got {_shown(timeout)}", param="timeout"
+        )
+    return {"timeout_s": timeout, "priority": _integer("priority", priority)}
+
+
+def _checked(name: str, value: msgspec.Struct, kind: type[T], changed: Mapping[str, Any]) -> T:
+    """A struct made in Python has checked its ranges, not its types: what arrives in the worker would be refused."""
+    try:
+        return msgspec.convert({**msgspec.to_builtins(value), **changed}, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        reason, _, place = str(error).partition(" - at ")
+        field = re.search(r"\$\.(\w+)", place)
+        param = field[1] if field else name
+        raise InvalidParameter(f"{param} has the wrong type: {reason[:1].lower()}{reason[1:]}", param=param) from error
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)  # NumPy's integers too
+    except TypeError:
+        pass
+    raise InvalidParameter(f"{name} must be an integer, got {_shown(value)}", param=name)
+
+
+def _of_type(name: str, value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise InvalidParameter(f"{name} must be {what}, got {_shown(value)}", param=name)
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,242 @@
+"""LLM: a model in your own program, for code that blocks: `AsyncLLM` on an event loop and a thread of its own.
+
+    with LLM("model.gguf") as llm:
+        print(llm.chat([{"role": "user", "content": "Hello!"}]).text)
+
+Knows nothing of what `AsyncLLM` does.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+
+from localllm.cancel import Cancel
+from localllm.config import Settings
+from localllm.llm.arguments import AnyMessage, Texts
+from localllm.llm.async_llm import AsyncLLM
+from localllm.llm.loop_thread import LoopThread
+from localllm.llm.stream import Stream
+from localllm.states import ModelEvent
+from localllm.types import Chat, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+T = TypeVar("T")
+
+
+class LLM:
+    """One model, blocking. Safe to use from many threads; what they ask is computed together.
+
+    The arguments and the errors are those of `AsyncLLM`; the model is loaded when the constructor returns. Ctrl-C ends
+    the answer that is waited for, and frees its slot. Letting go of the object ends its process, as does the end of
+    the interpreter.
+
+    on_progress and on_event are called on the thread named `localllm`, which does this object's work: they must not
+    block, and cannot call this object. What they raise is logged.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        ctx: int | None = None,
+        slots: int | None = None,
+        gpu_layers: GpuLayers = "auto",
+        threads: int | None = None,
+        pooling: Pooling | None = None,
+        embedding_ctx: int | None = None,
+        options: LoadOptions | None = None,
+        settings: Settings | None = None,
+        home: str | Path | None = None,
+        on_progress: Callable[[float], None] | None = None,
+        on_event: Callable[[ModelEvent], None] | None = None,
+    ) -> None:
+        self._llm = AsyncLLM(
+            model,
+            ctx=ctx,
+            slots=slots,
+            gpu_layers=gpu_layers,
+            threads=threads,
+            pooling=pooling,
+            embedding_ctx=embedding_ctx,
+            options=options,
+            settings=settings,
+            home=home,
+            on_progress=on_progress,
+            on_event=on_event,
+        )
+        self._thread = LoopThread("localllm", last=self._llm.close)
+        # What runs there must not hold this object, or nobody could let go of it.
+        weakref.finalize(self, self._thread.end).atexit = False
+        try:
+            self._thread.start()
+            self._run(self._llm.load())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def info(self) -> LoadedModel:
+        """What was loaded, and where its layers are."""
+        return self._llm.info
+
+    @overload
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        *,
+        stream: Literal[False] = False,
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Chat: ...
+
+    @overload
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        *,
+        stream: Literal[True],
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Stream: ...
+
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        *,
+        stream: bool = False,
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Chat | Stream:
+        """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
+
+        timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
+        `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
+        cancel: ends it from any thread; what there is comes with the finish `cancelled`.
+        """
+        rest: dict[str, Any] = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        if stream:
+            asking = self._llm.chat(messages, stream=True, params=params, cancel=cancel, **rest)
+            return Stream(self, self._run(asking))
+        whole: Chat = self._run(self._llm.chat(messages, params=params, cancel=cancel, **rest))
+        return whole
+
+    @overload
+    def complete(
+        self,
+        prompt: str,
+        *,
+        stream: Literal[False] = False,
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Chat: ...
+
+    @overload
+    def complete(
+        self,
+        prompt: str,
+        *,
+        stream: Literal[True],
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Stream: ...
+
+    def complete(
+        self,
+        prompt: str,
+        *,
+        stream: bool = False,
+        params: SamplingParams | None = None,
+        timeout: float | None = None,
+        priority: int = 0,
+        cache_prompt: bool = True,
+        cancel: Cancel | None = None,
+    ) -> Chat | Stream:
+        """Continue a text as it stands, without a chat template. Otherwise as `chat`."""
+        rest: dict[str, Any] = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        if stream:
+            return Stream(
+                self, self._run(self._llm.complete(prompt, stream=True, params=params, cancel=cancel, **rest))
+            )
+        whole: Chat = self._run(self._llm.complete(prompt, params=params, cancel=cancel, **rest))
+        return whole
+
+    def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
+        """Token ids of a text, with the model's BOS unless `add_special` is off."""
+        return self._run(self._llm.tokenize(text, add_special=add_special))
+
+    def detokenize(self, tokens: Sequence[int], *, special: bool = True) -> str:
+        """The text of token ids; that of control tokens only if `special`. What is no UTF-8 becomes U+FFFD."""
+        return self._run(self._llm.detokenize(tokens, special=special))
+
+    def count_tokens(self, prompt: str | Sequence[AnyMessage]) -> int:
+        """Of the prompt that a text, or a conversation by the model's template, becomes: `usage.prompt_tokens`."""
+        return self._run(self._llm.count_tokens(prompt))
+
+    def embed(
+        self,
+        texts: Texts,
+        *,
+        dimensions: int | None = None,
+        normalize: bool = True,
+        truncate: bool = False,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> npt.NDArray[np.float32]:
+        """One vector for each text, shape (texts, dimensions), float32; with pooling `none` one for each of their
+        tokens. See `AsyncLLM.embed`.
+        """
+        return self._run(
+            self._llm.embed(
+                texts, dimensions=dimensions, normalize=normalize, truncate=truncate, timeout=timeout, priority=priority
+            )
+        )
+
+    def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        top_n: int | None = None,
+        truncate: bool = False,
+        timeout: float | None = None,
+        priority: int = 0,
+    ) -> list[tuple[int, float]]:
+        """(number of the document, score), the best answer to the query first. See `AsyncLLM.rerank`."""
+        return self._run(
+            self._llm.rerank(query, documents, top_n=top_n, truncate=truncate, timeout=timeout, priority=priority)
+        )
+
+    def close(self) -> None:
+        """Free the model and end its process; running answers end with an error. Idempotent, from any thread."""
+        self._thread.end()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._thread.call(work)

@@ -1,0 +1,46 @@
+"""What becomes of a model, told to a callback of the application. Knows nothing of how that is found out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from localllm.errors import LocalLLMError
+from localllm.runtime import Observer
+from localllm.states import ModelEvent
+from localllm.types import LoadedModel
+
+T = TypeVar("T")
+logger = logging.getLogger("localllm")
+
+
+def guarded(name: str, callback: Callable[[T], None]) -> Callable[[T], None]:
+    """The callback, whose exceptions are logged: an application's mistake must not end anybody's answer."""
+
+    def call(news: T) -> None:
+        try:
+            callback(news)
+        except Exception:
+            logger.exception("%s raised", name)
+
+    return call
+
+
+class EventObserver(Observer):
+    """Calls back with each `ModelEvent`, on the event loop."""
+
+    def __init__(self, on_event: Callable[[ModelEvent], None]) -> None:
+        self._tell = guarded("on_event", on_event)
+
+    def loading(self, model_id: str, fraction: float) -> None:
+        self._tell(ModelEvent(kind="loading", model=model_id, fraction=fraction))
+
+    def ready(self, model_id: str, loaded: LoadedModel) -> None:  # noqa: ARG002
+        self._tell(ModelEvent(kind="ready", model=model_id, fraction=1.0))
+
+    def crashed(self, model_id: str, error: LocalLLMError) -> None:
+        self._tell(ModelEvent(kind="crashed", model=model_id, reason=error.message))
+
+    def restarted(self, model_id: str) -> None:
+        self._tell(ModelEvent(kind="restarted", model=model_id))

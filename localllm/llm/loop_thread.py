@@ -1,0 +1,208 @@
+"""An event loop on a thread of its own: runs coroutines for callers that block. Knows nothing of models.
+
+Ctrl-C and other exceptions in the caller cancel its coroutine. Whoever waits is answered, also when the loop ends. The
+thread holds nobody alive but the coroutines that run. `end` never blocks: garbage collection may call it on any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from localllm.errors import LocalLLMError, ModelNotFound, WrongOwner
+
+WAIT_SLICE_S = 0.25
+"""Windows delivers Ctrl-C only between two waits for a lock."""
+EXIT_TIMEOUT_S = 30.0
+"""The interpreter waits so long at its end for what still closes. Workers end with their parent in any case."""
+
+T = TypeVar("T")
+logger = logging.getLogger("localllm")
+
+
+class LoopThread:
+    """Started by `start`; `end` closes what it runs and stops it."""
+
+    def __init__(self, name: str, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """`last` is run on the loop before it stops; what still runs afterwards is cancelled."""
+        self._last = last
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._executor = _LastingExecutor(thread_name_prefix=f"{name}-work")
+        self._loop.set_default_executor(self._executor)
+        self._lock = threading.RLock()  # a signal handler may call while its own thread is inside
+        self._ending: asyncio.Task[None] | None = None  # referenced, so that it is not collected
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is a callback of this loop."""
+        return threading.current_thread() is self._thread
+
+    def start(self) -> None:
+        _open.add(self)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result. An exception in the caller, such as Ctrl-C, cancels it.
+
+        Raises what the coroutine raises, `ModelNotFound` once this has ended, `WrongOwner` where it cannot be awaited.
+        """
+        try:
+            self._check()
+        except LocalLLMError:
+            work.close()
+            raise
+        job = _Job(work)
+        try:
+            with self._lock:
+                if self._ended:
+                    raise _closed()
+                self._loop.call_soon_threadsafe(job.start)
+            return job.result()
+        except BaseException:
+            self.post(job.cancel, otherwise=work.close)
+            raise
+
+    def post(self, callback: Callable[[], object], otherwise: Callable[[], object] = lambda: None) -> None:
+        """Have it called on the loop, after what was asked for before; where that is closed call `otherwise`."""
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # the loop is closed
+            otherwise()
+
+    def end(self) -> None:
+        """Begin to end; never blocks. Idempotent. Nothing in a forked child, where the thread is not."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._ended:
+                return
+            if self._thread.ident is None:  # it was never started
+                self._loop.close()
+            else:
+                self._loop.call_soon_threadsafe(self._begin_end)
+            self._ended = True
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until it has ended; any number of threads may. Returns at once on the thread itself."""
+        if os.getpid() != self._pid or self.is_current or self._thread.ident is None:
+            return
+        waited_s = 0.0
+        while self._thread.is_alive() and (timeout_s is None or waited_s < timeout_s):
+            self._thread.join(WAIT_SLICE_S)
+            waited_s += WAIT_SLICE_S
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise WrongOwner(
+                "this LLM belongs to the process that made it and does not work in a fork of it; make one after the "
+                'fork, or start the child with multiprocessing\'s "spawn"'
+            )
+        if self.is_current:
+            raise WrongOwner(
+                "on_event and on_progress are called on the thread that does this LLM's work, so they must not call "
+                "the LLM; hand over to a thread of your own"
+            )
+
+    def _run(self) -> None:
+        while not self._loop.is_closed():
+            try:
+                self._loop.run_forever()
+                self._loop.close()
+            except BaseException:  # somebody's callback raised SystemExit: no reason to leave all others waiting
+                logger.exception("defect in a callback")
+        self._executor.shutdown()
+
+    def _begin_end(self) -> None:
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._finish())
+
+    async def _finish(self) -> None:
+        try:
+            await self._last()
+        except Exception:
+            logger.exception("defect while closing")
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        self._loop.stop()
+
+
+class _Job(Generic[T]):
+    """One coroutine and who waits for it. `start` and `cancel` are called on the loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._is_done = threading.Event()
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self._finish)
+
+    def cancel(self) -> None:
+        """The caller has left, and what it left behind must go: its traceback may hold this object for long."""
+        task, self._task = self._task, None
+        if task is None:
+            self._work.close()  # the exception came before it could begin
+        elif not task.done():
+            task.cancel()
+
+    def result(self) -> T:
+        """Blocks. Raises what the coroutine raised."""
+        while not self._is_done.wait(WAIT_SLICE_S):
+            pass
+        task = self._task
+        if task is None or task.cancelled():
+            raise _closed()
+        return task.result()
+
+    def _finish(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # it is raised where somebody waits, and of no interest elsewhere
+        self._is_done.set()
+
+
+class _LastingExecutor(concurrent.futures.ThreadPoolExecutor):
+    """Runs what it is given on the caller's thread once the interpreter ends: pools take nothing more then."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            if threading.main_thread().is_alive():
+                raise
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  it belongs to who asks for the result
+            done.set_exception(error)
+        return done
+
+
+def _closed() -> ModelNotFound:
+    return ModelNotFound("this LLM is closed")
+
+
+_open: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Workers leave in order when the interpreter does, and save what they hold."""
+    threads = list(_open)
+    for thread in threads:
+        thread.end()
+    for thread in threads:
+        thread.join(EXIT_TIMEOUT_S)
