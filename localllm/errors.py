@@ -28,8 +28,7 @@
     ├── RequestTimeout             timeout
     └── InternalError              internal
 
-`code` is the stable name; `param` the field at fault; `details` plain numbers and strings for programs; `public` the
-sentence for those who may not know where our files are, if the message tells that.
+`code` is the stable name; `param` the field at fault; `details` are plain numbers and strings; `public` names no file.
 """
 
 from __future__ import annotations

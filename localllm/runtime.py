@@ -33,6 +33,8 @@ TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
 LEAST_TIME_S = 0.001
 """The shortest time limit that a request can have."""
+NOTICEABLE_S = 0.1
+"""A wait for a model from which on it counts; no load is faster."""
 
 
 class Started(NamedTuple):
@@ -313,7 +315,9 @@ class Runtime:
                 "(timeout, queue_timeout); ask again later, or allow more"
             ) from None
         waited_s = time.monotonic() - began_s
-        return [_with_less_time(each, waited_s) for each in requests] if limits_s else requests, session
+        if limits_s and waited_s >= NOTICEABLE_S:
+            requests = [_with_less_time(each, waited_s) for each in requests]
+        return requests, session
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
