@@ -160,7 +160,7 @@ def test_modules_say_what_they_are_and_stay_small() -> None:
         text = path.read_text("utf-8")
         docstring = ast.get_docstring(ast.parse(text))
         assert docstring, f"{path} has no docstring"
-        assert docstring.count("\n") < 30, f"{path}: the docstring is longer than a picture needs"
+        assert docstring.count("\n") < 36, f"{path}: the docstring is longer than a picture needs"
         # What depends on the system stands in one file on purpose.
         most = 600 if name_of(path) == "osdep" else 400
         assert text.count("\n") <= most, f"{path} is hard to read in one go"
