@@ -172,8 +172,8 @@ async def _check_scores(answers: Sequence[Answer], num_top: int) -> None:
     if count > MAX_PROMPT_LOGPROBS:
         await choices.close(answers)
         raise InvalidParameter(
-            f"echo with logprobs would give {count} log-probabilities of prompts and {MAX_PROMPT_LOGPROBS} may be given; "
-            "send fewer or shorter prompts at a time, or a smaller logprobs",
+            f"echo with logprobs would give {count} log-probabilities of prompts and {MAX_PROMPT_LOGPROBS} may be "
+            "given; send fewer or shorter prompts at a time, or a smaller logprobs",
             param="logprobs",
         )
 
