@@ -22,6 +22,10 @@ MAX_BYTES = 64 * 2**20
 """Of all rows of one step."""
 CAREFUL_VOCABULARY = 2**18
 """Assumed until a row was seen: no model has many more."""
+LEAST_TOKENS = 8
+"""Scored in any step, however slow."""
+MOST_CHANGE = 1.5
+"""From one step to the next a step's tokens become at most so many times as many, or half as many."""
 
 
 class Scores(NamedTuple):
@@ -39,17 +43,15 @@ class PromptScorer:
         """`prefill_step_s`: of a step beside streams."""
         self._backend = backend
         self._sampler = sampler
-        self._max_step_s = max_step_s
-        self._prefill_step_s = prefill_step_s
-        self._token_s = 1 / ASSUMED_TOKENS_PER_S
-        """A token of a prompt, its row included."""
+        self._limits_s = {False: max_step_s, True: prefill_step_s}
+        self._most = {beside: limit_s * ASSUMED_TOKENS_PER_S for beside, limit_s in self._limits_s.items()}
+        """Tokens that fit into the time of a step, alone and beside streams."""
         self._vocabulary_size = CAREFUL_VOCABULARY
 
     def max_tokens(self, num_streams: int) -> int:
         """That the next step may score, while so many answers stream."""
-        step_s = self._prefill_step_s if num_streams else self._max_step_s
-        in_memory = MAX_BYTES // (4 * self._vocabulary_size)
-        return max(1, min(in_memory, int(step_s / self._token_s)))
+        in_memory = max(1, MAX_BYTES // (4 * self._vocabulary_size))
+        return min(in_memory, max(LEAST_TOKENS, int(self._most[num_streams > 0])))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
         """For each prompt that wants it, of what the last decode computed; counts it in `num_scored`."""
@@ -60,10 +62,12 @@ class PromptScorer:
         ]
 
     def observe(self, segments: Many[Segment], seconds: float, num_streams: int) -> None:
-        """The step took so long, scores included. A short prompt tells little of what a token takes."""
+        """The step took so long, scores included. One with few tokens tells nothing, unless it was too long."""
         num_tokens = sum(len(segment.tokens) for segment in segments if segment.wants_rows)
-        if 2 * num_tokens >= self.max_tokens(num_streams):
-            self._token_s = 0.5 * (self._token_s + max(seconds, 1e-6) / num_tokens)
+        limit_s, most = self._limits_s[num_streams > 0], self.max_tokens(num_streams)
+        if 2 * num_tokens >= most or seconds > limit_s:
+            fitting = num_tokens * limit_s / max(seconds, 1e-6)
+            self._most[num_streams > 0] = min(max(fitting, 0.5 * most), MOST_CHANGE * most)
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
         assert sequence.prompt_logprobs is not None

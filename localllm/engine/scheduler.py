@@ -206,7 +206,7 @@ class Scheduler:
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
         share = self._shares.of(running, budget)
-        num_scoring = sum(sequence.wants_scores for sequence in running)
+        num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
         for sequence in running:
             count = share[sequence.id]

@@ -154,3 +154,16 @@ def test_a_pipe_gets_what_was_generated_whatever_the_look(cli: Cli, tiny_chat_mo
     plain = cli("run", tiny_chat_model, "Hi", *GREEDY)
     assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--plain", *GREEDY).stdout
     assert plain.stdout == cli("run", tiny_chat_model, "Hi", "--think", "hide", *GREEDY).stdout
+
+
+def test_limits_and_seeds_as_llama_cpp_has_them(cli: Cli, tiny_model: Path) -> None:
+    nothing = cli("run", tiny_model, "Once", "--max-tokens", "0")
+    assert (nothing.returncode, nothing.stdout.strip()) == (0, "")
+    endless = cli("run", tiny_model, "Once", "--ctx", "64", "--max-tokens", "-1", "--seed", "-1")
+    assert (endless.returncode, endless.stdout.strip() != "") == (0, True)
+    for seed in ("9223372036854775807", "-9223372036854775808"):
+        one, other = (cli("run", tiny_model, "Once", "--max-tokens", "8", "--seed", seed) for _ in range(2))
+        assert one.stdout == other.stdout != ""
+    refused = cli("run", tiny_model, "Once", "--max-tokens", "-2")
+    assert refused.returncode == 2
+    assert "max_tokens must be from -1" in refused.stderr

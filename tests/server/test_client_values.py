@@ -2,72 +2,73 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from localllm.errors import InvalidParameter
-from localllm.server.openai.requests import parse_chat, parse_completion
-from localllm.server.responses.requests import parse_response
 from localllm.types import SamplingParams
 from localllm.worker.prepare import resolve_sampling, with_defaults
 from tests.server.conftest import Served
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
+RESPONSE = {"model": "tiny", "input": "Hi"}
 
 
-def params_of(**fields: Any) -> SamplingParams:
-    (first, *_) = parse_completion(json.dumps({**TEXT, **fields}).encode())[0].generations()
-    return first.params
-
-
-def seeds_of(seed: int, n: int) -> list[int | None]:
-    made = parse_chat(json.dumps({**CHAT, "seed": seed, "n": n}).encode())[0].generations()
-    return [request.params.seed for request in made]
+def params_of(served: Served, path: str = "/v1/completions", **fields: Any) -> list[SamplingParams]:
+    """What the runtime is asked with, one for each answer."""
+    body = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}[path]
+    response = served.http.post(path, json={**body, **fields})
+    assert response.status_code == 200, response.text
+    assert "x-localllm-ignored" not in response.headers
+    return [params for _, _, params in served.runtime.asked]
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**63 - 1, -2, -(2**63)])
 def test_every_seed_of_64_bits_is_a_seed_of_its_own(served: Served, seed: int) -> None:
-    assert served.http.post("/v1/chat/completions", json={**CHAT, "seed": seed}).status_code == 200
-    assert served.http.post("/v1/responses", json={"model": "tiny", "input": "Hi", "seed": seed}).status_code == 200
-    assert [params.seed for _, _, params in served.runtime.asked] == [seed, seed]
+    for path in ("/v1/completions", "/v1/chat/completions", "/v1/responses"):
+        assert params_of(served, path, seed=seed)[-1].seed == seed
     assert resolve_sampling(SamplingParams(seed=seed), {}).seed == seed % 2**64
 
 
-def test_the_seed_minus_one_is_a_random_one_whatever_the_model_says() -> None:
-    asked = with_defaults(params_of(seed=-1), SamplingParams(seed=42))
+def test_the_seed_minus_one_is_a_random_one_whatever_the_model_says(served: Served) -> None:
+    asked = with_defaults(params_of(served, seed=-1)[0], SamplingParams(seed=42))
     assert len({resolve_sampling(asked, {}).seed for _ in range(8)}) > 1, "once in 2**224"
-    assert resolve_sampling(with_defaults(params_of(), SamplingParams(seed=42)), {}).seed == 42
+    assert resolve_sampling(with_defaults(params_of(served)[-1], SamplingParams(seed=42)), {}).seed == 42
 
 
-def test_several_answers_have_the_seeds_that_follow_and_none_becomes_random() -> None:
-    assert seeds_of(7, 3) == [7, 8, 9]
-    assert seeds_of(-1, 2) == [-1, -1]
-    assert seeds_of(-3, 4) == [-3, -2, 0, 1]
-    assert seeds_of(2**63 - 1, 2) == [2**63 - 1, -(2**63)]
-    assert seeds_of(2**32 - 1, 2) == [2**32 - 1, 2**32]
+@pytest.mark.parametrize(
+    "seeds", [(7, 8, 9), (-1, -1), (-3, -2, 0, 1), (2**63 - 1, -(2**63)), (2**32 - 1, 2**32), (None, None)]
+)
+def test_several_answers_have_the_seeds_that_follow_and_none_becomes_random(
+    served: Served, seeds: tuple[int | None, ...]
+) -> None:
+    asked = params_of(served, "/v1/chat/completions", seed=seeds[0], n=len(seeds))
+    assert tuple(params.seed for params in asked) == seeds
 
 
-@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens", "n_predict"])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/v1/chat/completions", "max_tokens"),
+        ("/v1/chat/completions", "max_completion_tokens"),
+        ("/v1/chat/completions", "n_predict"),
+        ("/v1/completions", "max_tokens"),
+        ("/v1/completions", "n_predict"),
+        ("/v1/responses", "max_output_tokens"),
+    ],
+)
 @pytest.mark.parametrize("limit", [-1, 0, 5])
-def test_a_limit_of_minus_one_is_none_and_of_zero_is_zero(field: str, limit: int) -> None:
-    (request,) = parse_chat(json.dumps({**CHAT, field: limit}).encode())[0].generations()
-    assert request.params.max_tokens == limit
+def test_a_limit_of_minus_one_is_none_and_of_zero_is_zero(served: Served, path: str, field: str, limit: int) -> None:
+    assert params_of(served, path, **{field: limit})[0].max_tokens == limit
 
 
-def test_the_responses_api_takes_the_same_limits() -> None:
-    for limit in (-1, 0, 5):
-        body = parse_response(json.dumps({"model": "m", "input": "x", "max_output_tokens": limit}).encode())[0]
-        assert body.generation(body.items()).params.max_tokens == limit
-
-
-def test_limits_that_differ_are_refused_by_name() -> None:
-    with pytest.raises(InvalidParameter, match="differ") as caught:
-        parse_chat(json.dumps({**CHAT, "n_predict": 3, "max_tokens": 4}).encode())[0].generations()
-    assert caught.value.param == "max_tokens"
-    parse_chat(json.dumps({**CHAT, "n_predict": 4, "max_tokens": 4, "max_completion_tokens": 4}).encode())
+def test_limits_that_differ_are_refused_by_name_and_equal_ones_are_one(served: Served) -> None:
+    error = served.http.post("/v1/chat/completions", json={**CHAT, "n_predict": 3, "max_tokens": 4}).json()["error"]
+    assert error["param"] == "max_tokens"
+    assert "max_tokens and n_predict differ" in error["message"]
+    asked = params_of(served, "/v1/chat/completions", n_predict=4, max_tokens=4, max_completion_tokens=4)
+    assert asked[0].max_tokens == 4
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,10 @@ def test_limits_that_differ_are_refused_by_name() -> None:
         ({"n_probs": 0}, {}),
     ],
 )
-def test_what_a_client_sends_means_what_it_means_there(given: dict[str, Any], meant: dict[str, Any]) -> None:
-    assert params_of(**given) == SamplingParams(**meant)
+def test_what_a_client_sends_means_what_it_means_there(
+    served: Served, given: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    assert params_of(served, **given) == [SamplingParams(**meant)]
 
 
 def test_a_top_k_of_minus_one_is_off() -> None:

@@ -276,6 +276,19 @@ def test_every_parameter_can_be_set_to_what_it_says_it_takes(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", ["9223372036854775807", "-9223372036854775808", "-1"])
+def test_a_seed_of_64_bits_is_shown_as_it_was_typed(seed: str) -> None:
+    assert settings.shown(settings.with_parameter(SamplingParams(), "seed", seed), "seed") == seed
+    with pytest.raises(InvalidParameter, match="seed"):
+        settings.with_parameter(SamplingParams(), "seed", "9223372036854775808")
+    assert "64 bits" in settings.kind("seed")
+
+
+def test_a_random_seed_promises_another_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    _chat(FakeTalk(), "One", "/set seed -1", "/regen")
+    assert "the same answer is likely" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "reason"),
     [
@@ -326,7 +339,12 @@ def test_stats_on_tells_what_each_answer_cost(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     ("finish", "max_tokens", "reason"),
-    [(_finish("length"), 11, "max_tokens"), (_finish("length"), None, "full"), (_finish("timeout"), None, "time")],
+    [
+        (_finish("length"), 11, "max_tokens"),
+        (_finish("length"), None, "full"),
+        (_finish("length"), -1, "full"),
+        (_finish("timeout"), None, "time"),
+    ],
 )
 def test_a_cut_answer_says_why(
     finish: Finish, max_tokens: int | None, reason: str, capsys: pytest.CaptureFixture[str]

@@ -16,6 +16,7 @@ from localllm.registry.modelfile import (
     is_go_template,
     parse_modelfile,
 )
+from localllm.registry.parameters import Given, collect
 from localllm.types import MAX_STOP_CHARS, MAX_STOP_STRINGS, Message, SamplingParams
 
 
@@ -55,8 +56,22 @@ def test_every_parameter_of_ollama_that_a_model_may_have_is_taken() -> None:
 
 
 def test_ollamas_numbers_for_none_are_none() -> None:
-    modelfile = parse_modelfile("FROM m\nPARAMETER num_predict -1\nPARAMETER seed -1\n")
-    assert modelfile.params == SamplingParams()
+    for limit in ("num_predict -1", "num_predict -2", "num_predict 0", "max_tokens -1"):
+        modelfile = parse_modelfile(f"FROM m\nPARAMETER {limit}\nPARAMETER seed -1\n")
+        assert modelfile.params == SamplingParams()
+
+
+def test_a_model_that_never_answers_is_refused() -> None:
+    with pytest.raises(
+        InvalidParameter, match="line 2: the parameter max_tokens is 0, and the model would never answer"
+    ):
+        parse_modelfile("FROM m\nPARAMETER max_tokens 0\n")
+
+
+@pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 2**53 + 1])
+def test_a_seed_of_64_bits_is_read_whole(seed: int) -> None:
+    assert parse_modelfile(f"FROM m\nPARAMETER seed {seed}\n").params.seed == seed
+    assert collect([Given("seed", seed)]).params.seed == seed
 
 
 def test_texts_run_over_lines_in_three_quotes_and_in_one() -> None:
@@ -174,7 +189,7 @@ def modelfiles(draw: st.DrawFn) -> Modelfile:
             temperature=draw(st.none() | finite),
             top_p=draw(st.none() | finite),
             top_k=draw(st.none() | st.integers(0, 2**31 - 1)),
-            seed=draw(st.none() | st.integers(0, 2**32 - 1)),
+            seed=draw(st.none() | st.integers(-(2**63), 2**63 - 1).filter(lambda seed: seed != -1)),
             max_tokens=draw(st.none() | st.integers(1, 2**31 - 1)),
             dry_sequence_breakers=draw(
                 st.none() | st.lists(st.text("ab\n:", min_size=1, max_size=4), min_size=1, max_size=4).map(tuple)

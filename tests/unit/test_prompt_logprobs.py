@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence as Many
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.prompt_logprobs import MAX_BYTES, PromptScorer
+from localllm.engine.prompt_logprobs import CAREFUL_VOCABULARY, LEAST_TOKENS, MAX_BYTES, PromptScorer
 from localllm.engine.sampler import NumpySampler
 from localllm.engine.sequence import Sequence
 from localllm.types import Delta, ResolvedSampling, TokenLogprob
@@ -160,6 +161,39 @@ def test_a_prompt_whose_rows_hold_no_probabilities_fails_alone() -> None:
     check(told.of_prompt(2), [7, 8, 9], 1)
 
 
+class SlowRows(FakeBackend):
+    """A row of logits takes 10 ms, any other token one."""
+
+    now_s = 0.0
+
+    def decode(self, segments: Many[Segment]) -> None:
+        super().decode(segments)
+        for segment in segments:
+            self.now_s += len(segment.tokens) * (0.01 if segment.wants_rows else 0.001)
+
+
+@pytest.mark.parametrize("num_prompts", [1, 3])
+def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompts: int) -> None:
+    backend = SlowRows(slot_capacity=512, batch_capacity=512)
+    engine = Engine(backend, told := Told(), max_step_s=0.3, prefill_step_s=0.1, clock=lambda: backend.now_s)
+    engine.submit(Sequence(0, [7], sampling=GREEDY, max_tokens=400))
+    engine.step()
+    prompts = [[place % 96 + 1 for place in range(id, id + 400)] for id in range(num_prompts)]
+    for id, prompt in enumerate(prompts, start=1):
+        engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=1, prompt_logprobs=1, cache_prompt=False))
+    drain(engine)
+    for id, prompt in enumerate(prompts, start=1):
+        check(told.of_prompt(id), prompt, 1)
+    rows = [sum(len(each.tokens) for each in batch if each.wants_rows) for batch in backend.batches]
+    beside = [count for count in rows if count]
+    assert max(beside[5:]) <= 11, "learned: ten rows are 100 ms"
+    assert max(beside) <= 21, "assumed at first"
+    assert sum(beside) < 400 * num_prompts + num_prompts
+    first, last = rows.index(beside[0]), len(rows) - 1 - rows[::-1].index(beside[-1])
+    streams = [any(each.slot == 0 for each in batch) for batch in backend.batches[first : last + 1]]
+    assert all(streams[: 399 - first]), "the stream gets its token in every step"
+
+
 class TestPace:
     def scorer(self) -> PromptScorer:
         return PromptScorer(FakeBackend(), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
@@ -167,25 +201,35 @@ class TestPace:
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()
         for _ in range(100):
-            assert 4 * scorer._vocabulary_size * scorer.max_tokens(0) <= MAX_BYTES
-            scorer._token_s /= 2
+            count = scorer.max_tokens(0)
+            assert 4 * CAREFUL_VOCABULARY * count <= MAX_BYTES
+            scorer.observe(scored(count), 0.001, 0)
+        assert count == 64, "as many as fit"
         scorer._vocabulary_size = 152_000
+        scorer.observe(scored(64), 0.001, 0)
+        scorer.observe(scored(96), 0.001, 0)
         assert scorer.max_tokens(0) == 110
 
-    def test_a_step_takes_as_many_as_its_time_allows_fewer_beside_streams(self) -> None:
+    @pytest.mark.parametrize(("streams", "most"), [(0, 150), (3, 50)])
+    def test_a_step_takes_as_many_as_its_time_allows_fewer_beside_streams(self, streams: int, most: int) -> None:
         scorer = self.scorer()
         scorer._vocabulary_size = 97
-        token_s = 0.002
-        for streams, most in ((0, 150), (3, 50)):
-            for _ in range(20):
-                count = scorer.max_tokens(streams)
-                scorer.observe(scored(count), token_s * count, streams)
-            assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
-        scorer.observe(scored(50), 10.0, 3)
-        assert scorer.max_tokens(3) == 1, "slower counts at once"
+
+        def steps(count: int) -> None:
+            for _ in range(count):
+                scorer.observe(scored(scorer.max_tokens(streams)), 0.002 * scorer.max_tokens(streams), streams)
+
+        steps(10)
+        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
+        scorer.observe(scored(most), 10.0, streams)
+        assert scorer.max_tokens(streams) == pytest.approx(most / 2, rel=0.05), "something held it up"
+        steps(2)
+        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05), "and is forgotten"
         for _ in range(20):
-            scorer.observe(scored(scorer.max_tokens(3)), token_s * scorer.max_tokens(3), 3)
-        assert scorer.max_tokens(3) == pytest.approx(50, rel=0.05), "and is forgotten"
+            scorer.observe(scored(1), 10.0, streams)
+        assert scorer.max_tokens(streams) == LEAST_TOKENS
+        steps(10)
+        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
 
     def test_a_short_prompt_says_nothing_of_speed(self) -> None:
         scorer = self.scorer()
