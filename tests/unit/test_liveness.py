@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from localllm.engine.admission import MAX_LEADERS, MAX_READING_S
+from localllm.engine.admission import MAX_LEADERS
 from localllm.engine.aging import AGED_S, EVERY, Turns
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import DiskTier
+from localllm.engine.waits import MAX_READING_S
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
