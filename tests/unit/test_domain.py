@@ -219,8 +219,13 @@ def test_a_client_that_saves_and_restores_a_slot_does_not_move_it_to_another_dom
         collector.expected = 1
         ask(engine, 0, "a")
         assert collector.all_done.wait(60)
-        for number, call in enumerate((("save_slot", 0, "mine"), ("erase_slot", 0), ("restore_slot", 0, "mine"))):
-            filer.call(Call(number, call[0], call[1:]))
+        calls: list[tuple[str, tuple[Any, ...]]] = [
+            ("save_slot", (0, "mine")),
+            ("erase_slot", (0,)),
+            ("restore_slot", (0, "mine")),
+        ]
+        for number, (method, arguments) in enumerate(calls):
+            filer.call(Call(number, method, arguments))
             reply = replies.get(timeout=60)
             assert isinstance(reply, Reply)
             assert reply.error is None
