@@ -14,7 +14,7 @@ from localllm.engine.hostcache import Entry, HostCache
 from localllm.engine.residency import Found, Placement, Residency, common_prefix
 from localllm.engine.sequence import Sequence
 from localllm.engine.tiers import WORTH_READING, WORTH_SAVING, DiskTier
-from localllm.engine.waits import Leader, Wait, Waits
+from localllm.engine.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_WAITING = 32
@@ -22,8 +22,6 @@ WORTH_WAITING = 32
 
 MAX_LEADERS = 8
 """A sequence waits for the prefixes of so many others at most, one after the other: each may be cancelled."""
-MAX_READING_S = 10.0
-"""For so long, all told, a sequence waits for the disk before it computes what may still come from there."""
 IDLE_CELLS = 256
 """More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
 
@@ -83,13 +81,15 @@ class Admitter:
         can_rewind: bool,
         most_checkpoints: int,
         slot_capacity: int,
+        disk: DiskTier | None,
     ) -> None:
         """`most_checkpoints`: 0 if none are made."""
         self.residency = residency
         self.host = host
         self._can_rewind = can_rewind
         self._slot_capacity = slot_capacity
-        self.disk: DiskTier | None = None
+        self.disk = disk
+        self.memory = WaitMemory(residency, host, disk)
         self._most_checkpoints = most_checkpoints
 
     def admit(
@@ -100,93 +100,30 @@ class Admitter:
         admitted: Many[Admission],
         now_s: float,
     ) -> Admission | Waits:
-        """Into one of the free slots, or why not."""
+        """Into one of the free slots, or why not, which is remembered."""
         found = self._found(sequence)
+        seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
         if leader is not None:
-            return self._waits(sequence, "for a prefix", found, running, leader=leader)
+            return self.memory.waits_for_prefix(sequence, leader, seen)
         num_cached = self._place(sequence, found, free, admitted).num_cached
         on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
         way = self._way(sequence, found, on_disk, free, admitted)
         if not self._has_room(sequence, way, running):
-            return self._waits(sequence, "for room", found, running)
+            return self.memory.waits_for_room(sequence, seen)
         if way.on_disk is not None and self.disk is not None:
             if is_reading:
                 if sequence.reading_since_s is None:
                     sequence.reading_since_s = now_s
-                return self._waits(sequence, "for the disk", found, running, on_disk=way.on_disk)
+                return self.memory.waits_for_disk(sequence, way.on_disk, seen)
             brought = self.disk.take(way.on_disk)
             if brought is None:  # gone for good
                 way = self._way(sequence, found, None, free, admitted)
                 if not self._has_room(sequence, way, running):
-                    return self._waits(sequence, "for room", found, running)
+                    return self.memory.waits_for_room(sequence, seen)
             else:
                 way = way._replace(restore=brought)
         return self._enter(sequence, way, self._make_room(sequence, way, free, running))
-
-    def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
-        """For what, if `admit` would say the same as when it was asked last; None: it has to be asked."""
-        wait = sequence.wait
-        if wait is None:
-            return None
-        is_unchanged = wait.residency_changes == self.residency.changes and wait.host_changes == self.host.changes
-        if wait.leader is not None:
-            holds = wait.leader.is_at_work and (
-                (is_unchanged and not wait.growing) or self._is_nowhere_else(sequence, wait, wait.leader)
-            )
-            return wait.reason if holds else None
-        if not is_unchanged or wait.growing or (self.disk is not None and wait.disk_entries is not self.disk.entries):
-            return None
-        if wait.on_disk is not None and self.disk is not None:
-            is_late = now_s - (sequence.reading_since_s or 0.0) >= MAX_READING_S
-            return None if is_late or self.disk.status(wait.on_disk) != "reading" else wait.reason
-        return wait.reason
-
-    def _is_nowhere_else(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
-        """Whether what is new since then has less of the prompt than the leader is worth waiting for."""
-        residency, host = self.residency, self.host
-        if any(residency.length(slot) >= leader.elsewhere for slot in wait.growing):
-            return False
-        if wait.residency_changes != residency.changes:
-            changed = [slot for slot, at in enumerate(residency.changed_at) if at > wait.residency_changes]
-            lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
-            if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
-                return False
-            growing = [slot for slot in changed if lent[slot] == residency.length(slot)]
-            wait.growing = (*(slot for slot in wait.growing if slot not in lent), *growing)
-        if wait.host_changes != host.changes:
-            new = (entry for entry in host.entries if entry.number > wait.host_changes)
-            if any(host.usable(entry, sequence.prompt[:-1], sequence.domain) >= leader.elsewhere for entry in new):
-                return False
-        wait.residency_changes, wait.host_changes = residency.changes, host.changes
-        return True
-
-    def _waits(
-        self,
-        sequence: Sequence,
-        reason: Waits,
-        found: Found,
-        running: Many[Sequence],
-        *,
-        leader: Leader | None = None,
-        on_disk: DiskEntry | None = None,
-    ) -> Waits:
-        busy = (other.slot for other in running if leader is None or other is not leader.sequence)
-        grows = sequence.cache_prompt
-        sequence.wait = Wait(
-            reason,
-            residency_changes=self.residency.changes,
-            host_changes=self.host.changes,
-            growing=tuple(slot for slot in busy if grows and slot is not None and self._grows(slot, found)),
-            leader=leader,
-            disk_entries=() if self.disk is None else self.disk.entries,
-            on_disk=on_disk,
-        )
-        return reason
-
-    def _grows(self, slot: int, found: Found) -> bool:
-        """Whether a running slot holds nothing but a beginning of a prompt."""
-        return found.lent[slot] == self.residency.length(slot)
 
     def _way(
         self,

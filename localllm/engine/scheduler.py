@@ -99,8 +99,8 @@ class Scheduler:
             can_rewind=can_rewind,
             most_checkpoints=self._most_checkpoints,
             slot_capacity=slot_capacity,
+            disk=disk,
         )
-        self._admitter.disk = disk
         self._wants_dense = wants_dense
         self._fills_gaps = can_rewind and num_cells is None
         self._batch_capacity = batch_capacity
@@ -304,7 +304,7 @@ class Scheduler:
             return admitted
         num_looks = MAX_LOOKS
         for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
-            admission: Admission | Waits | None = self._admitter.still_waits(sequence, now_s)
+            admission: Admission | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
             if admission is None:
                 if num_looks == 0:
                     break  # the others are looked at in the next steps: those that were are remembered

@@ -1,57 +1,133 @@
-"""What a waiting sequence was found to wait for, and what would change that.
+"""What a waiting sequence was found to wait for, and whether that may have changed since.
 
 Looking at one means to compare its prompt with all that is cached, in each step, for everybody who waits. So an answer
-is kept until something happens that may make it another one: a slot begins or ends, or holds something else than it
-did and more than it computed since; main memory or the disk has something new; the leader has come far enough.
+is kept until something happens that may make it another one: a slot begins or ends to run, or holds something else than
+it went on with; main memory or the disk has something new; the leader has come far enough. Decides nothing itself.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence as Many
+from typing import Literal, NamedTuple
 
+from localllm.engine.hostcache import HostCache
+from localllm.engine.residency import Found, Residency
 from localllm.engine.sequence import Sequence
+from localllm.engine.tiers import DiskTier
 from localllm.kvdisk.entry import Entry as DiskEntry
+
+MAX_READING_S = 10.0
+"""For so long, all told, a sequence waits for the disk before it computes what may still come from there."""
 
 Waits = Literal["for a prefix", "for room", "for the disk"]
 """What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
 what is being read."""
 
 
-class Leader:
+class Leader(NamedTuple):
     """Who computes what a waiting sequence is to begin with."""
 
-    def __init__(self, sequence: Sequence, until: int, worth: int) -> None:
-        self.sequence = sequence
-        self.until = until
-        """So many tokens both have in common."""
-        self.elsewhere = until - worth
-        """As many tokens as that in another place are enough to begin with at once."""
+    sequence: Sequence
+    until: int
+    """So many tokens both have in common."""
+    worth: int
+    """With fewer of them missing elsewhere it begins at once."""
 
     @property
     def is_at_work(self) -> bool:
         return self.sequence.slot is not None and self.sequence.num_computed < self.until
 
+    @property
+    def elsewhere(self) -> int:
+        """As many tokens in another place are enough to begin with at once."""
+        return self.until - self.worth
 
-class Wait:
-    """Mutable: what changed in vain is not looked at again."""
 
-    def __init__(
-        self,
-        reason: Waits,
-        *,
-        residency_changes: int,
-        host_changes: int,
-        growing: tuple[int, ...],
-        leader: Leader | None = None,
-        disk_entries: tuple[DiskEntry, ...] = (),
-        on_disk: DiskEntry | None = None,
-    ) -> None:
-        self.reason = reason
-        self.residency_changes = residency_changes
-        self.host_changes = host_changes
-        self.growing = growing
-        """Slots other than the leader's that hold nothing but a beginning of the prompt, and may come to hold more."""
-        self.leader = leader
-        self.disk_entries = disk_entries
-        self.on_disk = on_disk
-        """What is being read for it."""
+class Seen(NamedTuple):
+    """What there was when a sequence was looked at."""
+
+    residency_changes: int
+    host_changes: int
+    disk_entries: tuple[DiskEntry, ...]
+    growing: tuple[int, ...]
+    """Slots that hold nothing but a beginning of its prompt, and may come to hold more of it."""
+
+
+class Wait(NamedTuple):
+    """The answer, and what it rests on."""
+
+    reason: Waits
+    seen: Seen
+    leader: Leader | None = None
+    on_disk: DiskEntry | None = None
+    """What is being read for it."""
+
+
+class WaitMemory:
+    """Keeps the answer with each sequence."""
+
+    def __init__(self, residency: Residency, host: HostCache, disk: DiskTier | None) -> None:
+        self._residency = residency
+        self._host = host
+        self._disk = disk
+
+    def seen(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Seen:
+        """To be asked before anything is decided."""
+        slots = (other.slot for other in running) if sequence.cache_prompt else ()
+        growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.length(slot))
+        entries = () if self._disk is None else self._disk.entries
+        return Seen(self._residency.changes, self._host.changes, entries, tuple(growing))
+
+    def waits_for_prefix(self, sequence: Sequence, leader: Leader, seen: Seen) -> Waits:
+        others = tuple(slot for slot in seen.growing if slot != leader.sequence.slot)
+        sequence.wait = Wait("for a prefix", seen._replace(growing=others), leader=leader)
+        return "for a prefix"
+
+    def waits_for_room(self, sequence: Sequence, seen: Seen) -> Waits:
+        sequence.wait = Wait("for room", seen)
+        return "for room"
+
+    def waits_for_disk(self, sequence: Sequence, on_disk: DiskEntry, seen: Seen) -> Waits:
+        sequence.wait = Wait("for the disk", seen, on_disk=on_disk)
+        return "for the disk"
+
+    def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
+        """For what, if a new look would say the same; None: it has to be looked at."""
+        wait = sequence.wait
+        if wait is None:
+            return None
+        seen = wait.seen
+        is_unchanged = seen.residency_changes == self._residency.changes and seen.host_changes == self._host.changes
+        if wait.leader is not None:
+            holds = wait.leader.is_at_work and self._is_nowhere_near(wait.leader, seen.growing)
+            return (
+                wait.reason if holds and (is_unchanged or self._is_nowhere_new(sequence, wait, wait.leader)) else None
+            )
+        if not is_unchanged or seen.growing or (self._disk is not None and seen.disk_entries is not self._disk.entries):
+            return None
+        if wait.on_disk is not None and self._disk is not None:
+            is_late = now_s - (sequence.reading_since_s or 0.0) >= MAX_READING_S
+            return None if is_late or self._disk.status(wait.on_disk) != "reading" else wait.reason
+        return wait.reason
+
+    def _is_nowhere_near(self, leader: Leader, growing: tuple[int, ...]) -> bool:
+        """Whether none of the slots that grow has so much of the prompt by now that waiting does not pay."""
+        return not growing or all(self._residency.length(slot) < leader.elsewhere for slot in growing)
+
+    def _is_nowhere_new(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
+        """Whether nothing new has so much of it; then that is not looked at again."""
+        residency, host, seen, growing = self._residency, self._host, wait.seen, wait.seen.growing
+        if seen.residency_changes != residency.changes:
+            changed = [slot for slot, at in enumerate(residency.changed_at) if at > seen.residency_changes]
+            lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
+            if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
+                return False
+            begun = [slot for slot in changed if lent[slot] == residency.length(slot)]
+            growing = (*(slot for slot in growing if slot not in lent), *begun)
+        if seen.host_changes != host.changes:
+            new = (entry for entry in host.entries if entry.number > seen.host_changes)
+            if any(host.usable(entry, sequence.prompt[:-1], sequence.domain) >= leader.elsewhere for entry in new):
+                return False
+        seen = seen._replace(residency_changes=residency.changes, host_changes=host.changes, growing=growing)
+        sequence.wait = wait._replace(seen=seen)
+        return True

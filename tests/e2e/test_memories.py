@@ -13,7 +13,7 @@ import pytest
 
 from localllm import LLM, SamplingParams
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.types import LoadOptions, MemoryKind, Message
+from localllm.types import GenerationRequest, LoadOptions, MemoryKind, Message
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import CHATML
@@ -162,3 +162,29 @@ def test_a_unified_cache_answers_as_a_partitioned_one_and_says_why(tiny_chat_mod
     assert len(set(texts)) == 1
     with pytest.raises(InvalidParameter, match="kv_cells 256 is less"):
         LLM(tiny_chat_model, ctx=512, options=LoadOptions(kv_cells=256))
+
+
+def test_a_salt_keeps_what_was_computed_for_those_who_know_it(model: Path) -> None:
+    """And changes no answer."""
+
+    def ask(llm: LLM, salt: str) -> tuple[str, int]:
+        request = GenerationRequest(messages=(SYSTEM, Message("user", "Hello.")), params=GREEDY, cache_salt=salt)
+
+        async def answer() -> tuple[str, int]:
+            (answer,) = await llm._llm._live().submit(llm.info.id, [request])
+            text = ""
+            async for delta in answer:
+                text += delta.text
+                if delta.finish is not None:
+                    return text, delta.finish.usage.cached_tokens
+            raise AssertionError("no end")
+
+        return llm._run(answer())
+
+    with loaded(model, ctx=512) as llm:
+        answers = [ask(llm, salt) for salt in ("", "one", "one", "another", "")]
+    assert len({text for text, _ in answers}) == 1
+    cached = [num_cached for _, num_cached in answers]
+    assert cached[:2] == [0, 0]
+    assert cached[2] > 50
+    assert cached[3] == 0

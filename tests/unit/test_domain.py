@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +22,8 @@ from localllm.engine.tiers import DiskTier
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
 from localllm.kvdisk.named import NamedStates
+from localllm.worker.messages import Call, Reply, Up
+from localllm.worker.slots import SlotFiler
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.kvdisks import MIB, PARTS, files, opened, put
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
@@ -201,6 +205,39 @@ def test_what_was_saved_before_there_were_salts_is_everybodys() -> None:
     assert b"domain" not in head
     assert b"domain" in encode("f" * 64, tokens, saved, domain="ab")[0]
     assert Domain.of(cache_salt="") == COMMON == Domain("")
+
+
+def test_a_client_that_saves_and_restores_a_slot_does_not_move_it_to_another_domain(tmp_path: Path) -> None:
+    """Whoever may do that need not know the salt."""
+    engine = Engine(FakeBackend(num_slots=1, slot_capacity=256), collector := Collector())
+    named = NamedStates(tmp_path / "slots", tmp_path / "kv", model="m", parts=PARTS, max_bytes=MIB)
+    replies: queue.SimpleQueue[Up] = queue.SimpleQueue()
+    filer = SlotFiler(engine, named, replies.put)
+    thread = threading.Thread(target=engine.run)
+    thread.start()
+    try:
+        collector.expected = 1
+        ask(engine, 0, "a")
+        assert collector.all_done.wait(60)
+        calls: list[tuple[str, tuple[Any, ...]]] = [
+            ("save_slot", (0, "mine")),
+            ("erase_slot", (0,)),
+            ("restore_slot", (0, "mine")),
+        ]
+        for number, (method, arguments) in enumerate(calls):
+            filer.call(Call(number, method, arguments))
+            reply = replies.get(timeout=60)
+            assert isinstance(reply, Reply)
+            assert reply.error is None
+        collector.all_done.clear()
+        collector.expected = 2
+        ask(engine, 1, "a")
+        assert collector.all_done.wait(60)
+    finally:
+        engine.stop()
+        thread.join(60)
+    assert collector.finish[1].usage.cached_tokens == 149
+    assert engine.scheduler.residency.domain(0) == Domain.of(cache_salt="a")
 
 
 def test_a_slot_that_is_restored_by_name_is_the_salts_that_it_was_saved_of(tmp_path: Path) -> None:

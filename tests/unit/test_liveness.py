@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from localllm.engine.admission import MAX_LEADERS, MAX_READING_S
+from localllm.engine.admission import MAX_LEADERS
 from localllm.engine.aging import AGED_S, EVERY, Turns
 from localllm.engine.engine import Engine
+from localllm.engine.pace import Budget
 from localllm.engine.sequence import Sequence
+from localllm.engine.shares import Shares
 from localllm.engine.tiers import DiskTier
+from localllm.engine.waits import MAX_READING_S
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
@@ -280,7 +283,7 @@ class Storm(RuleBasedStateMachine):
 
 
 TestStorm = Storm.TestCase
-TestStorm.settings = settings(max_examples=40, stateful_step_count=15)
+TestStorm.settings = settings(max_examples=120, stateful_step_count=15)
 
 
 def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
@@ -300,3 +303,36 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
         first = slot + 1
     assert kept == [0, 1]
     assert engine.keeper.next() == 0, "it has gone on since"
+
+
+@settings(max_examples=200)
+@given(
+    prompts=st.lists(st.integers(2, 300), min_size=1, max_size=5),
+    num_streams=st.integers(0, 3),
+    steps=st.lists(st.tuples(st.integers(1, 70), st.booleans()), min_size=1, max_size=12),
+    newcomer=st.integers(2, 90),
+)
+def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
+    prompts: list[int], num_streams: int, steps: list[tuple[int, bool]], newcomer: int
+) -> None:
+    """However small the budgets, as long as one of a few has room for a tile where prompts wait for whole ones."""
+    shares = Shares(batch_capacity=128, num_slots=8)
+    running = [Sequence(id, [1], sampling=GREEDY) for id in range(num_streams)]
+    for one in running:
+        one.num_computed = 0  # one pending token each: streams
+    patient = [Sequence(100 + id, [1] * length, sampling=GREEDY) for id, length in enumerate(prompts)]
+    running += patient
+    budgets = itertools.cycle([*(Budget(small, small, prefers) for small, prefers in steps), Budget(64, 32, True)])
+    for number in range(60 * len(patient) * (len(steps) + 1)):
+        share = shares.of(running, next(budgets))
+        assert sum(share.values()) <= 128
+        for one in running:
+            if one.num_prompt > 1:
+                one.num_computed += share[one.id]
+        running = [one for one in running if one.num_prompt == 1 or one.num_pending > 0]
+        while len(running) < 8:
+            running.append(Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, created_s=number + 1))
+            number += 10_000
+        if all(one.num_pending <= 0 for one in patient):
+            return
+    raise AssertionError("somebody's prompt is never computed")

@@ -82,7 +82,7 @@ def traffic(
 
     admitter.admit = counted  # type: ignore[method-assign, assignment]
     if not remembers:
-        admitter.still_waits = lambda *_: None  # type: ignore[method-assign]
+        admitter.memory.still_waits = lambda *_: None  # type: ignore[method-assign]
     cancels: dict[int, int] = {}
     taken = []
 
