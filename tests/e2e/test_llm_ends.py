@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm import LLM, AsyncLLM, Cancel, ModelNotFound, SamplingParams, WrongOwner
+from localllm import LLM, AsyncLLM, AsyncStream, Cancel, ModelNotFound, SamplingParams, WrongOwner
 from localllm.worker.handle import WorkerHandle
 
 TIMEOUT_S = 60
@@ -237,6 +237,8 @@ def test_many_threads_may_close_at_once_while_others_ask(endless_model: Path) ->
     llm = LLM(endless_model, slots=2, threads=1, ctx=65536)
     pid = worker_of(llm)
     errors: list[str] = []
+    finished = llm.complete("x", stream=True, params=GREEDY)
+    finished.result()
     asking = threading.Barrier(3)
 
     def ask() -> None:
@@ -260,6 +262,8 @@ def test_many_threads_may_close_at_once_while_others_ask(endless_model: Path) ->
         thread.join(TIMEOUT_S)
         assert not thread.is_alive()
     assert len(errors) == 2
+    assert finished.result().finish.reason == "length"
+    assert list(finished) == []
     assert set(errors) <= {"Draining", "ModelNotFound"}
     assert is_gone(pid)
     with pytest.raises(ModelNotFound, match="closed"):
@@ -438,6 +442,21 @@ def test_another_event_loop_gets_a_clear_error_and_may_close_once_the_first_is_o
 
     llm = asyncio.run(load())
     pid = worker_of(llm)
+
+    async def begin() -> tuple[AsyncLLM, AsyncStream]:
+        llm = await load()
+        stream = await llm.complete("x", stream=True, params=GREEDY)
+        await anext(stream)
+        return llm, stream
+
+    async def read_elsewhere(llm: AsyncLLM, stream: AsyncStream) -> None:
+        with pytest.raises(WrongOwner, match="event loop that asked"):
+            await anext(stream)
+        await stream.aclose()
+        assert [delta async for delta in stream] == []
+        await llm.close()
+
+    asyncio.run(read_elsewhere(*asyncio.run(begin())))
 
     async def elsewhere() -> None:
         for attempt in (llm.complete("x"), llm.tokenize("x"), llm.load(), llm.embed(["x"])):
