@@ -45,6 +45,7 @@ class WorkerHandle:
             bufsize=0,
             **osdep.own_process_group(),
         )
+        osdep.keep_from_forks(cast(BinaryIO, self._process.stdin))
         self._outbox: queue.SimpleQueue[Down | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="worker-writer", daemon=True)
         self._drainer = threading.Thread(target=self._drain_stderr, name="worker-stderr", daemon=True)

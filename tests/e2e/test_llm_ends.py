@@ -342,6 +342,28 @@ llm.close()
     assert (code, lines[1:]) == (0, ["WrongOwner True", "WrongOwner True", "0 True", "length"])
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_lives_on_keeps_no_worker_and_no_sidecar_alive(endless_model: Path) -> None:
+    program = """
+import json, subprocess
+from localllm import Sidecar
+llm = load()
+server = "import sys; print(json.dumps(dict(url='', token='', model=None, pid=0, version=''))); sys.stdout.flush(); "
+sidecar = Sidecar.start(["x"], command=[sys.executable, "-c", "import json, sys; " + server + "sys.stdin.read()"])
+print(sidecar.process.pid, flush=True)
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", PROGRAM + program, str(endless_model)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(parent.stdout.readline()) for _ in range(2)]
+        assert parent.wait(TIMEOUT_S) == -signal.SIGKILL
+        assert all(is_gone(pid) for pid in pids)  # the fork still waits for our end of its stdin
+
+
 def test_a_cancelled_task_frees_its_slot(endless_model: Path) -> None:
     async def scenario() -> None:
         async with AsyncLLM(endless_model, slots=1, threads=1, ctx=65536) as llm:
