@@ -11,9 +11,10 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 
 def user_data_dir() -> Path:
@@ -39,6 +40,23 @@ def own_process_group() -> dict[str, Any]:
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
     else:
         return {"process_group": 0}
+
+
+_not_for_forks: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
+
+
+def keep_from_forks(stream: IO[bytes]) -> None:
+    """Close it in forked children of this process: a child of ours that lives until end-of-file would outlive us."""
+    _not_for_forks.add(stream)
+
+
+def _close_in_fork() -> None:
+    for stream in list(_not_for_forks):
+        getattr(stream, "raw", stream).close()  # not the buffer, whose lock another thread may have had
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_fork)
 
 
 class ExitReason(NamedTuple):

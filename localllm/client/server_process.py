@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 from localllm import osdep
 from localllm.client.ready import Failure, Line, Ready, decode
@@ -107,6 +107,7 @@ class ServerProcess:
                 env=self._env,
                 **osdep.own_process_group(),
             )
+            osdep.keep_from_forks(cast(IO[bytes], self._process.stdin))
             self._drainer.start()
             self._watcher.start()
         except BaseException:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Protocol, Self
 
 from localllm.cancel import Cancel
+from localllm.errors import WrongOwner
 from localllm.runtime import Answer
 from localllm.types import Chat, Delta, Finish, Timings, TokenLogprob, Usage
 
@@ -49,6 +50,11 @@ class AsyncStream(AsyncIterator[Delta]):
         """How it ended; None until the last delta was read."""
         return self._finish
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to read."""
+        return self._finish is not None or self._is_closed
+
     def cancel(self) -> None:
         """End the answer, from any thread; never blocks. Who reads gets what has come, and a finish that says so."""
         try:
@@ -59,7 +65,10 @@ class AsyncStream(AsyncIterator[Delta]):
     async def aclose(self) -> None:
         """`cancel`, and read no more."""
         self._is_closed = True
-        self._stop()
+        if asyncio.get_running_loop() is self._loop:
+            self._stop()
+        else:
+            self.cancel()
 
     async def result(self) -> Chat:
         """Read to the end; the whole answer, with what was read before."""
@@ -74,8 +83,10 @@ class AsyncStream(AsyncIterator[Delta]):
         )
 
     async def __anext__(self) -> Delta:
-        if self._finish is not None or self._is_closed:
+        if self.is_over:
             raise StopAsyncIteration
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongOwner("this stream belongs to the event loop that asked; read it there, or use LLM")
         delta = Delta(finish=NOT_BEGUN) if self._answer is None else await anext(self._answer)
         self._finish = delta.finish
         self._parts.append(delta.text)
@@ -147,6 +158,8 @@ class Stream(Iterator[Delta]):
         return self._stream.so_far()
 
     def __next__(self) -> Delta:
+        if self._stream.is_over:
+            raise StopIteration
         try:
             delta: Delta | None = self._owner._run(_next(self._stream))
         except Exception:

@@ -249,6 +249,8 @@ class ManagedModel:
             self._watch_idleness()
 
     def _died(self) -> None:
+        if self._closing:  # it was dismissed
+            return
         if self._session is not None and self._session.death is not None:
             self._owner.observer.crashed(self.id, self._session.death)
         now = time.monotonic()

@@ -106,6 +106,7 @@ class WorkerHandle:
             )
         except OSError as error:  # no memory, no file descriptors, no such program
             raise WorkerCrashed(f"the model's process could not be started: {error.strerror}") from error
+        osdep.keep_from_forks(cast(BinaryIO, self._process.stdin))
         try:
             self._writer = self._start(self._write, "worker-writer")
             self._drainer = self._start(self._drain_stderr, "worker-stderr")

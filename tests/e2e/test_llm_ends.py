@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from localllm import LLM, AsyncLLM, Cancel, ModelNotFound, SamplingParams, WrongOwner
+from localllm import LLM, AsyncLLM, AsyncStream, Cancel, ModelNotFound, SamplingParams, WrongOwner
 from localllm.worker.handle import WorkerHandle
 
 TIMEOUT_S = 60
@@ -237,6 +237,8 @@ def test_many_threads_may_close_at_once_while_others_ask(endless_model: Path) ->
     llm = LLM(endless_model, slots=2, threads=1, ctx=65536)
     pid = worker_of(llm)
     errors: list[str] = []
+    finished = llm.complete("x", stream=True, params=GREEDY)
+    finished.result()
     asking = threading.Barrier(3)
 
     def ask() -> None:
@@ -260,6 +262,8 @@ def test_many_threads_may_close_at_once_while_others_ask(endless_model: Path) ->
         thread.join(TIMEOUT_S)
         assert not thread.is_alive()
     assert len(errors) == 2
+    assert finished.result().finish.reason == "length"
+    assert list(finished) == []
     assert set(errors) <= {"Draining", "ModelNotFound"}
     assert is_gone(pid)
     with pytest.raises(ModelNotFound, match="closed"):
@@ -336,6 +340,28 @@ llm.close()
 """,
     )
     assert (code, lines[1:]) == (0, ["WrongOwner True", "WrongOwner True", "0 True", "length"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_lives_on_keeps_no_worker_and_no_sidecar_alive(endless_model: Path) -> None:
+    program = """
+import json, subprocess
+from localllm import Sidecar
+llm = load()
+server = "import sys; print(json.dumps(dict(url='', token='', model=None, pid=0, version=''))); sys.stdout.flush(); "
+sidecar = Sidecar.start(["x"], command=[sys.executable, "-c", "import json, sys; " + server + "sys.stdin.read()"])
+print(sidecar.process.pid, flush=True)
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", PROGRAM + program, str(endless_model)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(parent.stdout.readline()) for _ in range(2)]
+        assert parent.wait(TIMEOUT_S) == -signal.SIGKILL
+        assert all(is_gone(pid) for pid in pids)  # the fork still waits for our end of its stdin
 
 
 def test_a_cancelled_task_frees_its_slot(endless_model: Path) -> None:
@@ -438,6 +464,21 @@ def test_another_event_loop_gets_a_clear_error_and_may_close_once_the_first_is_o
 
     llm = asyncio.run(load())
     pid = worker_of(llm)
+
+    async def begin() -> tuple[AsyncLLM, AsyncStream]:
+        llm = await load()
+        stream = await llm.complete("x", stream=True, params=GREEDY)
+        await anext(stream)
+        return llm, stream
+
+    async def read_elsewhere(llm: AsyncLLM, stream: AsyncStream) -> None:
+        with pytest.raises(WrongOwner, match="event loop that asked"):
+            await anext(stream)
+        await stream.aclose()
+        assert [delta async for delta in stream] == []
+        await llm.close()
+
+    asyncio.run(read_elsewhere(*asyncio.run(begin())))
 
     async def elsewhere() -> None:
         for attempt in (llm.complete("x"), llm.tokenize("x"), llm.load(), llm.embed(["x"])):
