@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from localllm.errors import InvalidParameter
 
 
@@ -20,5 +18,12 @@ def check_texts(name: str, texts: tuple[str, ...], most: int, chars: int) -> Non
 
 def check_range(name: str, value: float | None, low: float, high: float) -> None:
     """Raises `InvalidParameter` for a number outside of these; None is none."""
-    if value is not None and not (math.isfinite(value) and low <= value <= high):
-        raise InvalidParameter(f"{name} must be from {low} to {high}, got {value}", param=name)
+    if value is not None and not low <= value <= high:  # nor is NaN; `math.isfinite` fails on very large integers
+        raise InvalidParameter(f"{name} must be from {low} to {high}, got {_shown(value)}", param=name)
+
+
+def _shown(number: float) -> str:
+    """Python itself refuses to write an integer of more than 4,300 digits."""
+    if isinstance(number, int) and number.bit_length() > 64:
+        return f"an integer of {number.bit_length()} bits"
+    return str(number)

@@ -14,10 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localllm.errors import UnknownParameter
+from localllm.errors import UnknownParameter, clipped
 from localllm.server import log
 from localllm.server.errors import TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.sse import ClientGone
+
+MAX_NAMED_FIELDS = 32
+"""Of those that were ignored, in the header and the log."""
 
 
 class TimedBody:
@@ -93,11 +96,13 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     if not names:
         return {}
     if strict:
-        raise UnknownParameter(f"nobody knows the field {names[0]!r}, and this server is strict", param=names[0])
-    log.event(logging.INFO, "fields_ignored", names=",".join(names))
+        first = clipped(names[0])
+        raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
+    shown = [name[:64] for name in names[:MAX_NAMED_FIELDS]]
+    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(shown))
     # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
-    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name[:64]) or "?" for name in names]
-    return {"x-localllm-ignored": ", ".join(safe[:32])}
+    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in shown]
+    return {"x-localllm-ignored": ", ".join(safe)}
 
 
 def _too_large(max_bytes: int) -> TooLarge:

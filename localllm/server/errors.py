@@ -10,7 +10,10 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed
+from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped
+
+MAX_MESSAGE_CHARS = 1000
+"""Of an error's sentence. Whoever echoes what was sent clips it; this bounds an answer where somebody forgot."""
 
 
 class InvalidApiKey(LocalLLMError):
@@ -152,7 +155,8 @@ def error_object(error: LocalLLMError) -> ErrorObject:
     """An error of the tree as OpenAI shapes them."""
     status = status_of(error)
     kind = _TYPE.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return ErrorObject(public_message(error), kind, error.code, error.param)
+    param = None if error.param is None else clipped(error.param)
+    return ErrorObject(clipped(public_message(error), MAX_MESSAGE_CHARS), kind, error.code, param)
 
 
 def error_body(error: LocalLLMError) -> bytes:

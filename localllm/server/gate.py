@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
-from collections.abc import Iterable
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from localllm.config import ApiKey
+from localllm.errors import clipped
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What answers without a key."""
+
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+"""RFC 3986's `host [":" port]`, of which a host that we answer to needs no percent-encoding and no `!$&'()*+,;=`."""
 
 ANONYMOUS = "anonymous"
 """Who asks where no key is needed."""
@@ -58,7 +62,7 @@ class Gate:
             await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS:
-            scope.setdefault("state", {})["key_name"] = self._key_name(headers)
+            scope.setdefault("state", {})["key_name"] = self._key_name(dict(scope["headers"]))
         await self.app(scope, receive, send)
 
     def _check_size(self, scope: Scope) -> None:
@@ -75,10 +79,12 @@ class Gate:
         )
 
     def _check_host(self, headers: Headers) -> None:
-        host = _host_name(headers.get("host", ""))
-        if not (host in self.allowed_hosts or host.endswith((".local", ".localhost")) or _is_ip(host)):
+        given = headers.get("host", "")
+        name = host_name(given)
+        if not (name in self.allowed_hosts or name.endswith((".local", ".localhost")) or _is_ip(name)):
             raise ForbiddenHost(
-                f"this server does not answer to the name {host!r}; start it with --allowed-hosts {host or 'NAME'}"
+                f"this server does not answer to the name {clipped(name or given)!r}; "
+                f"start it with --allowed-hosts {clipped(name) or 'NAME'}"
             )
 
     def _check_origin(self, headers: Headers, scheme: str) -> None:
@@ -89,18 +95,17 @@ class Gate:
             raise ForbiddenOrigin("requests from web pages of other sites are refused")
         if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
             raise ForbiddenOrigin(
-                f"requests from pages of {origin!r} are refused; --cors-origins names those that may ask"
+                f"requests from pages of {clipped(origin)!r} are refused; --cors-origins names those that may ask"
             )
 
-    def _key_name(self, headers: Headers) -> str:
+    def _key_name(self, headers: Mapping[bytes, bytes]) -> str:
+        """Keys are compared as bytes: a header has no encoding, and a key may be in UTF-8."""
         if not self.keys:
             return ANONYMOUS
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
+        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+        offered = [headers.get(b"x-api-key", b""), bearer.strip() if scheme.lower() == b"bearer" else b""]
         # Every pair is compared, so that the time tells nothing about which key came close.
-        matches = [
-            (hmac.compare_digest(given.encode(), secret), name) for given in offered for name, secret in self.keys
-        ]
+        matches = [(hmac.compare_digest(given, secret), name) for given in offered for name, secret in self.keys]
         names = [name for is_equal, name in matches if is_equal]
         if not names:
             what = "the API key is not valid" if any(offered) else "an API key is required"
@@ -108,13 +113,14 @@ class Gate:
         return names[0]
 
 
-def _host_name(host: str) -> str:
-    """The name in a Host header, in lower case, without port, brackets and trailing dot; "" for nonsense."""
-    try:
-        name = urlsplit(f"//{host}").hostname if not set(host) & set("/@?#\\") else None
-    except ValueError:
+def host_name(header: str) -> str:
+    """The host in a Host header, in lower case, without port, brackets and trailing dot; "" for what is none."""
+    match = _HOST.fullmatch(header)
+    if match is None or int(match["port"] or 0) > 65535:
         return ""
-    return (name or "").rstrip(".")
+    if match["ipv6"] is None:
+        return match["name"].lower().removesuffix(".")
+    return match["ipv6"] if _is_ip(match["ipv6"]) and ":" in match["ipv6"] else ""
 
 
 def _is_ip(host: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, clipped
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -34,6 +34,7 @@ def _named(error: msgspec.ValidationError) -> InvalidParameter:
     """msgspec ends its sentences with the path (`... - at `$.a[0].b``) or names the missing field in them."""
     what, _, path = str(error).partition(" - at `$")
     prefix = path.rstrip("`").lstrip(".")
+    what = clipped(what)  # it may quote a value
     missing = re.search(r"missing required field `(\w+)`", what)
     param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
     sentence = f"{param} is missing" if missing else f"{param or 'the body'}: {what[:1].lower()}{what[1:]}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import socket
 import sys
 from typing import Any, ClassVar, NamedTuple
@@ -16,9 +17,16 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, clipped
 from localllm.server import log
-from localllm.server.errors import MalformedRequest, error_body, headers_too_large, slow_request, status_of
+from localllm.server.errors import (
+    MalformedRequest,
+    error_body,
+    error_headers,
+    headers_too_large,
+    slow_request,
+    status_of,
+)  # fmt: skip
 
 LINGER_S = 2.0
 """For a refused client to read why: a socket that is closed with unread bytes is reset, and the answer lost."""
@@ -89,7 +97,7 @@ class Connection(H11Protocol):
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(headers_too_large(self.bounds.max_header_bytes))
         else:
-            self._refuse(MalformedRequest(f"this is not a request in HTTP/1.1: {error}"))
+            self._refuse(MalformedRequest(f"this is not a request in HTTP/1.1: {clipped(str(error))}"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -128,7 +136,8 @@ class Connection(H11Protocol):
         """Answer without a request: the log line is here, too, since the application never sees one."""
         self._is_refused = True
         self._arrived()
-        log.event(logging.INFO, "refused", code=error.code, client=self.client and self.client[0])
+        id = self._request_id()
+        log.event(logging.INFO, "refused", id=id, code=error.code, client=self.client and self.client[0])
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -140,6 +149,8 @@ class Connection(H11Protocol):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
+            (b"x-request-id", id.encode()),
+            *((name.encode(), value.encode()) for name, value in error_headers(error).items() if name != "connection"),
         ]
         status = status_of(error)
         for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
@@ -147,6 +158,11 @@ class Connection(H11Protocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _request_id(self) -> str:
+        """The id that the application gave the request at hand; one of its own where none has come that far."""
+        is_known = self.cycle is not None and not self.cycle.response_complete
+        return (is_known and self.cycle.scope["state"].get("request_id")) or secrets.token_hex(8)
 
     def _watch_reader(self) -> None:
         self._took()

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, LocalLLMError, ModelNotFound
+from localllm.errors import InternalError, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -110,7 +110,7 @@ async def get_model(request: Request) -> Response:
     for entry in await _models(request):
         if entry.id == id:
             return json_response(entry)
-    raise ModelNotFound(f"no model is called {id!r} here", param="model")
+    raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
 
 
 async def _models(request: Request) -> list[out.ModelEntry]:

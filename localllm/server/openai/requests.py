@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import parse
@@ -99,8 +99,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
         if self.role in ("tool", "function"):
             raise UnsupportedParameter("tool results are not supported yet", param=f"{path}.role")
         if self.role not in ROLES:
-            known = ", ".join(ROLES)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
+            known, given = ", ".join(ROLES), clipped(self.role)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
         if self.content is None and self.role != "assistant":
             raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
         return Message(ROLES[self.role], self._text(f"{path}.content"))
@@ -111,7 +111,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
         for index, part in enumerate(self.content):
             if part.type != "text":
                 where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {part.type!r} is not supported yet", param=where)
+                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
             if part.text is None:
                 raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
         # As llama-server and vLLM join them.

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, clipped
 from localllm.server.durations import keep_alive_seconds
 from localllm.types import GenerationRequest, SamplingParams
 
@@ -104,5 +104,6 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         """`logit_bias` by token id, which JSON can only spell as text. Raises `InvalidParameter`."""
         for key in self.logit_bias or ():
             if not key.isdecimal():
-                raise InvalidParameter(f"logit_bias.{key}: give the id of a token", param=f"logit_bias.{key}")
+                where = f"logit_bias.{clipped(key, 40)}"
+                raise InvalidParameter(f"{where}: give the id of a token", param=where)
         return None if self.logit_bias is None else {int(key): bias for key, bias in self.logit_bias.items()}

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -98,7 +98,7 @@ async def list_input_items(request: Request) -> Response:
     items = msgspec.json.decode(_kept(request).conversation, type=list[Item])
     order = request.query_params.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise InvalidParameter(f"order must be asc or desc, got {order!r}", param="order")
+        raise InvalidParameter(f"order must be asc or desc, got {clipped(order)!r}", param="order")
     if order == "desc":
         items.reverse()
     limit = request.query_params.get("limit", str(DEFAULT_PAGE))
@@ -107,7 +107,7 @@ async def list_input_items(request: Request) -> Response:
     after = request.query_params.get("after")
     ids = [item.id for item in items]
     if after is not None and after not in ids:
-        raise InvalidParameter(f"after: no item of this response has the id {after!r}", param="after")
+        raise InvalidParameter(f"after: no item of this response has the id {clipped(after)!r}", param="after")
     first = 0 if after is None else ids.index(after) + 1
     end = first + int(limit)
     return json_response(out.page(items[first:end], has_more=end < len(items)))
@@ -150,7 +150,7 @@ def _kept(request: Request) -> Kept:
     id = request.path_params["response_id"]
     kept = state.responses.get(id, _owner(request))
     if kept is None:
-        raise NotFound(f"response with id {id!r} not found", param="response_id")
+        raise NotFound(f"response with id {clipped(id)!r} not found", param="response_id")
     return kept
 
 
@@ -161,8 +161,8 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
     kept = store.get(id, owner)
     if kept is None:
         raise PreviousResponseNotFound(
-            f"previous response with id {id!r} not found; this server keeps at most {store.max_responses} in memory, "
-            "so send the conversation as input instead",
+            f"previous response with id {clipped(id)!r} not found; this server keeps at most {store.max_responses} in "
+            "memory, so send the conversation as input instead",
             param="previous_response_id",
         )
     conversation = msgspec.json.decode(kept.conversation, type=list[Item])

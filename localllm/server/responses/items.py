@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.openai.requests import ROLES, ContentPart
 from localllm.types import Message
@@ -60,15 +60,16 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     def to_item(self, path: str) -> Item:
         """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this item stands."""
         if self.type not in (None, "message"):
-            raise UnsupportedParameter(f"input of type {self.type!r} is not supported yet", param=f"{path}.type")
+            kind = clipped(self.type or "")
+            raise UnsupportedParameter(f"input of type {kind!r} is not supported yet", param=f"{path}.type")
         if self.role is None or self.content is None:
             missing = f"{path}.role" if self.role is None else f"{path}.content"
             raise InvalidParameter(f"{missing} is missing", param=missing)
         if self.role not in ROLES:
-            known = ", ".join(ROLES)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
-        kind = OutputText if self.role == "assistant" else InputText
-        return Item(id=new_id("msg"), role=self.role, content=[kind(text) for text in self._texts(f"{path}.content")])
+            known, given = ", ".join(ROLES), clipped(self.role)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
+        part = OutputText if self.role == "assistant" else InputText
+        return Item(id=new_id("msg"), role=self.role, content=[part(text) for text in self._texts(f"{path}.content")])
 
     def _texts(self, path: str) -> list[str]:
         if isinstance(self.content, str):
@@ -77,7 +78,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
         for index, part in enumerate(self.content or ()):
             if part.type not in _TEXT_PARTS:
                 where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {part.type!r} is not supported yet", param=where)
+                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
             if part.text is None:
                 raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
             texts.append(part.text)
