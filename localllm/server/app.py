@@ -6,8 +6,6 @@ The edge gives each request an id, turns errors into responses and writes the lo
 from __future__ import annotations
 
 import logging
-import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -39,7 +37,6 @@ from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
 
 logger = logging.getLogger("localllm")
-_REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def routes() -> list[Route]:
@@ -151,9 +148,7 @@ class Exchange:
 
     def __init__(self, scope: Scope, send: Send, cors: Cors) -> None:
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = self.id  # for what the connection itself answers
+        self.id = log.id_of(scope)
         self.status: int | None = None
         self.outcome: str | None = None
         self._cors_headers = cors.response_headers(headers.get("origin"))

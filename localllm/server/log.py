@@ -10,8 +10,10 @@ import datetime
 import json
 import logging
 import re
+import secrets
 import sys
 import time
+from collections.abc import MutableMapping
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -21,12 +23,24 @@ logger = logging.getLogger("localllm")
 
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 
+_REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+
 MAX_VALUE_CHARS = 1000
 """Of one value in a line: what a client sends must not fill the disk."""
 MAX_TRACEBACK_CHARS = 20_000
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Of the request that is being answered."""
+
+
+def id_of(scope: MutableMapping[str, Any]) -> str:
+    """The id of a request: the client's own `x-request-id` if it is short and plain, else one that is made now."""
+    state = scope.setdefault("state", {})
+    if "request_id" not in state:
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        state["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    id: str = state["request_id"]
+    return id
 
 
 def configure(level: str, format: Literal["text", "json"] = "text") -> None:

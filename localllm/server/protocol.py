@@ -160,9 +160,10 @@ class Connection(H11Protocol):
         self.loop.call_later(LINGER_S, self.transport.close)
 
     def _request_id(self) -> str:
-        """The id that the application gave the request at hand; one of its own where none has come that far."""
-        is_known = self.cycle is not None and not self.cycle.response_complete
-        return (is_known and self.cycle.scope["state"].get("request_id")) or secrets.token_hex(8)
+        """That of the request at hand, which the application uses as well; a new one where none has come that far."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            return log.id_of(self.cycle.scope)
+        return secrets.token_hex(8)
 
     def _watch_reader(self) -> None:
         self._took()
