@@ -172,6 +172,7 @@ class Runtime:
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
         session = await self._session(model_id, keep_alive_s)
+        session.check_room(len(requests))  # all or none: nothing is sent that would be cancelled at once
         sent: list[tuple[int, Mailbox]] = []
         try:
             for request in requests:

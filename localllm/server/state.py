@@ -44,6 +44,11 @@ class ServerState:
         """For requests that bring none of their own: for the whole answer, and for waiting until it is begun."""
         return self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
 
+    def most_answers(self, model: str) -> int:
+        """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
+        loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
+        return (self.settings.slots if loaded is None else loaded.slots) + self.settings.max_waiting
+
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """The requests with the server's own time limits, where they bring none."""
         timeout_s, queue_timeout_s = self.time_limits_s()

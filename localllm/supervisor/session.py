@@ -112,14 +112,20 @@ class Session:
         """Send a request; its answer comes to the mailbox. Raises `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
-        slots = self.ready.result().slots
-        if len(self._mailboxes) >= slots + self._max_waiting:
-            waiting = len(self._mailboxes) - slots
-            raise self._queue_times.full(num_waiting=waiting, max_waiting=self._max_waiting, slots=slots)
+        self.check_room(1)
         id, mailbox = next(self._ids), Mailbox(self._loop)
         self._mailboxes[id] = mailbox
         self._handle.send(Submit(id, request))
         return id, mailbox
+
+    def check_room(self, num_requests: int) -> None:
+        """Raises `QueueFull` where so many more find no place."""
+        slots = self.ready.result().slots
+        if len(self._mailboxes) + num_requests > slots + self._max_waiting:
+            waiting = max(0, len(self._mailboxes) - slots)
+            raise self._queue_times.full(
+                num_waiting=waiting, max_waiting=self._max_waiting, slots=slots, num_asked=num_requests
+            )
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts, or of each document one of a single number: its score.

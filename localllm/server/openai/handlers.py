@@ -124,8 +124,8 @@ async def _models(request: Request) -> list[out.ModelEntry]:
 async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    asked = state.timed(body.generations(most=state.most_answers(body.model)))
     echoes = await _echoes(state, body)
-    asked = state.timed(body.generations())
     answers = await sse.unless_gone(
         request.receive, state.runtime.submit(body.model, asked, keep_alive_s=body.keep_alive_s())
     )

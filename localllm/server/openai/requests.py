@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.server.openai.sampling import SamplingFields
+from localllm.server.openai.sampling import SamplingFields, with_seed
 from localllm.server.parse import parse
 from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams
 
@@ -49,15 +49,27 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         """Whether a stream ends with a usage chunk."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def generations(self) -> list[GenerationRequest]:
-        """One for each answer to make, those of one prompt together. Raises `RequestError`s."""
+    def generations(self, *, most: int) -> list[GenerationRequest]:
+        """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
+        sources = self.sources()
+        self._check_number(len(sources), most)
         params = self.params()
         seeds = [None if self.seed is None else (self.seed + index) % 2**32 for index in range(self.num_candidates)]
-        return [
-            self.generation_of(msgspec.structs.replace(params, seed=seed), **source)
-            for source in self.sources()
-            for seed in seeds
-        ]
+        drawn = [with_seed(params, seed) for seed in seeds]
+        return [self.generation_of(params, **source) for source in sources for params in drawn]
+
+    def _check_number(self, num_prompts: int, most: int) -> None:
+        """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""
+        num_answers = num_prompts * self.num_candidates
+        if num_answers <= most:
+            return
+        factor = "best_of" if getattr(self, "best_of", None) else "n"
+        asked = f"{num_prompts} prompts with {factor} {self.num_candidates} are {num_answers} answers"
+        raise InvalidParameter(
+            f"{asked}, and this model takes at most {most} at a time (--slots and --max-waiting together): "
+            f"send fewer prompts{f', or a smaller {factor}' if self.num_candidates > 1 else ''}",
+            param=factor if self.num_candidates > 1 else "prompt",
+        )
 
     def sources(self) -> list[dict[str, Any]]:
         """What to answer, as the fields of `GenerationRequest`. Raises `RequestError`s."""
