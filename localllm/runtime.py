@@ -23,6 +23,7 @@ from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.threads import Threads
 from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
@@ -71,6 +72,14 @@ class Runtime:
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
+        self._resolving = Threads("resolve", 8)
+        self._removing = Threads("remove", 2)
+        self._pulls = Threads(
+            "pull",
+            settings.max_pulls,
+            max_waiting=settings.max_waiting_pulls,
+            full=": no more downloads are taken (--max-pulls, --max-waiting-pulls); try again when one has ended",
+        )
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Those that requests have begun. They go on when who asked goes away: he will ask again."""
 
@@ -89,7 +98,7 @@ class Runtime:
         `keep_alive_s`: how long it stays without requests, -1 for ever. `allow_paths`: a path is a name too.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`.
         """
-        candidate, ctx = await asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths)
+        candidate, ctx = await self._resolving.run(_candidate, model, self._settings.data_dir, allow_paths)
         options = options or self._settings.load_options()
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
@@ -109,7 +118,7 @@ class Runtime:
         """Download a model that somebody on the network named; what is there already is not fetched again.
 
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
-        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`.
+        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
         """
         from localllm.registry.pull import Puller
 
@@ -122,14 +131,15 @@ class Runtime:
             with Puller(self._settings, is_trusted=False) as puller:
                 return puller.pull(name, on_state=tell, cancel=cancel)
 
-        pulling = asyncio.ensure_future(asyncio.to_thread(work))
+        self._pulls.check_room()
+        if self._pulls.is_busy:
+            on_state(PullState(phase="queued", id=name))
+        pulling = asyncio.ensure_future(self._pulls.run(work))
         try:
             return await asyncio.shield(pulling)
         except asyncio.CancelledError:
             cancel.set()
-            await asyncio.wait({pulling})
-            if not pulling.cancelled():
-                pulling.exception()  # nobody is left to tell
+            pulling.cancel()  # its thread keeps its place until it has noticed
             raise
 
     async def remove(self, name: str) -> None:
@@ -139,7 +149,7 @@ class Runtime:
         id = canonical_id(name)
         if id in self._supervisor.ids():
             await self._supervisor.unload(id)
-        await asyncio.to_thread(remove, id, self._settings.data_dir)
+        await self._removing.run(remove, id, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
         """The models that answer requests."""

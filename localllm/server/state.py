@@ -13,6 +13,7 @@ from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Una
 from localllm.runtime import Runtime
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
+from localllm.threads import Threads
 from localllm.types import GenerationRequest
 
 
@@ -26,10 +27,17 @@ class ServerState:
     """The model that is being loaded at start."""
     draining: bool = False
     metrics: Metrics = field(default_factory=Metrics)
+    listing: Threads = field(init=False)
+    """For what reads the disk's list of models."""
+    encoding: Threads = field(init=False)
+    """For answers of megabytes."""
     responses: ResponseStore = field(init=False)
     """Of the Responses API, which alone writes it."""
 
     def __post_init__(self) -> None:
+        full = ": too many requests at a time need the disk or large answers; try again later"
+        self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
+        self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         max_bytes = self.settings.max_stored_response_mb * 2**20
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
 

@@ -5,7 +5,6 @@ A stream's headers go out as soon as the request is accepted, so what fails late
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import time
@@ -117,7 +116,7 @@ async def _models(request: Request) -> list[out.ModelEntry]:
     state: ServerState = request.app.state.server
     entries = [out.model_entry(model) for model in state.runtime.loaded()]
     there = {entry.id for entry in entries}
-    available = await asyncio.to_thread(state.runtime.available)
+    available = await state.listing.run(state.runtime.available)
     return entries + [out.available_entry(model) for model in available if model.id not in there]
 
 
