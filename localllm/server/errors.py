@@ -52,6 +52,12 @@ class MethodNotAllowed(LocalLLMError):
     code = "method_not_allowed"
 
 
+class Overloaded(LocalLLMError):
+    """All connections, or all memory for bodies, are in use; the same request may succeed later."""
+
+    code = "overloaded"
+
+
 class RateLimited(LocalLLMError):
     """The API key has what it may have; details: `limit`, `retry_after_s`."""
 
@@ -118,6 +124,7 @@ _STATUS = {
     "pull_failed": 502,
     "disk_full": 507,
     "draining": 503,
+    "overloaded": 503,
     "loading": 503,
     "worker_crashed": 503,
     "timeout": 504,
@@ -201,6 +208,11 @@ def headers_too_large(max_bytes: int) -> HeadersTooLarge:
 def slow_request(what: str, timeout_s: float) -> SlowRequest:
     """The same sentence wherever it is noticed."""
     return SlowRequest(f"the request's {what} did not arrive within {timeout_s:g} s; --body-timeout-s raises the limit")
+
+
+def too_many_connections(most: int) -> Overloaded:
+    """For a client that connects while all others are being answered."""
+    return Overloaded(f"{most} connections are open and busy, which is the limit (--max-connections); try again later")
 
 
 def defect(error: BaseException) -> InternalError:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from localllm import osdep
 from localllm.config import ApiKey, Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime import Runtime
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED = 130
 STDIN_FD = 0
+WANTED_FILES = 8192
+"""That this process may have open; macOS allows no more than about ten thousand."""
 LAST_WORDS_S = 1.0
 """For streams to end with an error event when their grace is over."""
 
@@ -129,6 +132,7 @@ def _http_server(
     settings: Settings, model: str | None, keys: tuple[ApiKey, ...], tls: ssl.SSLContext | None, runtime: Runtime
 ) -> tuple[ServerState, HttpServer]:
     from localllm.server.app import build_app
+    from localllm.server.connections import most_connections
     from localllm.server.http import HttpServer
     from localllm.server.protocol import Bounds
     from localllm.server.state import ServerState
@@ -137,7 +141,10 @@ def _http_server(
     runtime.observe(state.metrics)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
     bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
-    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls)
+    most = most_connections(settings.max_connections, osdep.raise_file_limit(WANTED_FILES))
+    if most < settings.max_connections:
+        log.event(logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files")
+    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls, max_connections=most)
 
 
 def bind(settings: Settings, *, has_key: bool) -> socket.socket:

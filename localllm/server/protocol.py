@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from localllm.errors import LocalLLMError, clipped
 from localllm.server import log
+from localllm.server.connections import Connections
 from localllm.server.errors import (
     MalformedRequest,
     error_body,
@@ -26,6 +27,7 @@ from localllm.server.errors import (
     headers_too_large,
     slow_request,
     status_of,
+    too_many_connections,
 )  # fmt: skip
 
 LINGER_S = 2.0
@@ -53,6 +55,9 @@ class Connection(H11Protocol):
     """
 
     bounds: ClassVar[Bounds] = Bounds()
+    others: ClassVar[Connections[Connection]] = Connections(1000)
+    has_room = True
+    """False: it is told so and closed."""
 
     def __init__(
         self,
@@ -69,9 +74,15 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if not self.has_room:
+            self.others.refused(self)
+            self._refuse(too_many_connections(self.others.most))
+            return
+        self.others.opened(self)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.others.lost(self)
         self._arrived()
         self._took()
         super().connection_lost(exc)
@@ -87,6 +98,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.others.rested(self)
         begun = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         if begun or self._is_leftover():
             self._expect()
@@ -110,6 +122,17 @@ class Connection(H11Protocol):
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
         self._watch_reader()  # closing waits until all is written, be it for ever
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing was asked that is not answered; a head that is not whole yet is nothing."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_written = not self.transport.get_write_buffer_size()
+        return self.conn.their_state is h11.IDLE and is_answered and is_written and not self.transport.is_closing()
+
+    def drop(self) -> None:
+        """For another that has something to ask."""
+        self.transport.abort()
 
     def _is_leftover(self) -> bool:
         """Whether what still comes is the body of a request that was answered already."""
@@ -186,10 +209,11 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
-def connection_class(given: Bounds) -> type[Connection]:
+def connection_class(given: Bounds, connections: Connections[Connection]) -> type[Connection]:
     """What uvicorn makes for every connection: it takes a class and passes no more than itself."""
 
     class BoundedConnection(Connection):
         bounds = given
+        others = connections
 
     return BoundedConnection

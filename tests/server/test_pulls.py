@@ -47,9 +47,8 @@ def test_pulls_from_a_hub_that_hangs_stop_nothing_else_and_more_of_them_wait_or_
         contextlib.ExitStack() as others,
         contextlib.ExitStack() as first,
     ):
-        for number in range(NUM_PULLS):
-            events = (others if number else first).enter_context(_pull(http, number))
-            assert next(events)["progress"]["phase"] == "looking"
+        pulls = [(others if number else first).enter_context(_pull(http, number)) for number in range(NUM_PULLS)]
+        assert [next(events)["progress"]["phase"] for events in pulls] == ["looking"] * NUM_PULLS
         queued = others.enter_context(_pull(http, NUM_PULLS))
         assert next(queued)["progress"]["phase"] == "queued"
 

@@ -5,16 +5,17 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.ranges import check_range
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.sampling import SamplingFields, with_seed
-from localllm.server.parse import parse
+from localllm.server.parse import parse, small
 from localllm.types import MAX_LOGPROBS, GenerationRequest, Message, SamplingParams
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -148,10 +149,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
             raise InvalidParameter("top_logprobs needs logprobs: true beside it", param="top_logprobs")
-        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
-            raise InvalidParameter(
-                f"top_logprobs must be from 0 to {MAX_LOGPROBS}, got {self.top_logprobs}", param="top_logprobs"
-            )
+        check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
     def limit(self) -> int | None:
@@ -229,8 +227,7 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
 
 def _count(name: str, value: int | None) -> int:
-    if value is not None and not 1 <= value <= MAX_CHOICES:
-        raise InvalidParameter(f"{name} must be from 1 to {MAX_CHOICES}, got {value}", param=name)
+    check_range(name, value, 1, MAX_CHOICES)
     return 1 if value is None else value
 
 
@@ -247,11 +244,11 @@ def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
 
 
-def _unknown_in_messages(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+def _unknown_in_messages(messages: msgspec.Raw) -> list[str]:
     unknown: set[str] = set()
-    for index, message in enumerate(messages):
+    for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
         for name in _UNSUPPORTED_IN_MESSAGE:
-            if message.get(name):
+            if name in message and small(message[name]):
                 where = f"messages[{index}].{name}"
                 raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
         unknown |= message.keys() - {"role", "content", "refusal", *_UNSUPPORTED_IN_MESSAGE}

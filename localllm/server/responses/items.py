@@ -6,7 +6,7 @@ Knows nothing of requests, answers and the store.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.openai.requests import ROLES, ContentPart
+from localllm.server.parse import small
 from localllm.types import Message
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -97,8 +98,11 @@ def input_items(given: str | Sequence[InputItem] | None) -> list[Item]:
     return [item.to_item(f"input[{index}]") for index, item in enumerate(given or ())]
 
 
-def unknown_in_items(given: Any) -> list[str]:
+def unknown_in_items(given: msgspec.Raw | None) -> list[str]:
     """The fields of messages that are nobody's; other items are refused as a whole."""
-    items: Iterable[Mapping[str, Any]] = given if isinstance(given, list) else ()
-    unknown = set[str]().union(*(item.keys() for item in items if item.get("type") in (None, "message"))) - _KNOWN
+    items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, msgspec.Raw]] | None)
+    if not isinstance(items, list):
+        return []
+    messages = (item for item in items if "type" not in item or small(item["type"]) in (None, "message"))
+    unknown = set[str]().union(*messages) - _KNOWN
     return [f"input[].{name}" for name in sorted(unknown)]
