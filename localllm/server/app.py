@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from localllm.config import ApiKey
 from localllm.errors import LocalLLMError, clipped
 from localllm.server import log, watch
-from localllm.server.body import TimedBody
+from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.cors import Cors
 from localllm.server.embeddings import handlers as embeddings
 from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
@@ -66,7 +66,10 @@ def build_app(state: ServerState, *, keys: Iterable[ApiKey] = (), allowed_hosts:
         clock=time.monotonic,
     )
     gate = Gate(
-        TimedBody(Limited(router, limits), timeout_s=settings.body_timeout_s),
+        HeldBodies(
+            TimedBody(Limited(router, limits), timeout_s=settings.body_timeout_s),
+            max_bytes=settings.max_bodies_mb * 2**20,
+        ),
         keys=keys,
         cors=cors,
         allowed_hosts=allowed_hosts,

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import UnknownParameter, clipped
 from localllm.server import log
-from localllm.server.errors import TooLarge, UnsupportedMediaType, slow_request
+from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.sse import ClientGone
 
 MAX_NAMED_FIELDS = 32
@@ -54,6 +54,44 @@ class TimedBody:
             return message
 
         return timed
+
+
+UNCOUNTED_BYTES = 64 * 1024
+"""Of each body: small requests are taken however much the large ones hold."""
+
+
+class HeldBodies:
+    """ASGI middleware: the bodies of all requests, from their first byte to the end of the answer, have a bound.
+
+    Raises `Overloaded` where one more piece does not fit.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received = counted = 0
+
+        async def counting() -> Message:
+            nonlocal received, counted
+            message = await receive()
+            received += len(message.get("body", b""))
+            more = max(0, received - UNCOUNTED_BYTES) - counted
+            if self.held_bytes + more > self.max_bytes:
+                raise Overloaded(
+                    f"the requests at hand hold {self.held_bytes >> 20} of {self.max_bytes >> 20} MiB for their bodies "
+                    f"(--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES >> 10} KiB"
+                )
+            self.held_bytes += more
+            counted += more
+            return message
+
+        try:
+            await self.app(scope, counting, send)
+        finally:
+            self.held_bytes -= counted
 
 
 async def read_json(request: Request, max_bytes: int) -> bytes:

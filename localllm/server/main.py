@@ -63,6 +63,11 @@ async def serve(
     With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
     """
+    if settings.max_bodies_mb * 2**20 < settings.max_body_bytes:
+        raise InvalidParameter(
+            f"max_bodies_mb must have room for one body of max_body_bytes ({settings.max_body_bytes})",
+            param="max_bodies_mb",
+        )
     keys = (*settings.keys(), *([ApiKey("sidecar", token)] if token else []))
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
     if "*" in settings.origins() and not keys:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import select
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from localllm.errors import RequestError
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, RequestError
 from localllm.server.embeddings.requests import parse_embeddings, parse_rerank
+from localllm.server.main import serve
 from localllm.server.openai.requests import parse_chat, parse_completion
 from localllm.server.parse import MAX_NESTED, MAX_VALUES, check_size
 from localllm.server.responses.requests import parse_response
+from tests.server.conftest import running
 
 SIZE = 8 * 1024 * 1024
 MOST_S = 1.0
@@ -92,6 +98,49 @@ def test_no_body_holds_the_loop(name: str) -> None:
     with contextlib.suppress(RequestError):
         _taken_up(parse, body)
     assert time.thread_time() - began_s < MOST_S
+
+
+def _begun(address: tuple[str, int], size: int) -> socket.socket:
+    """A connection whose request lacks its last byte, once the server has taken the rest."""
+    connection = socket.create_connection(address)
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {size}"
+    )
+    connection.sendall(f"{head}\r\n\r\n".encode() + b" " * (size - 1))
+    return connection
+
+
+def test_bodies_that_are_half_there_hold_a_bounded_memory_and_small_requests_are_answered_beside_them() -> None:
+    settings = Settings(port=0, grace_s=0.1, max_bodies_mb=2, max_body_bytes=1_000_000)
+    small = {"model": "tiny", "prompt": "x"}
+    large = small | {"prompt": "x" * 900_000}
+    with running(settings) as served, contextlib.ExitStack() as stack:
+        assert served.http.post("/v1/completions", json=large).status_code == 200
+        begun = [stack.enter_context(_begun(served.address, 900_000)) for _ in range(20)]
+        refused = [connection for connection in begun if _answer_of(connection)]
+        assert len(refused) == 18
+        answer = refused[0].recv(65536)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1" in answer
+        refusal = served.http.post("/v1/completions", json=large)
+        assert (refusal.status_code, refusal.json()["error"]["code"]) == (503, "overloaded")
+        assert "--max-bodies-mb" in refusal.json()["error"]["message"]
+        assert served.http.post("/v1/completions", json=small).status_code == 200
+        for connection in begun:
+            connection.close()
+        while served.http.post("/v1/completions", json=large).status_code == 503:
+            pass  # until the server has seen that they are gone
+
+
+def _answer_of(connection: socket.socket) -> bool:
+    """Whether the server has something to say, within a second; those that it waits for stay silent."""
+    return bool(select.select([connection], [], [], 1)[0])
+
+
+def test_a_server_whose_bodies_have_less_room_than_one_may_have_does_not_start() -> None:
+    settings = Settings(port=0, max_bodies_mb=1, max_body_bytes=2**20 + 1)
+    with pytest.raises(InvalidParameter, match="max_body_bytes"):
+        asyncio.run(serve(settings, None, None))  # type: ignore[arg-type]
 
 
 def test_what_is_in_strings_is_not_counted() -> None:
