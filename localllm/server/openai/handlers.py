@@ -141,23 +141,28 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         raise state.seen_by_client(error) from error
     finally:
         await choices.close(answers)
-    chosen = choices.best(made, body.num_candidates, body.num_choices)
-    reply = msgspec.structs.replace(
-        template,
-        object=shape.whole_object,
-        choices=[
-            shape.whole(
-                index,
-                echoes[index] + text if echoes else text,
-                out.finish_reason(finish),
-                None if body.num_logprobs() is None else shape.logprobs(tokens, 0),
-            )
-            for index, (text, finish, tokens) in enumerate(chosen)
-        ],
-        usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
-        timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
-    )
-    return json_response(reply, headers)
+
+    def encoded() -> bytes:
+        chosen = choices.best(made, body.num_candidates, body.num_choices)
+        reply = msgspec.structs.replace(
+            template,
+            object=shape.whole_object,
+            choices=[
+                shape.whole(
+                    index,
+                    echoes[index] + text if echoes else text,
+                    out.finish_reason(finish),
+                    None if body.num_logprobs() is None else shape.logprobs(tokens, 0),
+                )
+                for index, (text, finish, tokens) in enumerate(chosen)
+            ],
+            usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
+            timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
+        )
+        return msgspec.json.encode(reply)
+
+    content = await state.encoding.run(encoded) if choices.is_large(made) else encoded()
+    return Response(content, media_type="application/json", headers=headers)
 
 
 async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:

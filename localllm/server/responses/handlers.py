@@ -29,7 +29,8 @@ from localllm.server.state import ServerState
 
 logger = logging.getLogger("localllm")
 
-Keep = Callable[[out.ResponseObject], None]
+Keep = Callable[[out.ResponseObject, bytes], None]
+"""Takes a response, and the same in JSON."""
 
 MAX_PAGE = 100
 DEFAULT_PAGE = 20
@@ -70,14 +71,23 @@ async def create(request: Request) -> Response:
         return sse.EventStream(events, answer.aclose, headers, keep_alive_s=keep_alive_s)
     try:
         (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
-        response = out.ended(response, out.message(new_id("msg"), whole), whole, timings=bool(body.timings))
+        response, content = (
+            await state.encoding.run(_ended, response, whole, bool(body.timings))
+            if choices.is_large([whole])
+            else _ended(response, whole, bool(body.timings))
+        )
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
         await answer.aclose()
     if keep is not None:
-        keep(response)
-    return json_response(response, headers)
+        keep(response, content)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _ended(begun: out.ResponseObject, whole: choices.Whole, timings: bool) -> tuple[out.ResponseObject, bytes]:
+    response = out.ended(begun, out.message(new_id("msg"), whole), whole, timings=timings)
+    return response, msgspec.json.encode(response)
 
 
 async def get_or_delete(request: Request) -> Response:
@@ -124,7 +134,7 @@ async def _events(state: ServerState, answer: Answer, story: Story, keep: Keep |
             if delta.finish is not None:
                 last = story.end(delta.finish)
                 if keep is not None:
-                    keep(story.response)
+                    keep(story.response, msgspec.json.encode(story.response))
                 for event in last:
                     yield encode(event)
                 return
@@ -186,6 +196,6 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item
     return None
 
 
-def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject) -> None:
-    if not store.put(response.id, Kept(msgspec.json.encode(response), conversation, owner)):
+def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
+    if not store.put(response.id, Kept(content, conversation, owner)):
         log.event(logging.WARNING, "response_not_kept", id=response.id)
