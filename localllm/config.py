@@ -106,6 +106,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_body_bytes: int = 8 * 1024 * 1024
     max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024
     """For a request's first line and its headers."""
+    max_connections: Annotated[int, msgspec.Meta(ge=1)] = 1000
+    """Open at a time, or fewer where the system allows fewer files; then the one that is idle longest goes."""
+    max_bodies_mb: Annotated[int, msgspec.Meta(ge=1)] = 256
+    """Main memory, in MiB, for the bodies of all requests that arrive or are answered; small ones are not counted."""
     body_timeout_s: Seconds = 60.0
     """For a request's head to arrive whole, and then for its body; 0: any time."""
     slow_reader_timeout_s: Seconds = 60.0
@@ -139,6 +143,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """PEM: authorities to believe when downloading, besides the usual ones."""
     download_connections: Annotated[int, msgspec.Meta(ge=1, le=32)] = 8
     """At the same time, for one pull."""
+    max_pulls: Annotated[int, msgspec.Meta(ge=1)] = 4
+    """Models that the server downloads at the same time."""
+    max_waiting_pulls: Count = 16
+    """That wait for one of them to end."""
     max_download_kb_per_s: Count = 0
     """For one pull, in KiB; 0: as fast as it goes."""
     allow_private_downloads: bool = False

@@ -39,6 +39,14 @@ import msgspec
 
 Detail = str | int | float | bool | None
 
+MAX_ECHO_CHARS = 200
+"""Of what somebody sent, in a sentence or a log line: enough to recognize it."""
+
+
+def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
+    """The text, or its first `most` characters and `...`."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as it travels between processes."""

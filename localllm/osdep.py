@@ -142,6 +142,24 @@ def limit_memory(max_bytes: int) -> bool:
         return True
 
 
+def raise_file_limit(wanted: int) -> int | None:
+    """Lets this process open `wanted` files, or as many as it may; how many that are. None where there is no limit."""
+    if sys.platform == "win32":
+        return None
+    else:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft == resource.RLIM_INFINITY or soft >= target:
+            return None if soft == resource.RLIM_INFINITY else soft
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        except (ValueError, OSError):  # macOS has a further limit, kern.maxfilesperproc
+            return soft
+        return target
+
+
 def limit_further_cpu(seconds: float) -> None:
     """Lets this process burn `seconds` (rounded up) more CPU time before the system kills it; no limit on Windows."""
     if sys.platform != "win32":

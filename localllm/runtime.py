@@ -25,6 +25,7 @@ from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.threads import Threads
 from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams, Usage
 
 OnProgress = Callable[[float], None]
@@ -102,6 +103,14 @@ class Runtime:
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
+        self._finding = Threads("find", 8)
+        self._removing = Threads("remove", 2)
+        self._pulls = Threads(
+            "pull",
+            settings.max_pulls,
+            max_waiting=settings.max_waiting_pulls,
+            full=": no more downloads are taken (--max-pulls, --max-waiting-pulls); try again when one has ended",
+        )
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Those that requests have begun. They go on when the client is gone, since clients retry."""
         self._resolving: set[asyncio.Future[tuple[Candidate, int | None]]] = set()
@@ -136,7 +145,7 @@ class Runtime:
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
 
     async def _resolve(self, model: str | Path, allow_paths: bool) -> tuple[Candidate, int | None]:
-        resolving = asyncio.ensure_future(asyncio.to_thread(_candidate, model, self._settings.data_dir, allow_paths))
+        resolving = asyncio.ensure_future(self._finding.run(_candidate, model, self._settings.data_dir, allow_paths))
         self._resolving.add(resolving)
         resolving.add_done_callback(self._resolving.discard)
         try:
@@ -161,7 +170,7 @@ class Runtime:
         """Download a model that somebody on the network named; what is there already is not fetched again.
 
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
-        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`.
+        `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
         """
         from localllm.registry.pull import Puller
 
@@ -174,14 +183,15 @@ class Runtime:
             with Puller(self._settings, is_trusted=False) as puller:
                 return puller.pull(name, on_state=tell, cancel=cancel)
 
-        pulling = asyncio.ensure_future(asyncio.to_thread(work))
+        self._pulls.check_room()
+        if self._pulls.is_busy:
+            on_state(PullState(phase="queued", id=name))
+        pulling = asyncio.ensure_future(self._pulls.run(work))
         try:
             return await asyncio.shield(pulling)
         except asyncio.CancelledError:
             cancel.set()
-            await asyncio.wait({pulling})
-            if not pulling.cancelled():
-                pulling.exception()  # nobody is left to tell
+            pulling.cancel()  # its thread keeps its place until it has noticed
             raise
 
     async def remove(self, name: str) -> None:
@@ -191,7 +201,7 @@ class Runtime:
         id = canonical_id(name)
         if id in self._supervisor.ids():
             await self._supervisor.unload(id)
-        await asyncio.to_thread(remove, id, self._settings.data_dir)
+        await self._removing.run(remove, id, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
         """The models that answer requests."""
@@ -224,6 +234,7 @@ class Runtime:
         Raises what makes it refuse: `RequestError`s, `QueueFull`, `ModelNotFound`, `Unavailable`.
         """
         requests, session = await self._session_for(model_id, requests, keep_alive_s)
+        session.check_room(len(requests))  # all or none: nothing is sent that would be cancelled at once
         sent: list[Pending] = []
         try:
             for request in requests:

@@ -58,7 +58,7 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a pull is."""
 
-    phase: Literal["looking", "downloading", "checking", "done"]
+    phase: Literal["queued", "looking", "downloading", "checking", "done"]
     id: str
     done_bytes: int = 0
     total_bytes: int | None = None

@@ -32,6 +32,16 @@ TlsCertFile = Annotated[
 ]
 TlsKeyFile = Annotated[Path | None, Option("--tls-key-file", metavar="FILE", help="Its PEM key")]
 MaxHeaderBytes = Annotated[int | None, Option("--max-header-bytes", metavar="N", help="Largest head of a request")]
+MaxConnections = Annotated[
+    int | None, Option("--max-connections", metavar="N", help="Open at a time; idle ones go first [default: 1000]")
+]
+MaxBodiesMb = Annotated[
+    int | None, Option("--max-bodies-mb", metavar="MIB", help="Memory for all requests' bodies [default: 256]")
+]
+MaxPulls = Annotated[int | None, Option("--max-pulls", metavar="N", help="Downloads at a time [default: 4]")]
+MaxWaitingPulls = Annotated[
+    int | None, Option("--max-waiting-pulls", metavar="N", help="Downloads that may queue [default: 16]")
+]
 BodyTimeout = Annotated[
     float | None, Option("--body-timeout-s", metavar="S", help="For a request to arrive whole; 0: any time")
 ]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from localllm import osdep
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, clipped
 
 MAX_NAME_CHARS = 1024
 MAX_PART_CHARS = 96
@@ -201,7 +201,7 @@ def _registry(rest: str, text: str) -> RegistryName:
     host = front[0] if len(front) == 2 else DEFAULT_HOST
     namespace = front[-1] if front else DEFAULT_NAMESPACE
     if not _HOST.fullmatch(host) or ".." in host or len(host) > MAX_HOST_CHARS:
-        raise _wrong(text, f"{host!r} is no host")
+        raise _wrong(text, f"{clipped(host)!r} is no host")
     return RegistryName(
         host.lower(),
         _part(namespace, "namespace", text),
@@ -229,9 +229,9 @@ def _url(text: str) -> ModelName:
 def _part(part: str, what: str, text: str, *, most: int = MAX_PART_CHARS) -> str:
     """One part that may become the name of a file or folder on any system."""
     if not _PART.fullmatch(part) or part.endswith(".") or ".." in part or len(part) > most:
-        raise _wrong(text, f"{part!r} is no {what}: up to {most} letters, digits and . _ - inside")
+        raise _wrong(text, f"{clipped(part)!r} is no {what}: up to {most} letters, digits and . _ - inside")
     if osdep.is_device(part):
-        raise _wrong(text, f"{part!r} is the name of a device on Windows")
+        raise _wrong(text, f"{clipped(part)!r} is the name of a device on Windows")
     return part
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.errors import InvalidParameter, ModelNotFound, clipped
 from localllm.registry.names import CatalogName, Demo, ModelName, PathName, parse
 from localllm.types import ModelDefaults
 
@@ -53,11 +53,11 @@ def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> Mo
             raise not_here(wanted)
         return _opened(store, manifest)
     if not allow_paths:
-        raise ModelNotFound(f"no model is called {wanted.path!r}; files have no names here", param="model")
+        raise ModelNotFound(f"no model is called {clipped(wanted.path)!r}; files have no names here", param="model")
     path = Path(wanted.path).expanduser()
     if not path.exists():
         raise ModelNotFound(
-            f"there is no model file {wanted.path!r}; give the path of a GGUF file, or demo",
+            f"there is no model file {clipped(wanted.path)!r}; give the path of a GGUF file, or demo",
             param="model",
             public=f"the file of {model_id(path)} is not there any more",
         )
@@ -98,7 +98,7 @@ def not_here(name: ModelName) -> ModelNotFound:
         )
     close = catalog.load().suggest(str(name))
     meant = f"; did you mean {' or '.join(close)}?" if close else "; localllm search finds more"
-    return ModelNotFound(f"no model is called {str(name)!r}{meant} (a file begins with ./)", param="model")
+    return ModelNotFound(f"no model is called {clipped(str(name))!r}{meant} (a file begins with ./)", param="model")
 
 
 def _parse(text: str, *, allow_paths: bool) -> ModelName:

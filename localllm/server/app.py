@@ -6,10 +6,8 @@ The edge gives each request an id, turns errors into responses and writes the lo
 from __future__ import annotations
 
 import logging
-import re
-import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,14 +18,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, clipped
 from localllm.server import log, watch
-from localllm.server.body import TimedBody
+from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
 from localllm.server.embeddings import handlers as embeddings
 from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_in_part, response_parts
 from localllm.server.gate import Gate
+from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
@@ -41,7 +40,6 @@ from localllm.server.tally import Tally
 logger = logging.getLogger("localllm")
 MAX_MODEL_CHARS = 200
 """Of a name that no model has."""
-_REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def routes() -> list[Route]:
@@ -59,19 +57,23 @@ def routes() -> list[Route]:
 
 def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts: Iterable[str] = ()) -> ASGIApp:
     """Everything between a socket and the runtime."""
-    router = _Routes(routes=routes())
+    served = routes()
+    router = _Routes(routes=served)
     router.router.redirect_slashes = False
     router.state.server = state
-    paths = {route.endpoint: route.path for route in routes()}
+    paths = {route.endpoint: route.path for route in served}
     settings, cors = state.settings, Cors(state.settings.origins())
     gate = Gate(
-        TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
+        HeldBodies(
+            TimedBody(Limited(router, KeyLimits(time.monotonic)), timeout_s=settings.body_timeout_s),
+            max_bytes=settings.max_bodies_mb * 2**20,
+        ),
         keys=keys or KeyRing(settings),
         cors=cors,
         allowed_hosts=allowed_hosts,
         max_header_bytes=settings.max_header_bytes,
     )
-    return Edge(gate, state.metrics, paths, cors)
+    return Edge(gate, state.metrics, paths, cors, served)
 
 
 async def openapi_document(_: Request) -> Response:
@@ -91,8 +93,11 @@ class _Routes(Starlette):
 class Edge:
     """ASGI middleware around everything, the gate included."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str], cors: Cors, routes: Sequence[Route] = ()
+    ) -> None:
         """`paths`: endpoint -> what it is called in the metrics."""
+        self._routes = routes
         self.app = app
         self._cors = cors
         self._metrics = metrics
@@ -126,18 +131,18 @@ class Edge:
                 log.event(logging.WARNING, "request_failed", code=error.code, message=error.message, reason=reason)
             return error
         except HTTPException as error:
-            return _routing_error(scope, error)
+            return self._routing_error(scope, error)
         except Exception as error:
             logger.exception("defect in a request")
             return defect(error)
         return None
 
-
-def _routing_error(scope: Scope, error: HTTPException) -> LocalLLMError:
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        return MethodNotAllowed(f"{scope['path']} takes {allowed}, not {scope['method']}", allow=allowed)
-    return NotFound(f"there is no {scope['path']} here")
+    def _routing_error(self, scope: Scope, error: HTTPException) -> LocalLLMError:
+        path = clipped(scope["path"])
+        if error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "")
+            return MethodNotAllowed(f"{path} takes {allowed}, not {clipped(scope['method'], 20)}", allow=allowed)
+        return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
 
 
 class Exchange:
@@ -145,8 +150,7 @@ class Exchange:
 
     def __init__(self, scope: Scope, send: Send, cors: Cors) -> None:
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self.id = log.id_of(scope)
         self.status: int | None = None
         self.outcome: str | None = None
         self.tally = scope.setdefault("state", {})["tally"] = Tally()

@@ -14,10 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from localllm.errors import UnknownParameter
+from localllm.errors import UnknownParameter, clipped
 from localllm.server import log
-from localllm.server.errors import TooLarge, UnsupportedMediaType, slow_request
+from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.sse import ClientGone
+
+MAX_NAMED_FIELDS = 32
+"""Of those that were ignored, in the header and the log."""
 
 
 class TimedBody:
@@ -51,6 +54,44 @@ class TimedBody:
             return message
 
         return timed
+
+
+UNCOUNTED_BYTES = 64 * 1024
+"""Of each body: small requests are taken however much the large ones hold."""
+
+
+class HeldBodies:
+    """ASGI middleware: the bodies of all requests, from their first byte to the end of the answer, have a bound.
+
+    Raises `Overloaded` where one more piece does not fit.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self.app = app
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received = counted = 0
+
+        async def counting() -> Message:
+            nonlocal received, counted
+            message = await receive()
+            received += len(message.get("body", b""))
+            more = max(0, received - UNCOUNTED_BYTES) - counted
+            if self.held_bytes + more > self.max_bytes:
+                raise Overloaded(
+                    f"the requests at hand hold {self.held_bytes >> 20} of {self.max_bytes >> 20} MiB for their bodies "
+                    f"(--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES >> 10} KiB"
+                )
+            self.held_bytes += more
+            counted += more
+            return message
+
+        try:
+            await self.app(scope, counting, send)
+        finally:
+            self.held_bytes -= counted
 
 
 async def read_json(request: Request, max_bytes: int) -> bytes:
@@ -93,11 +134,13 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     if not names:
         return {}
     if strict:
-        raise UnknownParameter(f"nobody knows the field {names[0]!r}, and this server is strict", param=names[0])
-    log.event(logging.INFO, "fields_ignored", names=",".join(names))
+        first = clipped(names[0])
+        raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
+    shown = [name[:64] for name in names[:MAX_NAMED_FIELDS]]
+    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(shown))
     # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
-    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name[:64]) or "?" for name in names]
-    return {"x-localllm-ignored": ", ".join(safe[:32])}
+    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in shown]
+    return {"x-localllm-ignored": ", ".join(safe)}
 
 
 def _too_large(max_bytes: int) -> TooLarge:

@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed
+from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped
+
+MAX_MESSAGE_CHARS = 1000
+"""Of an error's sentence. Whoever echoes what was sent clips it; this bounds an answer where somebody forgot."""
 
 
 class InvalidApiKey(LocalLLMError):
@@ -54,6 +57,12 @@ class MethodNotAllowed(LocalLLMError):
     """The URL exists, the method does not."""
 
     code = "method_not_allowed"
+
+
+class Overloaded(LocalLLMError):
+    """All connections, or all memory for bodies, are in use; the same request may succeed later."""
+
+    code = "overloaded"
 
 
 class RateLimited(LocalLLMError):
@@ -124,6 +133,7 @@ _STATUS = {
     "pull_failed": 502,
     "disk_full": 507,
     "draining": 503,
+    "overloaded": 503,
     "loading": 503,
     "worker_crashed": 503,
     "timeout": 504,
@@ -164,7 +174,8 @@ def error_object(error: LocalLLMError) -> ErrorObject:
     """An error of the tree as OpenAI shapes them."""
     status = status_of(error)
     kind = _TYPE.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return ErrorObject(public_message(error), kind, error.code, error.param)
+    param = None if error.param is None else clipped(error.param)
+    return ErrorObject(clipped(public_message(error), MAX_MESSAGE_CHARS), kind, error.code, param)
 
 
 def error_body(error: LocalLLMError) -> bytes:
@@ -209,6 +220,11 @@ def headers_too_large(max_bytes: int) -> HeadersTooLarge:
 def slow_request(what: str, timeout_s: float) -> SlowRequest:
     """The same sentence wherever it is noticed."""
     return SlowRequest(f"the request's {what} did not arrive within {timeout_s:g} s; --body-timeout-s raises the limit")
+
+
+def too_many_connections(most: int) -> Overloaded:
+    """For a client that connects while all others are being answered."""
+    return Overloaded(f"{most} connections are open and busy, which is the limit (--max-connections); try again later")
 
 
 def defect(error: BaseException) -> InternalError:

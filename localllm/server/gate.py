@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
-from collections.abc import Iterable
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from localllm.config import Settings
+from localllm.errors import clipped
 from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What answers without a key."""
+
+
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
+"""RFC 3986's `host [":" port]`, of which a host that we answer to needs no percent-encoding and no `!$&'()*+,;=`."""
 
 
 class Gate:
@@ -56,7 +61,7 @@ class Gate:
             await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS:
-            scope.setdefault("state", {})["caller"] = self._caller(headers)
+            scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))
         await self.app(scope, receive, send)
 
     def _check_size(self, scope: Scope) -> None:
@@ -73,10 +78,12 @@ class Gate:
         )
 
     def _check_host(self, headers: Headers) -> None:
-        host = _host_name(headers.get("host", ""))
-        if not (host in self.allowed_hosts or host.endswith((".local", ".localhost")) or _is_ip(host)):
+        given = headers.get("host", "")
+        name = host_name(given)
+        if not (name in self.allowed_hosts or name.endswith((".local", ".localhost")) or _is_ip(name)):
             raise ForbiddenHost(
-                f"this server does not answer to the name {host!r}; start it with --allowed-hosts {host or 'NAME'}"
+                f"this server does not answer to the name {clipped(name or given)!r}; "
+                f"start it with --allowed-hosts {clipped(name) or 'NAME'}"
             )
 
     def _check_origin(self, headers: Headers, scheme: str) -> None:
@@ -87,19 +94,18 @@ class Gate:
             raise ForbiddenOrigin("requests from web pages of other sites are refused")
         if origin is not None and origin != f"{scheme}://{headers.get('host', '')}":
             raise ForbiddenOrigin(
-                f"requests from pages of {origin!r} are refused; --cors-origins names those that may ask"
+                f"requests from pages of {clipped(origin)!r} are refused; --cors-origins names those that may ask"
             )
 
-    def _caller(self, headers: Headers) -> Caller:
+    def _caller(self, headers: Mapping[bytes, bytes]) -> Caller:
+        """Keys are compared as bytes: a header has no encoding, and a key may be in UTF-8."""
         pairs = self.keys.pairs
         if not pairs:
             return self.keys.anybody
-        scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
+        scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+        offered = [headers.get(b"x-api-key", b""), bearer.strip() if scheme.lower() == b"bearer" else b""]
         # Every pair is compared, so that the time tells nothing about which key came close.
-        matches = [
-            (hmac.compare_digest(given.encode(), secret), caller) for given in offered for caller, secret in pairs
-        ]
+        matches = [(hmac.compare_digest(given, secret), caller) for given in offered for caller, secret in pairs]
         callers = [caller for is_equal, caller in matches if is_equal]
         if not callers:
             what = "the API key is not valid" if any(offered) else "an API key is required"
@@ -107,13 +113,14 @@ class Gate:
         return callers[0]
 
 
-def _host_name(host: str) -> str:
-    """The name in a Host header, in lower case, without port, brackets and trailing dot; "" for nonsense."""
-    try:
-        name = urlsplit(f"//{host}").hostname if not set(host) & set("/@?#\\") else None
-    except ValueError:
+def host_name(header: str) -> str:
+    """The host in a Host header, in lower case, without port, brackets and trailing dot; "" for what is none."""
+    match = _HOST.fullmatch(header)
+    if match is None or int(match["port"] or 0) > 65535:
         return ""
-    return (name or "").rstrip(".")
+    if match["ipv6"] is None:
+        return match["name"].lower().removesuffix(".")
+    return match["ipv6"] if _is_ip(match["ipv6"]) and ":" in match["ipv6"] else ""
 
 
 def _is_ip(host: str) -> bool:

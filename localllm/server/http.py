@@ -12,7 +12,8 @@ from collections.abc import Generator
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from localllm.server.protocol import Bounds, connection_class
+from localllm.server.connections import Acceptor, Connections
+from localllm.server.protocol import Bounds, Connection, connection_class
 
 _TICK_S = 1.0
 
@@ -20,12 +21,14 @@ _TICK_S = 1.0
 class HttpServer:
     """One server on the running event loop: `start`, then `stop`."""
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, bounds: Bounds, tls: ssl.SSLContext | None = None, *, max_connections: int = 1000
+    ) -> None:
+        connections = Connections[Connection](max_connections)
         config = Config(
             app,
-            http=connection_class(bounds),
+            http=connection_class(bounds, connections),
             h11_max_incomplete_event_size=bounds.max_header_bytes,
-            ssl_context_factory=None if tls is None else lambda *_: tls,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -35,7 +38,7 @@ class HttpServer:
             timeout_keep_alive=30,
         )
         config.load()
-        self._server = _Server(config)
+        self._server = _Server(config, connections, tls)
         self._task: asyncio.Task[None] | None = None
 
     def start(self, listener: socket.socket) -> None:
@@ -52,9 +55,23 @@ class HttpServer:
 
 
 class _Server(Server):
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, connections: Connections[Connection], tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self.stopping = asyncio.Event()
+        self._connections = connections
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """With an accept loop that knows a bound."""
+        acceptors = [Acceptor(listener, self._connection, self._connections, self._tls) for listener in sockets or ()]
+        self.servers = acceptors  # type: ignore[assignment]  # uvicorn calls `close` and `wait_closed` only
+        self.started = True
+
+    def _connection(self, has_room: bool) -> asyncio.Protocol:
+        kind: type[Connection] = self.config.http_protocol_class  # type: ignore[assignment]
+        connection = kind(self.config, self.server_state, {})
+        connection.has_room = has_room
+        return connection
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -10,28 +10,49 @@ import datetime
 import json
 import logging
 import re
+import secrets
 import sys
 import time
+from collections.abc import MutableMapping
 from contextvars import ContextVar
 from typing import Any, Literal
+
+from localllm.errors import clipped
 
 logger = logging.getLogger("localllm")
 
 _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 
+_REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+
+MAX_VALUE_CHARS = 1000
+"""Of one value in a line: what a client sends must not fill the disk."""
+MAX_TRACEBACK_CHARS = 20_000
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Of the request that is being answered."""
 
 
+def id_of(scope: MutableMapping[str, Any]) -> str:
+    """The id of a request: the client's own `x-request-id` if it is short and plain, else one that is made now."""
+    state = scope.setdefault("state", {})
+    if "request_id" not in state:
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        state["request_id"] = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    id: str = state["request_id"]
+    return id
+
+
 def configure(level: str, format: Literal["text", "json"] = "text") -> None:
-    """Send this process's log to stderr. uvicorn's own lines come through too, from warnings up."""
+    """Send this process's log to stderr. uvicorn's own errors come through too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logger.setLevel(level.upper())
+    # Its warnings are of single requests, which have a line of ours already.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def event(level: int, name: str, **fields: Any) -> None:
@@ -46,11 +67,11 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(record.created))
         fields: dict[str, Any] = getattr(record, "fields", {})
-        name = record.getMessage() if fields else _quoted(record.getMessage())
+        name = record.getMessage() if fields else _quoted(record.getMessage())  # an event's name is ours
         pairs = [f"{key}={_quoted(value)}" for key, value in fields.items() if value is not None]
         line = " ".join([f"{moment}.{int(record.msecs):03d}", record.levelname.lower(), name, *pairs])
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + _traceback(self, record.exc_info)
         return line
 
 
@@ -62,15 +83,26 @@ class JsonFormatter(logging.Formatter):
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": record.getMessage(),
+            "event": clipped(record.getMessage(), MAX_VALUE_CHARS),
         }
         fields: dict[str, Any] = getattr(record, "fields", {})
-        line.update((key, value) for key, value in fields.items() if value is not None)
+        line.update((key, _bounded(value)) for key, value in fields.items() if value is not None)
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+            line["traceback"] = _traceback(self, record.exc_info)
+        return json.dumps(line)
+
+
+def _bounded(value: Any) -> Any:
+    """Numbers and booleans as they are, everything else as text of bounded length."""
+    return value if isinstance(value, bool | int | float) else clipped(str(value), MAX_VALUE_CHARS)
+
+
+def _traceback(formatter: logging.Formatter, exc_info: Any) -> str:
+    """Its end, which says what happened, where the whole is very long."""
+    text = formatter.formatException(exc_info)
+    return text if len(text) <= MAX_TRACEBACK_CHARS else f"...{text[-MAX_TRACEBACK_CHARS:]}"
 
 
 def _quoted(value: Any) -> str:
-    text = str(value)
+    text = clipped(str(value), MAX_VALUE_CHARS)
     return text if _PLAIN.fullmatch(text) else json.dumps(text)

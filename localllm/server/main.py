@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from localllm import osdep
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.runtime import Runtime
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 EXIT_INTERRUPTED = 130
 STDIN_FD = 0
+WANTED_FILES = 8192
+"""That this process may have open; macOS allows no more than about ten thousand."""
 LAST_WORDS_S = 1.0
 """For streams to end with an error event when their grace is over."""
 
@@ -62,6 +65,11 @@ async def serve(
     With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
     """
+    if settings.max_bodies_mb * 2**20 < settings.max_body_bytes:
+        raise InvalidParameter(
+            f"max_bodies_mb must have room for one body of max_body_bytes ({settings.max_body_bytes})",
+            param="max_bodies_mb",
+        )
     keys = KeyRing(settings, token)
     tls = tls_context(settings.tls_cert_file, settings.tls_key_file)
     if "*" in settings.origins() and not keys.pairs:
@@ -135,6 +143,7 @@ def _http_server(
     settings: Settings, model: str | None, keys: KeyRing, tls: ssl.SSLContext | None, runtime: Runtime
 ) -> tuple[ServerState, HttpServer]:
     from localllm.server.app import build_app
+    from localllm.server.connections import most_connections
     from localllm.server.http import HttpServer
     from localllm.server.protocol import Bounds
     from localllm.server.state import ServerState
@@ -143,7 +152,10 @@ def _http_server(
     runtime.observe(state.metrics)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
     bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
-    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls)
+    most = most_connections(settings.max_connections, osdep.raise_file_limit(WANTED_FILES))
+    if most < settings.max_connections:
+        log.event(logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files")
+    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls, max_connections=most)
 
 
 def bind(settings: Settings, *, has_key: bool) -> socket.socket:

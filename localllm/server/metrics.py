@@ -144,7 +144,10 @@ class Metrics(Observer):
         """The text of all metrics and its content type, in the best format that `accept` takes."""
         await asyncio.gather(*(self._ask(runtime, model) for model in runtime.loaded()))
         self._forget_all_but({model.id for model in runtime.loaded()})
-        encode, content_type = exposition.choose_encoder(accept)
+        try:
+            encode, content_type = exposition.choose_encoder(accept)
+        except (TypeError, ValueError):  # as the library answers a `version` that is none
+            encode, content_type = exposition.choose_encoder("")
         return encode(self.registry), content_type
 
     def _forget_all_but(self, loaded: set[str]) -> None:

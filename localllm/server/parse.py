@@ -8,32 +8,79 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, clipped
 
 T = TypeVar("T", bound=msgspec.Struct)
+Fields = Mapping[str, msgspec.Raw]
+
+MAX_NESTED = 100_000
+"""Arrays, objects and keys in one body: what is slow to decode, and no request of use has as many."""
+MAX_FIELDS = 1000
+"""Of the body itself, those that nobody knows included."""
+MAX_SMALL_BYTES = 1000
+MAX_VALUES = 2_000_000
+"""Numbers, strings and so on: tokens of the longest prompt that any model reads, and more."""
 
 
-def parse(
-    body: bytes, kind: type[T], check: Callable[[Mapping[str, Any]], None] = lambda _: None
-) -> tuple[dict[str, Any], T]:
-    """What was given, and the same typed. `check` sees the first and may raise.
+def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _: None) -> tuple[Fields, T]:
+    """What was given, each field as the JSON it was, and the same typed. `check` sees the first and may raise.
 
-    Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`.
+    Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`. Decoding holds the event loop and the
+    interpreter, so what would take more than a few dozen milliseconds is refused by counting.
     """
     try:
-        given = msgspec.json.decode(body, type=dict[str, Any])
+        check_size(body)
+        given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        if len(given) > MAX_FIELDS:
+            raise InvalidParameter(f"the body has {len(given)} fields; at most {MAX_FIELDS} are read")
         check(given)
-        return given, msgspec.convert(given, kind)
+        return given, msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise _named(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidParameter(f"the body is not valid JSON: {error}") from error
 
 
+def fields_of(value: msgspec.Raw | None) -> Fields:
+    """Those of a JSON object; none of what is something else."""
+    if value is None or not bytes(value).lstrip().startswith(b"{"):
+        return {}
+    fields: Fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+    return fields
+
+
+def small(value: msgspec.Raw) -> Any:
+    """What it says, if that is short; else an object that equals nothing and is true."""
+    return msgspec.json.decode(value) if len(bytes(value)) <= MAX_SMALL_BYTES else object()
+
+
+def check_size(body: bytes) -> None:
+    """Raises `InvalidParameter` for more parts than any request has a use for."""
+    if len(body) <= MAX_NESTED:
+        return
+    if _excess(body) is None:
+        return  # not even with what stands in strings
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # so that every quote begins or ends a string
+    if plain.count(b'"') > 4 * MAX_NESTED:
+        excess: str | None = f"more than {2 * MAX_NESTED} strings"
+    else:
+        excess = _excess(b"".join(plain.split(b'"')[::2]))
+    if excess is not None:
+        raise InvalidParameter(f"the body has {excess}, which is more than any request has a use for")
+
+
+def _excess(code: bytes) -> str | None:
+    """What there is too much of, if all of this is outside of strings."""
+    if sum(code.count(character) for character in b"[{:") > MAX_NESTED:
+        return f"more than {MAX_NESTED} arrays, objects and keys"
+    return f"more than {MAX_VALUES} values" if code.count(b",") > MAX_VALUES else None
+
+
 def _named(error: msgspec.ValidationError) -> InvalidParameter:
     """msgspec ends its sentences with the path (`... - at `$.a[0].b``) or names the missing field in them."""
     what, _, path = str(error).partition(" - at `$")
     prefix = path.rstrip("`").lstrip(".")
+    what = clipped(what)  # it may quote a value
     missing = re.search(r"missing required field `(\w+)`", what)
     param = ".".join(filter(None, [prefix, missing[1] if missing else ""])) or None
     sentence = f"{param} is missing" if missing else f"{param or 'the body'}: {what[:1].lower()}{what[1:]}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import socket
 import sys
 from typing import Any, ClassVar, NamedTuple
@@ -16,9 +17,18 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, clipped
 from localllm.server import log
-from localllm.server.errors import MalformedRequest, error_body, headers_too_large, slow_request, status_of
+from localllm.server.connections import Connections
+from localllm.server.errors import (
+    MalformedRequest,
+    error_body,
+    error_headers,
+    headers_too_large,
+    slow_request,
+    status_of,
+    too_many_connections,
+)  # fmt: skip
 
 LINGER_S = 2.0
 """For a refused client to read why: a socket that is closed with unread bytes is reset, and the answer lost."""
@@ -45,6 +55,9 @@ class Connection(H11Protocol):
     """
 
     bounds: ClassVar[Bounds] = Bounds()
+    others: ClassVar[Connections[Connection]] = Connections(1000)
+    has_room = True
+    """False: it is told so and closed."""
 
     def __init__(
         self,
@@ -61,9 +74,15 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if not self.has_room:
+            self.others.refused(self)
+            self._refuse(too_many_connections(self.others.most))
+            return
+        self.others.opened(self)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.others.lost(self)
         self._arrived()
         self._took()
         super().connection_lost(exc)
@@ -79,6 +98,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.others.rested(self)
         begun = self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
         if begun or self._is_leftover():
             self._expect()
@@ -89,7 +109,7 @@ class Connection(H11Protocol):
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(headers_too_large(self.bounds.max_header_bytes))
         else:
-            self._refuse(MalformedRequest(f"this is not a request in HTTP/1.1: {error}"))
+            self._refuse(MalformedRequest(f"this is not a request in HTTP/1.1: {clipped(str(error))}"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -102,6 +122,17 @@ class Connection(H11Protocol):
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
         self._watch_reader()  # closing waits until all is written, be it for ever
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing was asked that is not answered; a head that is not whole yet is nothing."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_written = not self.transport.get_write_buffer_size()
+        return self.conn.their_state is h11.IDLE and is_answered and is_written and not self.transport.is_closing()
+
+    def drop(self) -> None:
+        """For another that has something to ask."""
+        self.transport.abort()
 
     def _is_leftover(self) -> bool:
         """Whether what still comes is the body of a request that was answered already."""
@@ -128,7 +159,8 @@ class Connection(H11Protocol):
         """Answer without a request: the log line is here, too, since the application never sees one."""
         self._is_refused = True
         self._arrived()
-        log.event(logging.INFO, "refused", code=error.code, client=self.client and self.client[0])
+        id = self._request_id()
+        log.event(logging.INFO, "refused", id=id, code=error.code, client=self.client and self.client[0])
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -140,6 +172,8 @@ class Connection(H11Protocol):
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
+            (b"x-request-id", id.encode()),
+            *((name.encode(), value.encode()) for name, value in error_headers(error).items() if name != "connection"),
         ]
         status = status_of(error)
         for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
@@ -147,6 +181,12 @@ class Connection(H11Protocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _request_id(self) -> str:
+        """That of the request at hand, which the application uses as well; a new one where none has come that far."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            return log.id_of(self.cycle.scope)
+        return secrets.token_hex(8)
 
     def _watch_reader(self) -> None:
         self._took()
@@ -169,10 +209,11 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
-def connection_class(given: Bounds) -> type[Connection]:
+def connection_class(given: Bounds, connections: Connections[Connection]) -> type[Connection]:
     """What uvicorn makes for every connection: it takes a class and passes no more than itself."""
 
     class BoundedConnection(Connection):
         bounds = given
+        others = connections
 
     return BoundedConnection

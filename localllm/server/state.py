@@ -16,6 +16,7 @@ from localllm.runtime import Answer, Runtime, canonical_id
 from localllm.server import sse
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
+from localllm.threads import Threads
 from localllm.types import GenerationRequest, LoadedModel
 
 
@@ -31,10 +32,17 @@ class ServerState:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once `loading` has come to its end."""
     metrics: Metrics = field(default_factory=Metrics)
+    listing: Threads = field(init=False)
+    """For what reads the disk's list of models."""
+    encoding: Threads = field(init=False)
+    """For answers of megabytes."""
     responses: ResponseStore = field(init=False)
     """Of the Responses API, which alone writes it."""
 
     def __post_init__(self) -> None:
+        full = ": too many requests at a time need the disk or large answers; try again later"
+        self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
+        self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         max_bytes = self.settings.max_stored_response_mb * 2**20
         if self.loading is None:
             self.started.set()
@@ -54,6 +62,11 @@ class ServerState:
     def time_limits_s(self) -> tuple[float | None, float | None]:
         """For requests that bring none of their own: for the whole answer, and for waiting until it is begun."""
         return self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
+
+    def most_answers(self, model: str) -> int:
+        """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
+        loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
+        return (self.settings.slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """The requests with the server's own time limits, where they bring none."""

@@ -131,10 +131,7 @@ class Session:
         """Send a request; its answer comes to the mailbox. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
-        slots = self.ready.result().slots
-        if len(self._pending) >= slots + self._max_waiting:
-            waiting = len(self._pending) - slots
-            raise self._queue_times.full(num_waiting=waiting, max_waiting=self._max_waiting, slots=slots)
+        self.check_room(1)
         id = next(self._ids)
         self._process.send(Submit(id, request))
         pending = Pending(request, self, self._on_end)
@@ -157,6 +154,15 @@ class Session:
         """Nobody waits for this answer any more."""
         if self._pending.pop(pending.id, None) is not None:
             self._process.send(Cancel(pending.id))
+
+    def check_room(self, num_requests: int) -> None:
+        """Raises `QueueFull` where so many more find no place."""
+        slots = self.ready.result().slots
+        if len(self._pending) + num_requests > slots + self._max_waiting:
+            waiting = max(0, len(self._pending) - slots)
+            raise self._queue_times.full(
+                num_waiting=waiting, max_waiting=self._max_waiting, slots=slots, num_asked=num_requests
+            )
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
         """The vectors of all texts, or of each document one of a single number: its score.

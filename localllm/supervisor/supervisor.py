@@ -16,7 +16,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.config import Settings
-from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull
+from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, clipped
 from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -114,7 +114,7 @@ class Supervisor:
             model = self._models.get(id)
             if model is None:
                 names = ", ".join(self._models) or "no model"
-                raise ModelNotFound(f"the model {id!r} is not loaded; loaded: {names}", param="model")
+                raise ModelNotFound(f"the model {clipped(id)!r} is not loaded; loaded: {names}", param="model")
             if not any(id in leaving for leaving in self._wanted.values()):
                 break
             await self._news.wait()  # it goes for another model, or that one has found room elsewhere
@@ -132,7 +132,7 @@ class Supervisor:
         """End a model's process. Raises `ModelNotFound`."""
         model = self._models.get(id)
         if model is None:
-            raise ModelNotFound(f"the model {id!r} is not loaded", param="model")
+            raise ModelNotFound(f"the model {clipped(id)!r} is not loaded", param="model")
         await self._close(model)
 
     def dismiss(self) -> None:

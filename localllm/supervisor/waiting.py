@@ -20,12 +20,14 @@ class QueueTimes:
         busy_s = timings.prefill_s + timings.decode_s
         self._busy_s = busy_s if self._busy_s is None else (1 - NEWEST) * self._busy_s + NEWEST * busy_s
 
-    def full(self, *, num_waiting: int, max_waiting: int, slots: int) -> QueueFull:
+    def full(self, *, num_waiting: int, max_waiting: int, slots: int, num_asked: int = 1) -> QueueFull:
         """The error for a request that finds no place; details: `waiting`, `limit` and, once known, `retry_after_s`.
 
         Of `slots` answers that take t seconds each and began at any time, one ends every t / slots seconds.
         """
         sentence = f"{num_waiting} requests wait already and {max_waiting} may (max_waiting)"
+        if num_asked > 1:
+            sentence += f", which is no room for {num_asked} more"
         if self._busy_s is None:
             return QueueFull(f"{sentence}; try again later", waiting=num_waiting, limit=max_waiting)
         wait_s = self._busy_s / slots

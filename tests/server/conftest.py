@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
 from localllm.config import Settings
+from localllm.runtime import Runtime
 from localllm.server.main import serve
 from tests.server.fake_runtime import FakeRuntime
 
@@ -44,15 +45,20 @@ class _Announcer:
 
 
 @contextlib.contextmanager
-def running(settings: Settings, *, token: str | None = None) -> Iterator[Served]:
-    """A server for as long as the block lasts."""
-    runtime = FakeRuntime()
+def serving(
+    settings: Settings,
+    make_runtime: Callable[[Settings], Runtime] = Runtime,
+    *,
+    model: str | None = None,
+    token: str | None = None,
+) -> Iterator[str]:
+    """The URL of a server for as long as the block lasts."""
     announcer = _Announcer()
     started = threading.Event()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[int]]] = []
 
     async def main() -> None:
-        task = asyncio.create_task(serve(settings, None, announcer, token=token, make_runtime=lambda _: runtime))
+        task = asyncio.create_task(serve(settings, model, announcer, token=token, make_runtime=make_runtime))
         stop.append((asyncio.get_running_loop(), task))
         started.set()
         with contextlib.suppress(asyncio.CancelledError):
@@ -61,16 +67,24 @@ def running(settings: Settings, *, token: str | None = None) -> Iterator[Served]
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
     try:
-        assert announcer.is_ready.wait(20)
-        served = Served(announcer.url, runtime)
-        with served.http:
-            yield served
+        assert announcer.is_ready.wait(60)
+        yield announcer.url
     finally:
         assert started.wait(20)
         loop, task = stop[0]
         loop.call_soon_threadsafe(task.cancel)
         thread.join(20)
         assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def running(settings: Settings, *, token: str | None = None) -> Iterator[Served]:
+    """A server before a scripted runtime, for as long as the block lasts."""
+    runtime = FakeRuntime()
+    with serving(settings, lambda _: runtime, token=token) as url:
+        served = Served(url, runtime)
+        with served.http:
+            yield served
 
 
 @pytest.fixture(scope="session")

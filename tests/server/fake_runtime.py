@@ -10,7 +10,7 @@ from pathlib import Path
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound
+from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
 from localllm.runtime import Answer, OnProgress, Runtime
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus, SlotTransfer
 from localllm.supervisor.observer import Observer
@@ -149,7 +149,7 @@ class FakeRuntime(Runtime):
         if model in loaded:
             return loaded[str(model)]
         if model != "other:1b":
-            raise ModelNotFound(f"there is no model file {str(model)!r}", param="model")
+            raise ModelNotFound(f"there is no model file {clipped(str(model))!r}", param="model")
         self.loads.append((model, options, keep_alive_s))
         if on_progress is not None:
             on_progress(0.5)
@@ -182,7 +182,7 @@ class FakeRuntime(Runtime):
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
         """Of `new:1b` plays `pull_script`, then hangs unless that ends with `done` or an error."""
         if name != "new:1b":
-            raise ModelNotFound(f"no model is called {name!r}", param="model")
+            raise ModelNotFound(f"no model is called {clipped(name)!r}", param="model")
         for number, step in enumerate(self.pull_script):
             for _ in range(50 * number):  # until what came before has been sent
                 await asyncio.sleep(0)
@@ -199,7 +199,7 @@ class FakeRuntime(Runtime):
 
     async def remove(self, name: str) -> None:
         if name not in [model.id for model in self.others]:
-            raise ModelNotFound(f"{name} is not on this machine", param="model")
+            raise ModelNotFound(f"{clipped(name)} is not on this machine", param="model")
         self.others = [model for model in self.others if model.id != name]
 
     def loaded(self) -> Sequence[LoadedModel]:
@@ -249,7 +249,7 @@ class FakeRuntime(Runtime):
     async def restore_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         self._check_slot(model_id, slot)
         if name not in self.saved_slots:
-            raise SlotNotFound(f"no slot of this model is saved as {name!r}", param="filename")
+            raise SlotNotFound(f"no slot of this model is saved as {clipped(name)!r}", param="filename")
         return SlotTransfer(self.saved_slots[name], self.saved_slots[name], 0.5)
 
     async def keep(self, model_id: str) -> int:
@@ -317,7 +317,7 @@ class FakeRuntime(Runtime):
 
     def _check(self, model_id: str) -> None:
         if model_id not in {model.id for model in self.models}:
-            raise ModelNotFound(f"the model {model_id!r} is not loaded; loaded: tiny", param="model")
+            raise ModelNotFound(f"the model {clipped(model_id)!r} is not loaded; loaded: tiny", param="model")
 
     async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
         self._check(model_id)

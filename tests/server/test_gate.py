@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localllm.config import Settings
+from localllm.server.callers import KeyRing
+from localllm.server.errors import InvalidApiKey
+from localllm.server.gate import Gate, host_name
 from localllm.server.main import bind, url_of
-from tests.server.conftest import Served
+from tests.server.conftest import Served, running
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -24,9 +32,41 @@ def test_our_own_names_are_answered(served: Served, host: str) -> None:
     assert served.http.get("/v1/models", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["", "a@localhost", "localhost/x", "[::1", "localhost:x:y]", "\\localhost"])
+NONSENSE = (
+    "", ":80", ".", "a@localhost", "localhost/x", "localhost?x", "localhost#x", "\\localhost", "local host",
+    "[::1", "::1", "[::1].evil.example", "[::1]x", "[::1]@evil.example", "[127.0.0.1]", "[localhost]", "[]",
+    "[::1%25lo]",
+    "localhost:x:y]", "localhost:21100:1", "localhost:-1", "localhost:+1", "localhost:99999", "localhost:1e3",
+    "localhost%00", "localhost,evil.example", "127.0.0.1.evil.example", "127.1", "0x7f.0.0.1", "localhost..",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("host", NONSENSE)
 def test_nonsense_for_a_host_is_refused(served: Served, host: str) -> None:
     assert served.http.get("/v1/models", headers={"host": host}).status_code in (400, 403)
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,40}[A-Za-z0-9_-])?", fullmatch=True)
+PORTS = st.one_of(st.just(""), st.just(":"), st.integers(0, 65535).map(":{}".format))
+
+
+@given(NAMES, PORTS)
+def test_a_name_with_or_without_a_port_is_that_name(name: str, port: str) -> None:
+    assert host_name(name + port) == host_name(name + "." + port) == name.lower()
+
+
+@given(st.ip_addresses(v=6), PORTS)
+def test_an_ipv6_address_stands_in_brackets(address: ipaddress.IPv6Address, port: str) -> None:
+    assert host_name(f"[{address.exploded}]{port}") == address.exploded
+    assert host_name(f"{address.exploded}{port}") == ""
+
+
+@given(st.text(alphabet="[]:.@/%\\ -_a1:localhost", max_size=24))
+def test_what_is_taken_for_a_host_is_nothing_but_a_host_and_a_port(header: str) -> None:
+    name = host_name(header)
+    if name:
+        rest = header.lower().replace(f"[{name}]" if ":" in name else name, "", 1)
+        assert re.fullmatch(r"\.?(:[0-9]{0,5})?", rest)
 
 
 def test_a_configured_host_name_is_answered(guarded: Served) -> None:
@@ -56,6 +96,32 @@ def test_a_non_loopback_bind_starts_with_a_key_or_the_explicit_flag() -> None:
 @pytest.mark.parametrize("headers", [{"authorization": "bearer sesame"}, {"x-api-key": "another"}])
 def test_a_key_opens_by_either_header(guarded: Served, headers: dict[str, str]) -> None:
     assert guarded.http.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("secret", ["sésame", "кляуза-à", "鍵", "clé\u00a0"])
+def test_a_key_in_utf_8_opens_by_either_header_and_its_neighbours_do_not(secret: str) -> None:
+    gate = Gate(_unreachable, keys=KeyRing(Settings(api_keys=f"anna={secret}")))
+    key = secret.encode()
+    for name, value in (
+        (b"x-api-key", key),
+        (b"authorization", b"Bearer " + key),
+        (b"authorization", b"bearer  " + key),
+    ):
+        assert gate._caller({name: value}).name == "anna"
+    for wrong in (key[:-1], key + b"\x80", secret.encode("utf-16-le")):
+        with pytest.raises(InvalidApiKey):
+            gate._caller({b"x-api-key": wrong})
+
+
+async def _unreachable(*_: object) -> None:
+    raise AssertionError
+
+
+def test_a_key_in_utf_8_opens_over_http() -> None:
+    with running(Settings(port=0, grace_s=0.1, api_keys="sésame-à")) as served:
+        for headers in ([(b"x-api-key", "sésame-à".encode())], [(b"authorization", b"Bearer " + "sésame-à".encode())]):
+            assert served.http.get("/v1/models", headers=headers).status_code == 200
+            assert served.http.get("/v1/models", headers=[(headers[0][0], headers[0][1][:-1])]).status_code == 401
 
 
 def test_health_needs_no_key_but_a_known_host(guarded: Served) -> None:

@@ -226,5 +226,7 @@ def test_extensions_reach_the_sampler() -> None:
 
 
 def test_priority_and_timeout_reach_the_scheduler() -> None:
-    (request,) = parse_completion(b'{"model": "m", "prompt": "x", "priority": -3, "timeout": 2.5}')[0].generations()
+    (request,) = parse_completion(b'{"model": "m", "prompt": "x", "priority": -3, "timeout": 2.5}')[0].generations(
+        most=1
+    )
     assert (request.priority, request.timeout_s) == (-3, 2.5)

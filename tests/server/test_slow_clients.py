@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 from collections.abc import Iterator
 
@@ -43,6 +44,7 @@ def _status_and_code(received: bytes) -> tuple[int, str]:
     head, _, body = received.partition(b"\r\n\r\n")
     assert b"connection: close" in head.lower()
     assert b"content-type: application/json" in head.lower()
+    assert re.search(rb"\r\nx-request-id: [0-9a-f]{16}\r\n", head + b"\r\n"), head
     return int(head.split()[1]), json.loads(body)["error"]["code"]
 
 
@@ -91,6 +93,18 @@ def test_what_is_no_http_is_told_so(served: Served, nonsense: bytes) -> None:
     with socket.create_connection(served.address) as connection:
         connection.sendall(nonsense)
         assert _status_and_code(_read_all(connection)) == (400, "malformed_request")
+
+
+def test_a_body_that_stops_being_http_is_refused_under_the_id_that_the_client_chose(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "localllm")
+    with socket.create_connection(served.address) as connection:
+        connection.sendall(POST + b"x-request-id: mine\r\ntransfer-encoding: chunked\r\n\r\nno size\r\n")
+        head = _read_all(connection).partition(b"\r\n\r\n")[0]
+    assert head.startswith(b"HTTP/1.1 400")
+    assert b"\r\nx-request-id: mine\r\n" in head + b"\r\n"
+    assert "mine" in [vars(record)["fields"]["id"] for record in caplog.records if record.getMessage() == "refused"]
 
 
 def test_a_head_that_does_not_end_is_given_up_with_an_answer(impatient: Served) -> None:

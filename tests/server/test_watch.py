@@ -36,6 +36,13 @@ def _of(samples: Samples, name: str, **labels: str) -> float:
     return samples[f"localllm_{name}", frozenset({"model": "tiny", **labels}.items())]
 
 
+@pytest.mark.parametrize("version", ["abc", "1.x", "9" * 5000])
+def test_metrics_in_a_version_that_is_none_are_plain_text(served: Served, version: str) -> None:
+    response = served.http.get("/metrics", headers={"accept": f"application/openmetrics-text;version={version}"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/plain")
+
+
 def test_ready_is_a_503_while_a_dead_process_is_started_again(served: Served) -> None:
     assert served.http.get("/ready").json() == {"models": ["tiny"], "status": "ready"}
     served.runtime.restarts = ["tiny"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Coroutine
@@ -51,7 +50,7 @@ async def embeddings(request: Request) -> Response:
     made, loaded = await _made(request, body.model, work, "input", is_single=body.is_single)
     is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
     # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
-    content = await asyncio.to_thread(_encoded, made, body.model, body.encoding_format or "float", is_pooled=is_pooled)
+    content = await state.encoding.run(_encoded, made, body.model, body.encoding_format or "float", is_pooled=is_pooled)
     headers |= out.truncated_header(made.truncated)
     return Response(content, media_type="application/json", headers=headers)
 

@@ -5,7 +5,6 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `input[
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
@@ -191,11 +190,14 @@ def parse_rerank(body: bytes) -> tuple[RerankBody, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, RerankBody, partial(refuse_unsupported, refused=REFUSED_RERANK))
     ignored = unknown_fields(given, RerankBody.__struct_fields__, REFUSED_RERANK)
-    return request, ignored + _unknown_in_documents(given)
+    return request, ignored + _unknown_in_documents(given.get("documents"))
 
 
-def _unknown_in_documents(given: Mapping[str, Any]) -> list[str]:
-    names: set[str] = set().union(*(item for item in given.get("documents") or () if isinstance(item, dict)))
+def _unknown_in_documents(documents: msgspec.Raw | None) -> list[str]:
+    items: Any = (
+        () if documents is None else msgspec.json.decode(documents, type=list[str | dict[str, msgspec.Raw]] | None)
+    )
+    names: set[str] = set().union(*(item for item in items or () if isinstance(item, dict)))
     return [f"documents[].{name}" for name in sorted(names - {"text"})]
 
 

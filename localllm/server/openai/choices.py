@@ -14,6 +14,9 @@ from localllm.runtime import Answer
 from localllm.server import sse
 from localllm.types import Delta, Finish, TokenLogprob, Usage
 
+LARGE_LOGPROBS = 2000
+"""Some ten milliseconds."""
+
 
 class Whole(NamedTuple):
     """One answer to its end."""
@@ -55,6 +58,12 @@ def best(made: Sequence[Whole], num_candidates: int, num_choices: int) -> list[W
 
 def _mean_logprob(whole: Whole) -> float:
     return sum(item.logprob for item in whole.logprobs) / max(1, len(whole.logprobs))
+
+
+def is_large(made: Sequence[Whole]) -> bool:
+    """Whether writing the answers down takes longer than others should wait for: log-probabilities are many objects."""
+    numbers = sum(len(whole.logprobs) * (1 + len(whole.logprobs[0].top)) for whole in made if whole.logprobs)
+    return numbers > LARGE_LOGPROBS
 
 
 def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:

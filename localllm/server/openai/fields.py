@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from localllm.errors import UnsupportedParameter
+from localllm.server.parse import Fields, small
 
 NO_EFFECT = frozenset(
     {
@@ -132,11 +133,14 @@ REFUSED_TEXT: Mapping[str, tuple[Any, ...]] = {"text.format": ({"type": "text"},
 """What is in a response request's `text`."""
 
 
-def refuse_unsupported(given: Mapping[str, Any], refused: Mapping[str, tuple[Any, ...]]) -> None:
+def refuse_unsupported(given: Fields, refused: Mapping[str, tuple[Any, ...]]) -> None:
     """Raise `UnsupportedParameter` for the first field that asks for something we do not serve."""
-    for name, value in given.items():
+    for name, raw in given.items():
         neutral = refused.get(name)
-        if neutral is None or value is None or any(_asks_nothing(value, item) for item in neutral):
+        if neutral is None:
+            continue
+        value = small(raw)  # nothing that asks for nothing is long
+        if value is None or any(_asks_nothing(value, item) for item in neutral):
             continue
         hint = f"; leave it out or send {json.dumps(neutral[0])}" if neutral else "; leave it out"
         raise UnsupportedParameter(f"{name} is not supported yet{hint}", param=name)

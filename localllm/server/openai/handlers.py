@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -116,14 +116,14 @@ async def get_model(request: Request) -> Response:
     for entry in await _models(request):
         if entry.id == id:
             return json_response(entry)
-    raise ModelNotFound(f"no model is called {id!r} here", param="model")
+    raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
 
 
 async def _models(request: Request) -> list[out.ModelEntry]:
     state: ServerState = request.app.state.server
     entries = [out.model_entry(model) for model in state.runtime.loaded()]
     there = {entry.id for entry in entries}
-    available = await asyncio.to_thread(state.runtime.available)
+    available = await state.listing.run(state.runtime.available)
     return entries + [out.available_entry(model) for model in available if model.id not in there]
 
 
@@ -133,7 +133,8 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     caller, tally = caller_of(request), tally_of(request)
     tally.begin(body.model, state.loaded(body.model))
     keep_alive_s = caller.keep_alive(body.keep_alive_s())
-    asked = caller.owned(state.timed(body.generations()), priority=body.priority, cache_salt=body.cache_salt)
+    made_of = body.generations(most=state.most_answers(body.model))
+    asked = caller.owned(state.timed(made_of), priority=body.priority, cache_salt=body.cache_salt)
     places_of(request).hold(len(asked), _multiplier(body))
     echoes = await _echoes(state, body)
     answering = await state.answers(
@@ -160,23 +161,28 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
         raise state.seen_by_client(error) from error
     finally:
         await choices.close(answers)
-    chosen = choices.best(made, body.num_candidates, body.num_choices)
-    reply = msgspec.structs.replace(
-        template,
-        object=shape.whole_object,
-        choices=[
-            shape.whole(
-                index,
-                echoes[index] + whole.text if echoes else whole.text,
-                out.finish_reason(whole.finish),
-                _logprobs(whole, body, shape, echoes[index] if echoes else None),
-            )
-            for index, whole in enumerate(chosen)
-        ],
-        usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
-        timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
-    )
-    return json_response(reply, headers)
+
+    def encoded() -> bytes:
+        chosen = choices.best(made, body.num_candidates, body.num_choices)
+        reply = msgspec.structs.replace(
+            template,
+            object=shape.whole_object,
+            choices=[
+                shape.whole(
+                    index,
+                    echoes[index] + whole.text if echoes else whole.text,
+                    out.finish_reason(whole.finish),
+                    _logprobs(whole, body, shape, echoes[index] if echoes else None),
+                )
+                for index, whole in enumerate(chosen)
+            ],
+            usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
+            timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
+        )
+        return msgspec.json.encode(reply)
+
+    content = await state.encoding.run(encoded) if choices.is_large(made) else encoded()
+    return Response(content, media_type="application/json", headers=headers)
 
 
 async def _check_scores(answers: Sequence[Answer], body: CommonRequest, echoes: list[str]) -> None:

@@ -5,16 +5,17 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
 
-from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.ranges import check_range
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.server.openai.sampling import SamplingFields, seed_of
-from localllm.server.parse import parse
+from localllm.server.openai.sampling import SamplingFields, seed_of, with_seed
+from localllm.server.parse import parse, small
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -53,15 +54,27 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         """Whether a stream ends with a usage chunk."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def generations(self) -> list[GenerationRequest]:
-        """One for each answer to make, those of one prompt together. Raises `RequestError`s."""
+    def generations(self, *, most: int) -> list[GenerationRequest]:
+        """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
+        sources = self.sources()
+        self._check_number(len(sources), most)
         params = self.params()
         seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
-        return [
-            self.generation_of(msgspec.structs.replace(params, seed=seed), **source)
-            for source in self.sources()
-            for seed in seeds
-        ]
+        drawn = [with_seed(params, seed) for seed in seeds]
+        return [self.generation_of(params, **source) for source in sources for params in drawn]
+
+    def _check_number(self, num_prompts: int, most: int) -> None:
+        """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""
+        num_answers = num_prompts * self.num_candidates
+        if num_answers <= most:
+            return
+        factor = "best_of" if getattr(self, "best_of", None) else "n"
+        asked = f"{num_prompts} prompts with {factor} {self.num_candidates} are {num_answers} answers"
+        raise InvalidParameter(
+            f"{asked}, and this model takes at most {most} at a time (--slots and --max-waiting together): "
+            f"send fewer prompts{f', or a smaller {factor}' if self.num_candidates > 1 else ''}",
+            param=factor if self.num_candidates > 1 else "prompt",
+        )
 
     def sources(self) -> list[dict[str, Any]]:
         """What to answer, as the fields of `GenerationRequest`. Raises `RequestError`s."""
@@ -112,8 +125,8 @@ class ChatMessage(msgspec.Struct, frozen=True):
         if self.role in ("tool", "function"):
             raise UnsupportedParameter("tool results are not supported yet", param=f"{path}.role")
         if self.role not in ROLES:
-            known = ", ".join(ROLES)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
+            known, given = ", ".join(ROLES), clipped(self.role)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
         if self.content is None and self.role != "assistant":
             raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
         return Message(ROLES[self.role], self._text(f"{path}.content"))
@@ -124,7 +137,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
         for index, part in enumerate(self.content):
             if part.type != "text":
                 where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {part.type!r} is not supported yet", param=where)
+                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
             if part.text is None:
                 raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
         # As llama-server and vLLM join them.
@@ -149,10 +162,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
             raise InvalidParameter("top_logprobs needs logprobs: true beside it", param="top_logprobs")
-        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
-            raise InvalidParameter(
-                f"top_logprobs must be from 0 to {MAX_LOGPROBS}, got {self.top_logprobs}", param="top_logprobs"
-            )
+        check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
     def sources(self) -> list[dict[str, Any]]:
@@ -225,8 +235,7 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
 
 
 def _count(name: str, value: int | None) -> int:
-    if value is not None and not 1 <= value <= MAX_CHOICES:
-        raise InvalidParameter(f"{name} must be from 1 to {MAX_CHOICES}, got {value}", param=name)
+    check_range(name, value, 1, MAX_CHOICES)
     return 1 if value is None else value
 
 
@@ -243,11 +252,11 @@ def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
 
 
-def _unknown_in_messages(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+def _unknown_in_messages(messages: msgspec.Raw) -> list[str]:
     unknown: set[str] = set()
-    for index, message in enumerate(messages):
+    for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
         for name in _UNSUPPORTED_IN_MESSAGE:
-            if message.get(name):
+            if name in message and small(message[name]):
                 where = f"messages[{index}].{name}"
                 raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
         unknown |= message.keys() - {"role", "content", "refusal", *_UNSUPPORTED_IN_MESSAGE}

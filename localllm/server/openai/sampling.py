@@ -5,6 +5,7 @@ Knows neither messages nor prompts, nor how an API spells its limits.
 
 from __future__ import annotations
 
+import copy
 from typing import Annotated, Any
 
 import msgspec
@@ -21,6 +22,15 @@ _AS_GIVEN = (
     "dry_allowed_length", "dry_penalty_last_n",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
+
+
+def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
+    """The same with another seed; what was checked once, up to 1,024 biases, is shared and not checked again."""
+    if seed == params.seed:
+        return params
+    twin = copy.copy(params)
+    msgspec.structs.force_setattr(twin, "seed", seed)
+    return twin
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -32,7 +32,8 @@ from localllm.server.tally import tally_of
 
 logger = logging.getLogger("localllm")
 
-Keep = Callable[[out.ResponseObject], None]
+Keep = Callable[[out.ResponseObject, bytes], None]
+"""Takes a response, and the same in JSON."""
 
 MAX_PAGE = 100
 DEFAULT_PAGE = 20
@@ -83,14 +84,23 @@ async def create(request: Request) -> Response:
     (answer,) = answering.result()
     try:
         (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
-        response = out.ended(response, out.message(new_id("msg"), whole), whole, timings=bool(body.timings))
+        response, content = (
+            await state.encoding.run(_ended, response, whole, bool(body.timings))
+            if choices.is_large([whole])
+            else _ended(response, whole, bool(body.timings))
+        )
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
         await answer.aclose()
     if keep is not None:
-        keep(response)
-    return json_response(response, headers)
+        keep(response, content)
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _ended(begun: out.ResponseObject, whole: choices.Whole, timings: bool) -> tuple[out.ResponseObject, bytes]:
+    response = out.ended(begun, out.message(new_id("msg"), whole), whole, timings=timings)
+    return response, msgspec.json.encode(response)
 
 
 async def get_or_delete(request: Request) -> Response:
@@ -111,7 +121,7 @@ async def list_input_items(request: Request) -> Response:
     items = msgspec.json.decode(_kept(request).conversation, type=list[Item])
     order = request.query_params.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise InvalidParameter(f"order must be asc or desc, got {order!r}", param="order")
+        raise InvalidParameter(f"order must be asc or desc, got {clipped(order)!r}", param="order")
     if order == "desc":
         items.reverse()
     limit = request.query_params.get("limit", str(DEFAULT_PAGE))
@@ -120,7 +130,7 @@ async def list_input_items(request: Request) -> Response:
     after = request.query_params.get("after")
     ids = [item.id for item in items]
     if after is not None and after not in ids:
-        raise InvalidParameter(f"after: no item of this response has the id {after!r}", param="after")
+        raise InvalidParameter(f"after: no item of this response has the id {clipped(after)!r}", param="after")
     first = 0 if after is None else ids.index(after) + 1
     end = first + int(limit)
     return json_response(out.page(items[first:end], has_more=end < len(items)))
@@ -140,7 +150,7 @@ async def _events(
             if delta.finish is not None:
                 last = story.end(delta.finish)
                 if keep is not None:
-                    keep(story.response)
+                    keep(story.response, msgspec.json.encode(story.response))
                 for event in last:
                     yield encode(event)
                 return
@@ -166,7 +176,7 @@ def _kept(request: Request) -> Kept:
     id = request.path_params["response_id"]
     kept = state.responses.get(id, _owner(request))
     if kept is None:
-        raise NotFound(f"response with id {id!r} not found", param="response_id")
+        raise NotFound(f"response with id {clipped(id)!r} not found", param="response_id")
     return kept
 
 
@@ -177,8 +187,8 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
     kept = store.get(id, owner)
     if kept is None:
         raise PreviousResponseNotFound(
-            f"previous response with id {id!r} not found; this server keeps at most {store.max_responses} in memory, "
-            "so send the conversation as input instead",
+            f"previous response with id {clipped(id)!r} not found; this server keeps at most {store.max_responses} in "
+            "memory, so send the conversation as input instead",
             param="previous_response_id",
         )
     conversation = msgspec.json.decode(kept.conversation, type=list[Item])
@@ -202,6 +212,6 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item
     return None
 
 
-def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject) -> None:
-    if not store.put(response.id, Kept(msgspec.json.encode(response), conversation, owner)):
+def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
+    if not store.put(response.id, Kept(content, conversation, owner)):
         log.event(logging.WARNING, "response_not_kept", id=response.id)

@@ -6,14 +6,15 @@ Knows nothing of requests, answers and the store.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.openai.requests import ROLES, ContentPart
+from localllm.server.parse import small
 from localllm.types import Message
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -60,15 +61,16 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     def to_item(self, path: str) -> Item:
         """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this item stands."""
         if self.type not in (None, "message"):
-            raise UnsupportedParameter(f"input of type {self.type!r} is not supported yet", param=f"{path}.type")
+            kind = clipped(self.type or "")
+            raise UnsupportedParameter(f"input of type {kind!r} is not supported yet", param=f"{path}.type")
         if self.role is None or self.content is None:
             missing = f"{path}.role" if self.role is None else f"{path}.content"
             raise InvalidParameter(f"{missing} is missing", param=missing)
         if self.role not in ROLES:
-            known = ", ".join(ROLES)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {self.role!r}", param=f"{path}.role")
-        kind = OutputText if self.role == "assistant" else InputText
-        return Item(id=new_id("msg"), role=self.role, content=[kind(text) for text in self._texts(f"{path}.content")])
+            known, given = ", ".join(ROLES), clipped(self.role)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
+        part = OutputText if self.role == "assistant" else InputText
+        return Item(id=new_id("msg"), role=self.role, content=[part(text) for text in self._texts(f"{path}.content")])
 
     def _texts(self, path: str) -> list[str]:
         if isinstance(self.content, str):
@@ -77,7 +79,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
         for index, part in enumerate(self.content or ()):
             if part.type not in _TEXT_PARTS:
                 where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {part.type!r} is not supported yet", param=where)
+                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
             if part.text is None:
                 raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
             texts.append(part.text)
@@ -96,8 +98,11 @@ def input_items(given: str | Sequence[InputItem] | None) -> list[Item]:
     return [item.to_item(f"input[{index}]") for index, item in enumerate(given or ())]
 
 
-def unknown_in_items(given: Any) -> list[str]:
+def unknown_in_items(given: msgspec.Raw | None) -> list[str]:
     """The fields of messages that are nobody's; other items are refused as a whole."""
-    items: Iterable[Mapping[str, Any]] = given if isinstance(given, list) else ()
-    unknown = set[str]().union(*(item.keys() for item in items if item.get("type") in (None, "message"))) - _KNOWN
+    items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, msgspec.Raw]] | None)
+    if not isinstance(items, list):
+        return []
+    messages = (item for item in items if "type" not in item or small(item["type"]) in (None, "message"))
+    unknown = set[str]().union(*messages) - _KNOWN
     return [f"input[].{name}" for name in sorted(unknown)]

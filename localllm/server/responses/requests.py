@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.ranges import check_range
 from localllm.server.openai.fields import (
     NO_EFFECT_RESPONSES,
     REFUSED_RESPONSES,
@@ -20,7 +21,7 @@ from localllm.server.openai.fields import (
 )
 from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
-from localllm.server.parse import parse
+from localllm.server.parse import Fields, fields_of, parse, small
 from localllm.server.responses.items import InputItem, Item, input_items, unknown_in_items
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message
 
@@ -80,21 +81,14 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     text: TextConfig | None = None
 
     def limit(self) -> int | None:
-        if self.max_output_tokens is not None and not NO_LIMIT <= self.max_output_tokens <= MAX_OUTPUT_TOKENS:
-            raise InvalidParameter(
-                f"max_output_tokens must be from {NO_LIMIT} to {MAX_OUTPUT_TOKENS}, got {self.max_output_tokens}",
-                param="max_output_tokens",
-            )
+        check_range("max_output_tokens", self.max_output_tokens, NO_LIMIT, MAX_OUTPUT_TOKENS)
         return self.max_output_tokens
 
     def num_logprobs(self) -> int | None:
         wanted = WITH_LOGPROBS in (self.include or ())
         if self.top_logprobs and not wanted:
             raise InvalidParameter(f'top_logprobs needs include: ["{WITH_LOGPROBS}"] beside it', param="top_logprobs")
-        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MAX_LOGPROBS:
-            raise InvalidParameter(
-                f"top_logprobs must be from 0 to {MAX_LOGPROBS}, got {self.top_logprobs}", param="top_logprobs"
-            )
+        check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
     def items(self) -> list[Item]:
@@ -123,14 +117,13 @@ def parse_response(body: bytes) -> tuple[ResponseRequest, list[str]]:
     return request, ignored + unknown_in_items(given.get("input"))
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
+def _refuse(given: Fields) -> None:
     refuse_unsupported(given, REFUSED_RESPONSES)
     for name, here in MOVED.items():
-        if given.get(name) is not None:
+        if name in given and small(given[name]) is not None:
             raise UnsupportedParameter(f"{name} is not a field of the Responses API; it is {here} here", param=name)
-    text = given.get("text")
-    if isinstance(text, dict):
-        refuse_unsupported({f"text.{name}": value for name, value in text.items()}, REFUSED_TEXT)
+    text = fields_of(given.get("text"))
+    refuse_unsupported({f"text.{name}": value for name, value in text.items()}, REFUSED_TEXT)
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

@@ -1,0 +1,81 @@
+"""What a client probably meant by a URL that is not served. Knows the routes' paths only."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+from starlette.routing import Route
+
+_CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
+
+_OTHERS = (
+    ("/api/", "Ollama's own API is not served"),
+    ("/v1/messages", "Anthropic's Messages API is not served"),
+    ("/v1beta/", "Google's Gemini API is not served"),
+)
+"""How paths of other vendors' APIs begin, and what is said of them."""
+
+_INSTEAD = {
+    "/api/chat": _CHAT,
+    "/api/generate": "POST /v1/completions",
+    "/api/embed": _EMBED,
+    "/api/embeddings": _EMBED,
+    "/api/tags": "GET /localllm/models",
+    "/api/ps": "GET /localllm/ps",
+    "/api/pull": "POST /localllm/pull",
+    "/api/delete": "POST /localllm/remove",
+    "/api/version": "GET /health",
+    "/v1/messages": _CHAT,
+    # llama-server's and TEI's
+    "/completion": "POST /v1/completions",
+    "/embedding": _EMBED,
+    "/embed": _EMBED,
+    "/infill": "POST /v1/completions, which takes a suffix",
+    "/props": "GET /v1/models",
+}
+"""Paths of other servers -> what does the same here."""
+
+_LONGEST = 200
+"""Nothing that is served has a longer path but by its ids."""
+
+
+def hint(path: str, routes: Sequence[Route]) -> str:
+    """The end of the sentence `there is no PATH here`, with the separator; empty where nothing is like it."""
+    if len(path) > _LONGEST:
+        return ""
+    plain = re.sub(r"/+", "/", path).rstrip("/").lower() or "/"
+    vendor = next((words for start, words in _OTHERS if f"{plain}/".startswith(start)), None)
+    instead = _INSTEAD.get(plain)
+    if vendor is not None:
+        return f": {vendor}; {instead or 'OpenAI clients use the base URL /v1'}" + (" is like it" if instead else "")
+    meant = instead or _served(_variants(plain), routes) or _similar(plain, routes)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _variants(path: str) -> Iterable[str]:
+    """What a wrong or missing prefix makes of a path."""
+    yield path
+    bare = re.sub(r"^(/openai|/api)?(/v[0-9]+)*", "", path)
+    yield f"/v1{bare}"
+    yield bare
+    yield f"/localllm{bare}"
+
+
+def _served(paths: Iterable[str], routes: Sequence[Route]) -> str | None:
+    for path in paths:
+        for route in routes:
+            if route.path_regex.fullmatch(path):
+                return f"{_method(route)} {path}"
+    return None
+
+
+def _similar(path: str, routes: Sequence[Route]) -> str | None:
+    by_path = {route.path: route for route in routes}
+    near = difflib.get_close_matches(path, by_path, 1, 0.8)
+    return f"{_method(by_path[near[0]])} {near[0]}" if near else None
+
+
+def _method(route: Route) -> str:
+    return min((route.methods or {"GET"}) - {"HEAD"}, key=["POST", "GET", "DELETE"].index)

@@ -1,0 +1,106 @@
+"""Threads for work that blocks: each kind of work has some of its own, so that none can use up another's.
+
+asyncio's default executor has a handful for everybody: six downloads from a hub that hangs would stop everything else
+that waits for a thread. Knows nothing of the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from localllm.errors import QueueFull
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Threads:
+    """At most `most` pieces of work at a time; the rest waits in order of arrival. Belongs to one event loop.
+
+    Threads are daemons: work that never ends keeps no process from ending.
+    """
+
+    def __init__(self, name: str, most: int, *, max_waiting: int | None = None, full: str = "") -> None:
+        """`max_waiting`: of the rest; None: any number. `full`: what is said of `max_waiting` and the remedy."""
+        self.name = name
+        self._most = most
+        self._max_waiting = max_waiting
+        self._full = full
+        self._running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether new work has to wait."""
+        return self._running >= self._most
+
+    def check_room(self) -> None:
+        """Raises `QueueFull` where `max_waiting` others wait already."""
+        if self._max_waiting is not None and self.is_busy and len(self._waiting) >= self._max_waiting:
+            raise QueueFull(
+                f"{self._running} run and {len(self._waiting)} wait already{self._full}",
+                waiting=len(self._waiting),
+                limit=self._max_waiting,
+            )
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work` returns or raises. Who is cancelled waits no longer; work that runs keeps its thread to its end.
+
+        Raises `QueueFull` where `max_waiting` others wait already.
+        """
+        await self._enter()
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def ended(value: T | None, error: BaseException | None) -> None:
+            self._leave()
+            if result.cancelled():
+                return
+            if error is None:
+                result.set_result(value)  # type: ignore[arg-type]
+            else:
+                result.set_exception(error)
+
+        def body() -> None:
+            value, failure = None, None
+            try:
+                value = context.run(work, *args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 (whoever awaits it gets it)
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+                loop.call_soon_threadsafe(ended, value, failure)
+
+        threading.Thread(target=body, name=self.name, daemon=True).start()
+        return await result
+
+    async def _enter(self) -> None:
+        if not self.is_busy:
+            self._running += 1
+            return
+        self.check_room()
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.cancelled():
+                self._waiting.remove(place)
+            else:  # it was given the place in the same moment
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """The place goes to who waits longest."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._running -= 1
