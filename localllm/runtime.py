@@ -9,24 +9,26 @@ import asyncio
 import struct
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from localllm.answers import Answer as Answer
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import LocalLLMError, ModelNotFound, RequestTimeout
+from localllm.finding import Finder, Started
+from localllm.finding import canonical_id as canonical_id
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
-from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import Pending
 from localllm.supervisor.session import Session
-from localllm.supervisor.supervisor import Candidate, Supervisor
+from localllm.supervisor.supervisor import Supervisor
 from localllm.threads import Threads
-from localllm.types import Delta, GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams, Usage
+from localllm.types import GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
 
 OnProgress = Callable[[float], None]
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
@@ -38,72 +40,13 @@ NOTICEABLE_S = 0.1
 """A wait for a model from which on it counts; no load is faster."""
 
 
-class Started(NamedTuple):
-    """How the owner of this runtime had a model loaded: so it is loaded again when it has left and is asked for."""
-
-    model: str | Path
-    options: LoadOptions
-    keep_alive_s: float | None
-    stays: bool
-    listed: AvailableModel
-
-
-class Answer(AsyncIterator[Delta]):
-    """An accepted request: iterate for its deltas; the last has `finish`. `cancel()`, `aclose()`, `async with`, or
-    letting go of it, cancels what has not been made yet.
-
-    Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
-    """
-
-    def __init__(self, pending: Pending, num_prompt_tokens: int) -> None:
-        self.num_prompt_tokens = num_prompt_tokens
-        self._pending = pending
-        self._num_tokens = 0
-        self._finished = False
-
-    async def __anext__(self) -> Delta:
-        if self._finished:
-            raise StopAsyncIteration
-        delta = await self._pending.mailbox.get()
-        self._num_tokens += delta.num_tokens
-        self._finished = delta.finish is not None
-        if delta.finish is CANCELLED:
-            usage = Usage(self.num_prompt_tokens, self._num_tokens)
-            delta = msgspec.structs.replace(delta, finish=msgspec.structs.replace(CANCELLED, usage=usage))
-        return delta
-
-    def cancel(self) -> None:
-        """End it if it still runs; frees the slot by the next step. Idempotent.
-
-        Who iterates gets what has come, and a finish that says `cancelled` and counts what was read. On the event loop.
-        """
-        if not self._finished:
-            self._pending.cancel()
-            self._pending.mailbox.cancel()
-
-    async def aclose(self) -> None:
-        """`cancel`, and no more deltas for who begins to ask now."""
-        self.cancel()
-        self._finished = True
-
-    def __del__(self) -> None:
-        if not self._finished:
-            self._pending.abandon()
-
-    async def __aenter__(self) -> Answer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
 class Runtime:
     """Owns the loaded models. Make it and use it on one event loop; `aclose()` at the end."""
 
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
-        self._finding = Threads("find", 8)
+        self._finder = Finder(settings.data_dir)
         self._removing = Threads("remove", 2)
         self._pulls = Threads(
             "pull",
@@ -113,9 +56,6 @@ class Runtime:
         )
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Those that requests have begun. They go on when the client is gone, since clients retry."""
-        self._resolving: set[asyncio.Future[tuple[Candidate, int | None]]] = set()
-        """Loads whose model has no id yet."""
-        self._started: dict[str, Started] = {}
 
     async def load(
         self,
@@ -134,25 +74,13 @@ class Runtime:
         asked for by its id from then on, whether it is loaded or not.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
-        started = None if allow_paths else self._started.get(str(model))
-        named = (model, allow_paths) if started is None else (started.model, True)
-        candidate, ctx = await self._resolve(*named)
+        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths)
         options = options or self._settings.load_options()
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
         if allow_paths:
-            self._started[candidate.id] = Started(model, options, keep_alive_s, stays, _listed(candidate))
+            self._finder.remember(candidate, Started(model, options, keep_alive_s, stays))
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
-
-    async def _resolve(self, model: str | Path, allow_paths: bool) -> tuple[Candidate, int | None]:
-        resolving = asyncio.ensure_future(self._finding.run(_candidate, model, self._settings.data_dir, allow_paths))
-        self._resolving.add(resolving)
-        resolving.add_done_callback(self._resolving.discard)
-        try:
-            return await asyncio.shield(resolving)
-        except asyncio.CancelledError:
-            resolving.add_done_callback(_let_go)  # the thread cannot be stopped; what it opens must be closed
-            raise
 
     def running(self) -> Sequence[RunningModel]:
         """Every model that has a process or waits for one, as `ps` shows it."""
@@ -160,11 +88,7 @@ class Runtime:
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
-        from localllm.registry.listing import available
-
-        there = available(self._settings.data_dir)
-        ids = {model.id for model in there}
-        return [*there, *(each.listed for id, each in list(self._started.items()) if id not in ids)]
+        return self._finder.available()
 
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
         """Download a model that somebody on the network named; what is there already is not fetched again.
@@ -332,7 +256,7 @@ class Runtime:
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
-        resolving = set(self._resolving)
+        finding = self._finder.pending()
         while True:
             try:
                 if embeds:
@@ -341,16 +265,16 @@ class Runtime:
             except ModelNotFound as error:
                 if model_id in self._supervisor.ids():
                     raise
-                if resolving:  # one of these may be the model
-                    await asyncio.wait(resolving)
-                    resolving = set()
+                if finding:  # one of these may be the model
+                    await asyncio.wait(finding)
+                    finding = set()
                     continue
                 model_id = await self._load_on_demand(model_id, error)
 
     async def _load_on_demand(self, model_id: str, not_loaded: ModelNotFound) -> str:
         """The id under which it is loaded now."""
         name = model_id
-        if name not in self._started:
+        if self._finder.started(name) is None:
             try:
                 name = canonical_id(model_id)
             except LocalLLMError:
@@ -366,7 +290,7 @@ class Runtime:
 
     def _load_again(self, id: str) -> Coroutine[Any, Any, LoadedModel]:
         """As its owner had it loaded, or by the settings for models that are loaded on demand."""
-        started = self._started.get(id)
+        started = self._finder.started(id)
         if started is None:
             return self.load(id, keep_alive_s=None, stays=False, allow_paths=False)
         return self.load(
@@ -395,14 +319,6 @@ class Runtime:
         await self._supervisor.aclose()
 
 
-def canonical_id(name: str) -> str:
-    """The id of a model that is asked for by this name. Raises `InvalidParameter` for what is no name."""
-    from localllm.registry.names import parse
-    from localllm.registry.resolve import canonical
-
-    return str(canonical(parse(name)))
-
-
 def _with_less_time(request: TimedT, waited_s: float) -> TimedT:
     """What is left of its time limits, so that the wait for a load counts."""
 
@@ -412,32 +328,3 @@ def _with_less_time(request: TimedT, waited_s: float) -> TimedT:
     return msgspec.structs.replace(
         request, timeout_s=rest(request.timeout_s), queue_timeout_s=rest(request.queue_timeout_s)
     )
-
-
-def _let_go(resolving: asyncio.Future[tuple[Candidate, int | None]]) -> None:
-    if not resolving.cancelled() and resolving.exception() is None:
-        resolving.result()[0].release()
-
-
-def _listed(candidate: Candidate) -> AvailableModel:
-    return AvailableModel(
-        id=candidate.id,
-        size_bytes=candidate.info.size_bytes,
-        created_unix_s=int(candidate.path.stat().st_mtime),
-        quant=candidate.info.file_type,
-    )
-
-
-def _candidate(model: str | Path, data_dir: Path, allow_paths: bool) -> tuple[Candidate, int | None]:
-    from localllm.gguf import read_model_info
-    from localllm.registry.resolve import resolve
-
-    file = resolve(model, data_dir, allow_paths=allow_paths)
-    try:
-        info = read_model_info(file.path)
-    except BaseException:
-        file.release()
-        raise
-    if file.template is not None:
-        info = msgspec.structs.replace(info, chat_templates=info.chat_templates | {"default": file.template})
-    return Candidate(file.id, file.path, info, file.defaults, file.release), file.ctx

@@ -98,7 +98,7 @@ def test_a_key_opens_by_either_header(guarded: Served, headers: dict[str, str]) 
     assert guarded.http.get("/v1/models", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("secret", ["sésame", "кляуза-à", "鍵", "clé\u00a0"])
+@pytest.mark.parametrize("secret", ["sésame", "кляуза-à", "鍵", "cl\u00a0é"])
 def test_a_key_in_utf_8_opens_by_either_header_and_its_neighbours_do_not(secret: str) -> None:
     gate = Gate(_unreachable, keys=KeyRing(Settings(api_keys=f"anna={secret}")))
     key = secret.encode()

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.ranges import check_range
+from localllm.ranges import check_range, shown
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.sampling import SamplingFields, seed_of, with_seed
 from localllm.server.parse import parse, small
@@ -100,7 +100,7 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         for name, limit in given.items():
             if not NO_LIMIT <= limit <= MAX_LIMIT:
                 raise InvalidParameter(
-                    f"{name} must be from 0 to {MAX_LIMIT}, or {NO_LIMIT} for no limit, got {limit}", param=name
+                    f"{name} must be from 0 to {MAX_LIMIT}, or {NO_LIMIT} for no limit, got {shown(limit)}", param=name
                 )
         if len(set(given.values())) > 1:
             raise InvalidParameter(f"{' and '.join(given)} differ; send one of them", param=next(iter(given)))

@@ -1,0 +1,111 @@
+"""Which model on this machine is meant: names and paths to candidates for a load, and what the owner had loaded before.
+
+Knows nothing of what is loaded now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.states import AvailableModel
+from localllm.supervisor.supervisor import Candidate
+from localllm.threads import Threads
+from localllm.types import LoadOptions
+
+Found = tuple[Candidate, int | None]
+"""A model, and the context that its manifest sets."""
+
+
+class Started(NamedTuple):
+    """How the owner of this runtime had a model loaded: so it is loaded again when it has left and is asked for."""
+
+    model: str | Path
+    options: LoadOptions
+    keep_alive_s: float | None
+    stays: bool
+
+
+class Finder:
+    """Belongs to one event loop; the files are read on threads."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._threads = Threads("find", 8)
+        self._pending: set[asyncio.Future[Found]] = set()
+        self._started: dict[str, tuple[Started, AvailableModel]] = {}
+
+    def pending(self) -> set[asyncio.Future[Found]]:
+        """Searches that go on: each may be for a model that nobody knows the id of yet."""
+        return set(self._pending)
+
+    def started(self, id: str) -> Started | None:
+        """How the owner had the model of this id loaded, if that was so."""
+        known = self._started.get(id)
+        return None if known is None else known[0]
+
+    def remember(self, candidate: Candidate, started: Started) -> None:
+        """From now on the model is found by its id, wherever it lies."""
+        self._started[candidate.id] = started, _listed(candidate)
+
+    def available(self) -> Sequence[AvailableModel]:
+        """The models on this machine. Reads files, so call it in a thread."""
+        from localllm.registry.listing import available
+
+        there = available(self._data_dir)
+        ids = {model.id for model in there}
+        return [*there, *(listed for id, (_, listed) in list(self._started.items()) if id not in ids)]
+
+    async def find(self, model: str | Path, *, allow_paths: bool) -> Found:
+        """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too."""
+        started = None if allow_paths else self.started(str(model))
+        named = (model, allow_paths) if started is None else (started.model, True)
+        finding = asyncio.ensure_future(self._threads.run(_candidate, named[0], self._data_dir, named[1]))
+        self._pending.add(finding)
+        finding.add_done_callback(self._pending.discard)
+        try:
+            return await asyncio.shield(finding)
+        except asyncio.CancelledError:
+            finding.add_done_callback(_let_go)  # the thread cannot be stopped; what it opens must be closed
+            raise
+
+
+def canonical_id(name: str) -> str:
+    """The id of a model that is asked for by this name. Raises `InvalidParameter` for what is no name."""
+    from localllm.registry.names import parse
+    from localllm.registry.resolve import canonical
+
+    return str(canonical(parse(name)))
+
+
+def _let_go(finding: asyncio.Future[Found]) -> None:
+    if not finding.cancelled() and finding.exception() is None:
+        finding.result()[0].release()
+
+
+def _listed(candidate: Candidate) -> AvailableModel:
+    return AvailableModel(
+        id=candidate.id,
+        size_bytes=candidate.info.size_bytes,
+        created_unix_s=int(candidate.path.stat().st_mtime),
+        quant=candidate.info.file_type,
+    )
+
+
+def _candidate(model: str | Path, data_dir: Path, allow_paths: bool) -> tuple[Candidate, int | None]:
+    from localllm.gguf import read_model_info
+    from localllm.registry.resolve import resolve
+
+    file = resolve(model, data_dir, allow_paths=allow_paths)
+    try:
+        info = read_model_info(file.path)
+    except BaseException:
+        file.release()
+        raise
+    if file.template is not None:
+        info = msgspec.structs.replace(info, chat_templates=info.chat_templates | {"default": file.template})
+    return Candidate(file.id, file.path, info, file.defaults, file.release), file.ctx
