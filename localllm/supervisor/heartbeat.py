@@ -6,6 +6,8 @@ loop that was held up, adds one beat and not the hours that the clock shows; wha
 
 from __future__ import annotations
 
+import math
+
 from localllm.worker.messages import Ping, Pong
 
 BEATS = 10
@@ -23,9 +25,9 @@ class Heartbeat:
         shortest_s = min((limit for limit in (worker_timeout_s, step_timeout_s) if limit), default=0.0)
         self.interval_s = min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, shortest_s / BEATS))
         self.is_needed = shortest_s > 0
-        self.silent_s = 0.0
+        self._silent_beats = 0
         """Since it was asked something that it has not answered."""
-        self._stuck_s = 0.0
+        self._stuck_beats = 0
         self._number = 0
         self._is_answered = True
         self._last: Pong | None = None
@@ -33,14 +35,22 @@ class Heartbeat:
     def beat(self) -> str | None:
         """The reason to end the process, if there is one."""
         if not self._is_answered:
-            self.silent_s += self.interval_s
+            self._silent_beats += 1
         elif self._last is not None and self._last.is_busy:
-            self._stuck_s += self.interval_s
-        if self._worker_timeout_s and self.silent_s >= self._worker_timeout_s:
-            return f"it answered nothing for {self.silent_s:.3g} s (worker_timeout_s)"
-        if self._step_timeout_s and self._stuck_s >= self._step_timeout_s:
-            return f"a step of the model was not over after {self._stuck_s:.3g} s (step_timeout_s)"
+            self._stuck_beats += 1
+        if self._is_over(self._silent_beats, self._worker_timeout_s):
+            return f"it answered nothing for {self._worker_timeout_s:g} s (worker_timeout_s)"
+        if self._is_over(self._stuck_beats, self._step_timeout_s):
+            return f"a step of the model was not over after {self._step_timeout_s:g} s (step_timeout_s)"
         return None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has left something unanswered for a beat and more."""
+        return self._silent_beats > 0
+
+    def _is_over(self, beats: int, limit_s: float) -> bool:
+        return limit_s > 0 and beats >= math.ceil(limit_s / self.interval_s - 1e-6)
 
     def next_ping(self) -> Ping | None:
         """What to send after a beat; None while the last one is not answered."""
@@ -53,7 +63,7 @@ class Heartbeat:
     def take(self, pong: Pong) -> None:
         if pong.number != self._number:
             return  # of a heartbeat before this one
-        self._is_answered, self.silent_s = True, 0.0
+        self._is_answered, self._silent_beats = True, 0
         last, self._last = self._last, pong
         if last is None or not pong.is_busy or pong.num_advances != last.num_advances:
-            self._stuck_s = 0.0
+            self._stuck_beats = 0

@@ -43,6 +43,7 @@ class Mailbox:
         self._news.set()
         if not self.accepted.done():
             self.accepted.set_exception(error)
+            self.accepted.exception()  # who only reads learns it from `get`
 
     async def get(self) -> Delta:
         """The next delta; raises what the answer failed with."""

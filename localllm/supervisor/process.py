@@ -71,7 +71,7 @@ class WorkerProcess:
     @property
     def is_silent(self) -> bool:
         """Whether it has left a ping unanswered for a while."""
-        return self._heartbeat.silent_s > 0
+        return self._heartbeat.is_silent
 
     def send(self, message: Down) -> None:
         """Never blocks. Raises `InvalidParameter` for what fits into no frame, `QueueFull`."""
@@ -121,7 +121,7 @@ class WorkerProcess:
     def _take(self, message: Up) -> None:
         if isinstance(message, Pong):
             self._heartbeat.take(message)
-        elif not self._exited.is_set():  # else it was given up
+        elif self._giving_up is None:  # what one says that was ended from here changes nothing any more
             self._on_message(message)
 
     def _beat(self) -> None:
