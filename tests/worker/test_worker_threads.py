@@ -6,6 +6,8 @@ Also what it is asked that it cannot read: that request fails, and no other.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
@@ -16,6 +18,7 @@ import pytest
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InternalError, InvalidParameter, WorkerCrashed
 from localllm.gguf import read_model_info
+from localllm.supervisor import process
 from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
 from localllm.types import GenerationRequest, LoadOptions, Message, SamplingParams
@@ -28,7 +31,7 @@ LONG = GenerationRequest(prompt="word " * 100, params=GREEDY)
 Ask = Callable[[Session], Awaitable[object]]
 
 
-async def start(model: Path, home: Path, fault: str = "", *, disk: bool = False) -> Session:
+async def start(model: Path, home: Path, fault: str = "", *, disk: bool = False, **given: float) -> Session:
     """A session with a real worker whose code was changed."""
     info, options = read_model_info(model), LoadOptions(slots=2, threads=1, kv_disk_mb=64 if disk else 0)
     command = worker_command(data_dir=home, plugin_dir=None, verbose=False, debug=False)
@@ -39,7 +42,13 @@ async def start(model: Path, home: Path, fault: str = "", *, disk: bool = False)
     def make_load(hello: Hello) -> Load:
         return Load("m", str(model), info, options, plan(info, options, hello.devices))
 
-    session = Session([sys.executable, "-P", "-c", code, *arguments], make_load, max_waiting=8)
+    session = Session(
+        [sys.executable, "-P", "-c", code, *arguments],
+        make_load,
+        max_waiting=8,
+        saves=disk,
+        **given,  # type: ignore[arg-type]
+    )
     await asyncio.wait_for(session.ready, TIMEOUT_S)
     return session
 
@@ -140,5 +149,37 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
         assert await generate(session)
         assert session.alive
         await session.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_decode_that_never_returns_is_ended_and_its_requests_told(tiny_model: Path, home: Path) -> None:
+    stuck = "import threading; from localllm.engine.engine import Engine; " + (
+        "Engine._compute = lambda *_: threading.Event().wait()"
+    )
+
+    async def scenario() -> None:
+        session = await start(tiny_model, home, stuck, worker_timeout_s=TIMEOUT_S, step_timeout_s=1.0)
+        assert await session.call("tokenize", "a", False, False), "the others go on"
+        with pytest.raises(WorkerCrashed, match=r"a step of the model was not over after 1 s \(step_timeout_s\)"):
+            await asyncio.wait_for(generate(session), TIMEOUT_S)
+        await session.aclose()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="stops a process as POSIX systems do")
+def test_a_stopped_worker_with_conversations_to_save_is_unloaded_soon(
+    tiny_model: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "SAVING_ANSWER_S", 1.0)
+
+    async def scenario() -> None:
+        session = await start(tiny_model, home, disk=True)
+        await generate(session)
+        os.kill(session.pid, signal.SIGSTOP)
+        await asyncio.wait_for(session.aclose(), TIMEOUT_S)
+        with pytest.raises(ProcessLookupError):
+            os.kill(session.pid, 0)
 
     asyncio.run(scenario())
