@@ -36,6 +36,7 @@ class WorkerProcess:
         *,
         on_message: Callable[[Up], None],
         on_exit: Callable[[WorkerCrashed], None],
+        has_unprepared: Callable[[], bool],
         worker_timeout_s: float,
         step_timeout_s: float,
         verbose: bool,
@@ -47,6 +48,7 @@ class WorkerProcess:
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_exit = on_exit
+        self._has_unprepared = has_unprepared
         self._exited = asyncio.Event()
         self._leaving: asyncio.Task[None] | None = None
         self._heartbeat = Heartbeat(worker_timeout_s=worker_timeout_s, step_timeout_s=step_timeout_s)
@@ -81,6 +83,10 @@ class WorkerProcess:
         """It reads what it is sent from now on: see that it goes on doing so."""
         if self._next_beat is None:
             self._beat()
+
+    def prepared(self) -> None:
+        """It has taken or refused a request."""
+        self._heartbeat.prepared()
 
     async def aclose(self, *, saves: bool) -> None:
         """Ask it to leave, and return when it is gone. `saves`: it writes conversations first, while that gets on."""
@@ -129,7 +135,7 @@ class WorkerProcess:
             self._next_beat.cancel()
         if self._exited.is_set() or not self._heartbeat.is_needed:
             return
-        reason = self._heartbeat.beat()
+        reason = self._heartbeat.beat(has_unprepared=self._has_unprepared())
         if reason is not None:
             logger.error("worker_hangs", extra={"fields": {"pid": self.pid, "reason": reason}})
             self._kill(reason)

@@ -62,6 +62,18 @@ def test_an_engine_that_gets_on_or_has_nothing_to_do_is_left_alone(is_busy: bool
         assert heart.beat() is None
 
 
+def test_requests_have_to_be_taken_or_refused() -> None:
+    heart = heartbeat(worker_timeout_s=10.0, step_timeout_s=20.0)
+    reasons = []
+    for beat in range(5 * BEATS):
+        answered(heart)
+        reasons.append(heart.beat(has_unprepared=True))
+        if beat < 3 * BEATS:
+            heart.prepared()
+    assert not any(reasons[: 5 * BEATS - 1])
+    assert reasons[-1] == "it took and refused no request for 20 s (step_timeout_s)"
+
+
 @pytest.mark.parametrize("silent", [True, False])
 def test_without_a_time_nothing_is_given_up(silent: bool) -> None:
     heart = heartbeat(0.0, 0.0)

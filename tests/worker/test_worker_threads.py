@@ -153,6 +153,22 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
     asyncio.run(scenario())
 
 
+def test_a_template_or_tokenizer_that_never_returns_is_ended_and_its_requests_told(
+    tiny_model: Path, home: Path
+) -> None:
+    stuck = "import threading; from localllm.worker.prepare import Preparer; " + (
+        "Preparer._prepare = lambda *_: threading.Event().wait()"
+    )
+
+    async def scenario() -> None:
+        session = await start(tiny_model, home, stuck, worker_timeout_s=TIMEOUT_S, step_timeout_s=1.0)
+        with pytest.raises(WorkerCrashed, match=r"it took and refused no request for 1 s \(step_timeout_s\)"):
+            await asyncio.wait_for(generate(session), TIMEOUT_S)
+        await session.aclose()
+
+    asyncio.run(scenario())
+
+
 def test_a_decode_that_never_returns_is_ended_and_its_requests_told(tiny_model: Path, home: Path) -> None:
     stuck = "import threading; from localllm.engine.engine import Engine; " + (
         "Engine._compute = lambda *_: threading.Event().wait()"
