@@ -23,7 +23,7 @@ GREEDY = SamplingParams(temperature=0, max_tokens=4, ignore_eos=True)
 @pytest.fixture(scope="module")
 def http(home: Path, tiny_chat_model: Path) -> Iterator[httpx.Client]:
     with (
-        Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=2", "--worker-timeout-s=2"]) as sidecar,
+        Sidecar.start([str(tiny_chat_model), "--threads=1", "--slots=2", "--worker-timeout-s=5"]) as sidecar,
         httpx.Client(
             base_url=sidecar.url, headers={"Authorization": f"Bearer {sidecar.token}"}, timeout=60, trust_env=False
         ) as http,

@@ -90,10 +90,9 @@ def test_a_loop_that_was_held_up_does_not_take_its_worker_for_dead(start_session
     """As a suspended machine does: the clock jumps while nobody could ask or answer."""
 
     async def scenario() -> None:
-        session = await started(start_session, worker_timeout_s=0.5)
-        for _ in range(3):
-            time.sleep(0.7)  # noqa: ASYNC251  on purpose: longer than the worker has to answer
-            await answered(session)
+        session = await started(start_session, worker_timeout_s=1.5)
+        time.sleep(1.7)  # noqa: ASYNC251  on purpose: longer than the worker has to answer
+        await answered(session)
         assert session.alive
         await session.aclose()
 

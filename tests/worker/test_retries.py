@@ -110,7 +110,7 @@ def test_a_process_that_was_stopped_is_replaced_and_its_requests_answered(live: 
         assert await life.ask("x") == WHOLE
         assert life.num_workers == 2
 
-    live(scenario, worker_timeout_s=0.5)
+    live(scenario, worker_timeout_s=2.0)
 
 
 def test_a_poisoned_request_takes_its_neighbours_down_once_and_not_twice(live: Callable[..., None]) -> None:
