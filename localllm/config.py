@@ -155,8 +155,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     worker_timeout_s: Seconds = 30.0
     """A model's process that answers nothing for so long is ended and started again; 0: never."""
     step_timeout_s: Seconds = 600.0
-    """One that answers, but whose model is not done with a single step for so long, too; 0: never. A first step may
-    compile a GPU's programs, and a model that does not fit into memory is read from the disk at every step."""
+    """One that answers, but is not done with a single step of the model for so long, or takes and refuses no request,
+    too; 0: never. A first step may compile a GPU's programs, and a model that does not fit into memory is read from the
+    disk at every step."""
     grace_s: float = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """With debug, workers also check what they believe of their KV caches whenever they are idle."""

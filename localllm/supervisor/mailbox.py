@@ -47,6 +47,7 @@ class Mailbox:
         self._news.set()
         if not self.accepted.done():
             self.accepted.set_exception(error)
+            self.accepted.exception()  # who only reads learns it from `get`
 
     def cancel(self) -> None:
         """End the answer with `CANCELLED` after what is waiting, unless it has ended."""

@@ -205,13 +205,13 @@ class ManagedModel:
     async def aclose(self) -> None:
         """End its process and wait until it is gone."""
         self._closing = True
+        self._retries.close()
         session, self._session = self._session, None
         if self._timer is not None:
             self._timer.cancel()
         if self._revival is not None:
             self._revival.cancel()
             await asyncio.gather(self._revival, return_exceptions=True)
-        self._retries.close()
         try:
             if session is not None:
                 await session.aclose()

@@ -36,6 +36,7 @@ class WorkerProcess:
         *,
         on_message: Callable[[Up], None],
         on_exit: Callable[[WorkerCrashed], None],
+        has_unprepared: Callable[[], bool],
         worker_timeout_s: float,
         step_timeout_s: float,
         verbose: bool,
@@ -47,6 +48,7 @@ class WorkerProcess:
         self._loop = asyncio.get_running_loop()
         self._on_message = on_message
         self._on_exit = on_exit
+        self._has_unprepared = has_unprepared
         self._exited = asyncio.Event()
         self._leaving: asyncio.Task[None] | None = None
         self._is_dismissed = False
@@ -72,7 +74,7 @@ class WorkerProcess:
     @property
     def is_silent(self) -> bool:
         """Whether it has left a ping unanswered for a while."""
-        return self._heartbeat.silent_s > 0
+        return self._heartbeat.is_silent
 
     def send(self, message: Down) -> None:
         """Never blocks. Raises `InvalidParameter` for what fits into no frame, `QueueFull`."""
@@ -88,6 +90,10 @@ class WorkerProcess:
         self._is_dismissed = True
         with contextlib.suppress(LocalLLMError):  # it takes nothing any more: its stdin ends with this process
             self.send(Shutdown())
+
+    def prepared(self) -> None:
+        """It has taken or refused a request."""
+        self._heartbeat.prepared()
 
     async def aclose(self, *, saves: bool) -> None:
         """Ask it to leave, and return when it is gone. `saves`: it writes conversations first, while that gets on."""
@@ -128,7 +134,7 @@ class WorkerProcess:
     def _take(self, message: Up) -> None:
         if isinstance(message, Pong):
             self._heartbeat.take(message)
-        elif not self._exited.is_set():  # else it was given up
+        elif self._giving_up is None:  # what one says that was ended from here changes nothing any more
             self._on_message(message)
 
     def _beat(self) -> None:
@@ -136,7 +142,7 @@ class WorkerProcess:
             self._next_beat.cancel()
         if self._exited.is_set() or not self._heartbeat.is_needed:
             return
-        reason = self._heartbeat.beat()
+        reason = self._heartbeat.beat(has_unprepared=self._has_unprepared())
         if reason is not None:
             logger.error("worker_hangs", extra={"fields": {"pid": self.pid, "reason": reason}})
             self._kill(reason)

@@ -99,6 +99,7 @@ class Session:
             command,
             on_message=self._take,
             on_exit=self._bury,
+            has_unprepared=self._has_unprepared,
             worker_timeout_s=worker_timeout_s,
             step_timeout_s=step_timeout_s,
             verbose=verbose,
@@ -275,7 +276,14 @@ class Session:
         """Whether it could answer, before it died."""
         return self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
 
+    def _has_unprepared(self) -> bool:
+        return any(not pending.mailbox.accepted.done() for pending in self._pending.values()) or any(
+            not collector.is_expected for collector in self._collectors.values()
+        )
+
     def _take(self, message: Up) -> None:
+        if isinstance(message, Accepted | Rejected | Tokenized):
+            self._process.prepared()
         if isinstance(message, Deltas):
             for id, delta in message.items:
                 pending = self._find(id, ends=delta.finish is not None)

@@ -113,6 +113,8 @@ class WorkerHandle:
             self._reader = self._start(self._read, "worker-reader")
         except RuntimeError as error:  # no more threads
             self._process.kill()
+            self._process.communicate()
+            self._outbox.close()
             raise WorkerCrashed(f"the model's process could not be started: {error}") from error
 
     @property

@@ -18,7 +18,7 @@ import msgspec
 from localllm import osdep
 from localllm.chat.request import RenderRequest
 from localllm.errors import ErrorInfo, InternalError, TemplateError, from_info
-from localllm.worker.framing import FrameReader, FrameWriter, FramingError
+from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable, encode
 
 MAX_CPU_S = 1.0
 MAX_MEMORY_BYTES = 256 * 1024 * 1024
@@ -48,15 +48,17 @@ class TemplateChild:
         if self._process.poll() is not None:
             self._restart()
         process = self._process
+        frame = _encoded(request)
         assert process.stdin is not None
         assert process.stdout is not None
         watchdog = threading.Timer(DEADLINE_S, process.kill)
         watchdog.start()
         try:
-            FrameWriter(cast(BinaryIO, process.stdin)).write(request)
+            FrameWriter(cast(BinaryIO, process.stdin)).write_frame(frame)
             answer = FrameReader(cast(BinaryIO, process.stdout), _RENDERED).read()
         except (OSError, FramingError):
             answer = None
+            process.kill()  # it may live on, after something that was no answer
         finally:
             overran = watchdog.finished.is_set()
             watchdog.cancel()
@@ -91,6 +93,14 @@ class TemplateChild:
         )
 
 
+def _encoded(message: RenderRequest | Rendered) -> bytearray:
+    """Raises `TemplateError` for what fits into no frame: too long, or half a surrogate pair of the template's own."""
+    try:
+        return encode(message)
+    except NotEncodable as error:
+        raise TemplateError(f"the messages cannot be rendered: {error.reason}", param="messages") from error
+
+
 def main() -> None:
     """Serve until end-of-file."""
     source, sink = osdep.claim_standard_streams()
@@ -102,9 +112,10 @@ def main() -> None:
         osdep.limit_further_cpu(MAX_CPU_S)
         try:
             answer = Rendered(text=render(request))
+            frame = _encoded(answer)
         except TemplateError as error:
-            answer = Rendered(error=error.info())
-        writer.write(answer)
+            frame = encode(Rendered(error=error.info()))
+        writer.write_frame(frame)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,12 +38,13 @@ def make_load(_hello: Hello) -> Load:
 
 
 @pytest.fixture
-def start_session(monkeypatch: pytest.MonkeyPatch) -> StartSession:
+def start_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StartSession:
     """A session with a bad worker: call it on an event loop."""
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.setenv("BAD_WORKER_LIVES", str(tmp_path / "lives"))
 
-    def start(*arguments: str, max_waiting: int = 8) -> Session:
-        return Session(bad_worker(*arguments), make_load, max_waiting=max_waiting)
+    def start(*arguments: str, max_waiting: int = 8, **given: Any) -> Session:
+        return Session(bad_worker(*arguments), make_load, max_waiting=max_waiting, **given)
 
     return start

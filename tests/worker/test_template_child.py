@@ -10,6 +10,7 @@ import pytest
 from localllm.chat.request import RenderRequest
 from localllm.errors import TemplateError
 from localllm.types import Message
+from localllm.worker import framing
 from localllm.worker.template_child import TemplateChild
 
 
@@ -53,3 +54,15 @@ def test_cve_2026_5760_a_template_that_runs_wild_is_refused_in_bounded_time_and_
 def test_many_requests_in_a_row_do_not_add_up_to_the_cpu_limit(child: TemplateChild) -> None:
     busy = request("{% for i in range(60000) %}{% endfor %}ok")
     assert {child.render(busy) for _ in range(60)} == {"ok"}
+
+
+def test_what_fits_into_no_frame_is_an_error_on_both_ways(
+    child: TemplateChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TemplateError, match=r"cannot be rendered: the text has half a surrogate pair \(U\+D800\)"):
+        child.render(request("{{ '\\ud800' }}"))
+    assert child.render(request("{{ messages[0].content }}")) == "hi"
+    monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 200)
+    with pytest.raises(TemplateError, match=r"cannot be rendered: the message takes \d+ bytes and 200 are allowed"):
+        child.render(request("{{ messages[0].content }}" + " " * 200))
+    assert child.render(request("{{ messages[0].content }}")) == "hi"
