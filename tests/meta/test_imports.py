@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
     "runtime": BASE | {"threads", "supervisor", "registry", "chat", "gguf"},
     "llm": BASE | {"runtime"},
-    "server": BASE | {"runtime", "threads"},
+    "server": BASE | {"ranges", "runtime", "threads"},
     "client": BASE,
     "cli": BASE | {"client", "diagnosis", "quantizing"},
     "cli.kv": BASE | {"kvdisk"},
