@@ -13,7 +13,6 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import MutableMapping
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -33,8 +32,8 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Of the request that is being answered."""
 
 
-def id_of(scope: MutableMapping[str, Any]) -> str:
-    """The id of a request: the client's own `x-request-id` if it is short and plain, else one that is made now."""
+def id_of(scope: Any) -> str:
+    """Of a request by its ASGI scope: the client's own `x-request-id` if it is short and plain, else one made now."""
     state = scope.setdefault("state", {})
     if "request_id" not in state:
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")

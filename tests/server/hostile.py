@@ -221,6 +221,10 @@ def _chat(**fields: Any) -> Ask:
     return Ask("/v1/chat/completions", _CHAT | fields)
 
 
+def _any(*values: Any) -> tuple[Any, ...]:
+    return values
+
+
 def _raw(fields: str, path: str = "/v1/completions") -> Ask:
     """JSON that Python does not write."""
     return Ask(path, b'{"model":"demo","prompt":"x","max_tokens":1,' + fields.encode("utf-8", "surrogatepass") + b"}")
@@ -295,7 +299,7 @@ BODIES = [
 TYPES = [
     *[
         _text(prompt=prompt)
-        for prompt in (
+        for prompt in _any(
             None,
             True,
             1,
@@ -317,12 +321,12 @@ TYPES = [
     *[
         _text(**{name: value})
         for name in ("n", "best_of", "logprobs")
-        for value in (0, -1, 129, 10**18, "1", True, [], 1.5)
+        for value in _any(0, -1, 129, 10**18, "1", True, [], 1.5)
     ],
     *[
         _text(**{name: value})
         for name in ("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "mirostat", "dry_base", "min_tokens")
-        for value in (-1e9, "0", [0], {})
+        for value in _any(-1e9, "0", [0], {})
     ],
     *[_text(stop=stop) for stop in ([""], [None], ["x"] * 1000, "x" * 100_000, [["x"]], {"x": 1}, 5)],
     _text(prompt=["x"] * 2048, n=128),
@@ -355,7 +359,7 @@ TYPES = [
 
 MESSAGES = [
     _chat(messages=messages)
-    for messages in (
+    for messages in _any(
         None,
         {},
         "x",
@@ -397,7 +401,7 @@ MESSAGES = [
 OTHER_APIS = [
     *[
         Ask("/v1/responses", {"model": "demo", "max_output_tokens": 1} | fields)
-        for fields in (
+        for fields in _any(
             {},
             {"input": None},
             {"input": 5},
@@ -419,7 +423,7 @@ OTHER_APIS = [
     ],
     *[
         Ask("/v1/embeddings", {"model": "demo"} | fields)
-        for fields in (
+        for fields in _any(
             {},
             {"input": None},
             {"input": []},
@@ -438,7 +442,7 @@ OTHER_APIS = [
     ],
     *[
         Ask("/v1/rerank", {"model": "demo", "query": "x"} | fields)
-        for fields in (
+        for fields in _any(
             {},
             {"documents": []},
             {"documents": [None]},

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from localllm.config import Settings
@@ -161,12 +162,8 @@ def test_the_longest_prompts_are_read() -> None:
     with pytest.raises(RequestError, match=f"more than {MAX_VALUES} values"):
         parse_completion(b'{"model":"x","prompt":[' + b"1," * (MAX_VALUES + 1) + b"1]}")
     prose = 'She said: "[no]", and {left}, at 5:30.\n' * 100_000
-    request, _ = parse_chat(
-        b'{"model":"x","messages":[{"role":"user","content":"'
-        + prose.replace('"', '\\"').replace("\n", "\\n").encode()
-        + b'"}]}'
-    )
-    assert request.messages[0].content == prose
+    chat, _ = parse_chat(msgspec.json.encode({"model": "x", "messages": [{"role": "user", "content": prose}]}))
+    assert chat.messages[0].content == prose
 
 
 @pytest.mark.parametrize("digits", [20, 400, 4300, 4301, 100_000])

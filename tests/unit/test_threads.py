@@ -82,7 +82,7 @@ def test_who_is_cancelled_while_waiting_leaves_the_queue(gate: Gate) -> None:
             await asyncio.gather(waiting, return_exceptions=True)
         last = asyncio.create_task(threads.run(gate.work, 4))
         gate.may_end.release(2)
-        assert await asyncio.gather(first, last) == [0, 4]
+        assert list(await asyncio.gather(first, last)) == [0, 4]
         assert gate.begun == [0, 4]
 
     asyncio.run(scenario())
