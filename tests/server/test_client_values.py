@@ -17,7 +17,7 @@ RESPONSE = {"model": "tiny", "input": "Hi"}
 
 def params_of(served: Served, path: str = "/v1/completions", **fields: Any) -> list[SamplingParams]:
     """What the runtime is asked with, one for each answer."""
-    body = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}[path]
+    body: dict[str, Any] = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}[path]
     response = served.http.post(path, json={**body, **fields})
     assert response.status_code == 200, response.text
     assert "x-localllm-ignored" not in response.headers
