@@ -10,14 +10,14 @@ from localllm.types import SamplingParams
 from localllm.worker.prepare import resolve_sampling, with_defaults
 from tests.server.conftest import Served
 
-CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
-TEXT = {"model": "tiny", "prompt": "Hi"}
-RESPONSE = {"model": "tiny", "input": "Hi"}
+CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+TEXT: dict[str, Any] = {"model": "tiny", "prompt": "Hi"}
+RESPONSE: dict[str, Any] = {"model": "tiny", "input": "Hi"}
 
 
 def params_of(served: Served, path: str = "/v1/completions", **fields: Any) -> list[SamplingParams]:
     """What the runtime is asked with, one for each answer."""
-    body: dict[str, Any] = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}[path]
+    body = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": RESPONSE}[path]
     response = served.http.post(path, json={**body, **fields})
     assert response.status_code == 200, response.text
     assert "x-localllm-ignored" not in response.headers
