@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 
+from localllm import LLM, SamplingParams
 from localllm.client.sidecar import Sidecar
 
 QUESTION = "<|im_start|>user\nWhat is GGUF?<|im_end|>\n<|im_start|>assistant\n"
@@ -74,9 +75,9 @@ def test_continuations_are_scored_as_lm_eval_asks_for_it(client: openai.OpenAI, 
     assert whole.usage.prompt_tokens_details.cached_tokens == 0
     for prompt, (score, is_greedy) in zip(prompts, scores, strict=True):
         alone = complete(client, [prompt], **asked).to_dict()
-        (again,) = as_lm_eval_parses(alone, [context])
-        assert again[0] == pytest.approx(score, abs=0.3)
-        assert again[1] == is_greedy
+        ((again, still_greedy),) = as_lm_eval_parses(alone, [context])
+        assert again == pytest.approx(score, abs=0.3)
+        assert still_greedy == is_greedy
 
 
 def test_a_prompt_whose_next_token_ends_the_answer_is_scored_to_its_last_token(client: openai.OpenAI) -> None:
@@ -175,3 +176,17 @@ def test_a_prompt_that_is_too_long_is_refused_in_openais_words(client: openai.Op
     assert "exceeds the context window" in error.message
     assert "Please reduce the length of" in error.message
     assert ("--ctx" in error.message) or path == "embeddings"
+
+
+def test_a_python_program_scores_a_text(demo: LLM) -> None:
+    text = "The capital of France is Paris."
+    chat = demo.complete(text, params=SamplingParams(prompt_logprobs=2, max_tokens=0))
+    assert (chat.text, chat.finish.reason) == ("", "length")
+    assert b"".join(each.piece for each in chat.prompt_logprobs).decode().endswith(text)
+    first, *others = chat.prompt_logprobs
+    assert math.isnan(first.logprob)
+    assert all(each.logprob <= each.top[0][1] <= 0 and len(each.top) == 2 for each in others)
+    deltas = list(demo.complete(text, stream=True, params=SamplingParams(prompt_logprobs=2, max_tokens=0)))
+    assert [each.piece for delta in deltas for each in delta.prompt_logprobs] == [
+        each.piece for each in chat.prompt_logprobs
+    ]

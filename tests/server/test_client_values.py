@@ -10,9 +10,9 @@ from localllm.types import SamplingParams
 from localllm.worker.prepare import resolve_sampling, with_defaults
 from tests.server.conftest import Served
 
-CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
-TEXT = {"model": "tiny", "prompt": "Hi"}
-RESPONSE = {"model": "tiny", "input": "Hi"}
+CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+TEXT: dict[str, Any] = {"model": "tiny", "prompt": "Hi"}
+RESPONSE: dict[str, Any] = {"model": "tiny", "input": "Hi"}
 
 
 def params_of(served: Served, path: str = "/v1/completions", **fields: Any) -> list[SamplingParams]:
