@@ -286,6 +286,7 @@ class AsyncLLM:
             raise _closed_meanwhile()
         runtime = self._runtime = Runtime(self._settings)
         self._finalizer = weakref.finalize(self, let_go, runtime, asyncio.get_running_loop(), self._pid)
+        self._finalizer.atexit = False  # workers end with their parent; `LLM` waits for what they save
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:

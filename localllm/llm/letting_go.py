@@ -38,7 +38,7 @@ async def until(cancel: Cancel, work: Coroutine[Any, Any, T]) -> T | None:
 
 
 def let_go(runtime: Runtime, loop: asyncio.AbstractEventLoop, pid: int) -> None:
-    """Nobody has the AsyncLLM any more, or the interpreter ends. On any thread."""
+    """Nobody has the AsyncLLM any more. On any thread."""
     if os.getpid() != pid:
         return
     runtime.dismiss()
