@@ -16,7 +16,7 @@ from localllm.engine.admission import Admission
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.hostcache import Entry
 from localllm.engine.pace import Pace
-from localllm.engine.sampler import NumpySampler, Sampled, Sampler
+from localllm.engine.sampler import NO_TOKEN, NOT_FINITE, NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
@@ -66,6 +66,10 @@ _Item = Sequence | _Cancel | _Inspect | _Call | _Stop
 
 LOOK_UP_S = 0.05
 """While all that wait wait for the disk: how often deadlines are looked at."""
+_NO_TOKEN = {
+    NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
+    NO_TOKEN: "the request forbids every token",
+}
 KEEP_AFTER_S = 2.0
 """A conversation is written to the disk when the engine had nothing to do for so long."""
 
@@ -314,7 +318,7 @@ class Engine:
         params = [sequence.sampler_params() for sequence in sequences]
         for sequence, sampled in zip(sequences, self._sampler.sample(rows, params), strict=True):
             if sampled.token < 0:
-                self._fail(sequence, "it gave no token any probability", output)
+                self._fail(sequence, _NO_TOKEN[sampled.token], output)
             else:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))

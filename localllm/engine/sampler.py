@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,25 +17,35 @@ import numpy.typing as npt
 Row = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.int64]
 Sums = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
+NO_TOKEN, NOT_FINITE = -1, -2
+"""Instead of a token: the request forbids every one; the row has a NaN or +inf in it, or no finite number at all."""
 FORBIDDEN = np.float32(-np.inf)
-GREEDY = 1e-5
+HUGE = np.finfo(np.float32).max
+GREEDY = float(np.float32(1e-5))
 """Lower temperatures are 0."""
 LOG2_E = np.float32(1.44269504)
 LANES = 32
 BLOCK = 1024
 """Tokens that are summed by themselves, so that a draw looks into one block only."""
-BUCKETS = 2048
-BUCKETS_PER_NAT = np.float32(64)
+BUCKETS = 512
+BUCKETS_PER_NAT = np.float32(16)
+WAYS = 4
+"""Sums of a bucket, so that equal ones do not wait for each other."""
+FEW = 64
+"""Are sorted; more are divided again."""
 TRIES = 4
-"""Draws from the whole row before the tokens of a share are sought."""
+"""Drawn tokens that are looked for in a share before its tokens are sought."""
 XTC_STREAM = 1000
 """Of XTC's own chances."""
 PLAIN_TRIES = 64
-"""The same where a try costs next to nothing."""
+"""Draws for that at temperature 1, which cost next to nothing."""
 PLAIN_STREAM = 2000
 """Of draws at temperature 1."""
 MIROSTAT_TOKENS = 100
+MOST_MU = 1000.0
+"""2 to this still is a number."""
 _POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
 
@@ -73,7 +83,7 @@ class SamplerParams:
     """How many tokens were drawn before; seed and draw alone decide."""
     mirostat_mu: float = 10.0
     """Its state: what the last `Sampled` says, at first twice tau."""
-    repeated: Sequence[int] = ()
+    repeated: Sequence[int] | npt.NDArray[np.int32] = ()
     """The distinct tokens that `repeat_penalty` is for."""
     counts: Mapping[int, int] = field(default_factory=dict)
     """Token -> how often it stands in what the other two are for."""
@@ -86,7 +96,7 @@ class SamplerParams:
 
 
 class Sampled(NamedTuple):
-    """A token, -1 if every one is forbidden, and log-probabilities of the model's own distribution, if asked for."""
+    """A token (or `NO_TOKEN`, `NOT_FINITE`), and log-probabilities of the model's own distribution, if asked for."""
 
     token: int
     logprob: float = math.nan
@@ -112,14 +122,33 @@ class NumpySampler:
 
 def sample(row: Row, params: SamplerParams) -> Sampled:
     """Draw a token from logits, float32 [vocab], which stay as they are."""
-    token, mu = _choose(_changed(row, params), params)
-    if params.num_top < 0 or token < 0:
-        return Sampled(token, mirostat_mu=mu)
+    mu = params.mirostat_mu
     best = row.max()
-    whole = math.log(_total(_sums(_weights(row, best)))) + float(best)
-    likeliest = _likeliest(row, params.num_top) if params.num_top else ()
-    top = tuple((int(i), float(np.float32(float(row[i]) - whole))) for i in likeliest)
-    return Sampled(token, float(np.float32(float(row[token]) - whole)), top, mu)
+    if not (np.isfinite(best) and (row <= HUGE).all()):
+        return Sampled(NOT_FINITE, mirostat_mu=mu)
+    with np.errstate(over="ignore", under="ignore"):
+        token, mu = _choose(_changed(row, params), _rounded(params))
+        if params.num_top < 0 or token < 0:
+            return Sampled(token, mirostat_mu=mu)
+        whole = math.log(_total(_sums(_weights(row, best)))) + float(best)
+        likeliest = _likeliest(row, params.num_top) if params.num_top else ()
+        top = tuple((int(i), _log_share(row[i], whole)) for i in likeliest)
+        return Sampled(token, _log_share(row[token], whole), top, mu)
+
+
+def _log_share(logit: np.float32, whole: float) -> float:
+    return float(np.float32(max(float(logit) - whole, -float(HUGE))))
+
+
+_NUMBERS = [each.name for each in fields(SamplerParams) if each.type == "float"]
+
+
+def _rounded(params: SamplerParams) -> SamplerParams:
+    """Every number as float32 has it: the compiled sampler compares those."""
+    result = replace(params)
+    for name in _NUMBERS:
+        setattr(result, name, float(np.float32(getattr(params, name))))
+    return result
 
 
 def power_of_2(x: Row) -> Row:
@@ -154,30 +183,36 @@ def _mix(z: int) -> int:
 
 def _changed(row: Row, params: SamplerParams) -> Row:
     """The row with biases, penalties (as `llama_sampler_penalties` of llama.cpp) and mask; a copy if there are any."""
-    if params.mask is None and not (params.bias or params.repeated or params.counts or params.lessened):
+    if params.mask is None and not (params.bias or len(params.repeated) or params.counts or params.lessened):
         return row
     row = row.copy()
     for token, bias in params.bias.items():
-        row[token] += np.float32(bias)
+        row[token] = FORBIDDEN if bias == -math.inf else _bounded(row[token], row[token] + np.float32(bias))
     repeat = np.float32(params.repeat_penalty)
     for token in params.repeated:
-        row[token] = row[token] * repeat if row[token] <= 0 else row[token] / repeat
+        row[token] = _bounded(row[token], row[token] * repeat if row[token] <= 0 else row[token] / repeat)
     for token, count in params.counts.items():
-        row[token] -= np.float32(count) * np.float32(params.frequency_penalty) + np.float32(params.presence_penalty)
-    for token, less in params.lessened.items():
-        row[token] -= np.float32(less)
+        less = np.float32(count) * np.float32(params.frequency_penalty) + np.float32(params.presence_penalty)
+        row[token] = _bounded(row[token], row[token] - less)
+    for token, lessened in params.lessened.items():
+        row[token] = _bounded(row[token], row[token] - np.float32(lessened))
     if params.mask is not None:
         allowed = np.unpackbits(params.mask.view(np.uint8), bitorder="little")[: len(row)]
         row[allowed == 0] = FORBIDDEN
     return row
 
 
+def _bounded(logit: np.float32, changed: np.float32) -> np.float32:
+    """A changed logit stays finite: only the model, biases of -inf and masks forbid a token."""
+    return FORBIDDEN if logit == FORBIDDEN else min(max(changed, -HUGE), HUGE)
+
+
 def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
     """The token, and mirostat's state after it."""
     best = row.max()
     mu = params.mirostat_mu
-    if not best > FORBIDDEN:  # or no number at all
-        return -1, mu
+    if best == FORBIDDEN:
+        return NO_TOKEN, mu
     if params.temperature < GREEDY:
         return int(row.argmax()), mu
     floor = _sigma_bar(row, params.top_n_sigma) if params.top_n_sigma > 0 else FORBIDDEN
@@ -186,7 +221,9 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
         token = _draw_from_row(row, best, floor, params)
         if token >= 0:
             return token, mu
-    kept = np.sort(_likeliest(row, params.top_k)) if some else np.flatnonzero(row > FORBIDDEN)
+    kept = np.flatnonzero(row > FORBIDDEN)
+    if some:
+        kept = kept[_of_count(row[kept], params.top_k)]
     kept = kept[row[kept] >= floor]
     if params.typical_p < 1:
         kept = kept[_typical(row[kept], best, params.typical_p)]
@@ -196,7 +233,7 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
     if params.xtc_probability > 0:
         kept = kept[_without_top_choices(row[kept], params)]
     temperature = _dynamic_temperature(row[kept], params) if params.dynatemp_range > 0 else params.temperature
-    if np.float32(temperature) < GREEDY:
+    if temperature < GREEDY:
         return int(kept[row[kept].argmax()]), mu
     best = row[kept].max()
     if params.mirostat:
@@ -206,8 +243,7 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
     chosen = _drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
     if params.mirostat:
         surprise = -math.log2(float(weights[chosen]) / _total(sums))
-        tau, eta = float(np.float32(params.mirostat_tau)), float(np.float32(params.mirostat_eta))
-        mu = float(np.float32(float(np.float32(mu)) - eta * (surprise - tau)))
+        mu = float(np.float32(params.mirostat_mu - params.mirostat_eta * (surprise - params.mirostat_tau)))
     return int(kept[chosen]), mu
 
 
@@ -222,7 +258,7 @@ def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: Sample
     plain = _weights(row, best)
     plain[row < floor] = 0
     sums = _sums(plain)
-    wanted = float(np.float32(params.top_p)) * _total(sums)
+    wanted = params.top_p * _total(sums)
     if LOG2_E <= LOG2_E / np.float32(params.temperature) <= 2 * LOG2_E:
         return _draw_plainly(row, best, bar, params, plain, sums, wanted)
     for tries in range(TRIES):
@@ -240,6 +276,7 @@ def _draw_plainly(
     A token is kept with the probability of what it weighs at its own temperature by what it weighs at 1.
     """
     excess = LOG2_E / np.float32(params.temperature) - LOG2_E
+    tries = 0
     for stream in range(PLAIN_STREAM, PLAIN_STREAM + 2 * PLAIN_TRIES, 2):
         token = _drawn(plain, sums, uniform(params.seed, params.draw, stream))
         if row[token] < bar:
@@ -249,6 +286,9 @@ def _draw_plainly(
             continue
         if _weight_before(row, token, plain) < wanted:
             return token
+        tries += 1
+        if tries == TRIES:
+            break
     return -1
 
 
@@ -259,7 +299,7 @@ def _weight_before(row: Row, token: int, weights: Row) -> float:
 
 
 def _min_p_bar(best: np.float32, min_p: float) -> np.float32:
-    return np.float32(float(best) + math.log(float(np.float32(min_p)))) if min_p > 0 else FORBIDDEN
+    return np.float32(float(best) + math.log(min_p)) if min_p > 0 else FORBIDDEN
 
 
 def _likeliest(row: Row, count: int) -> Tokens:
@@ -271,32 +311,72 @@ def _likeliest(row: Row, count: int) -> Tokens:
 
 def _sigma_bar(row: Row, sigmas: float) -> np.float32:
     """So many standard deviations below the best; forbidden tokens do not count."""
-    some = row[row > FORBIDDEN].astype(np.float64)
-    mean = np.add.accumulate(some)[-1] / len(some)
-    sigma = math.sqrt(np.add.accumulate((some - mean) ** 2)[-1] / len(some))
-    return np.float32(float(row.max()) - float(np.float32(sigmas)) * sigma)
+    finite = row > FORBIDDEN
+    count = int(finite.sum())
+    mean = _total(_sums(np.where(finite, row, np.float32(0)))) / count
+    apart = np.where(finite, row.astype(np.float64) - mean, 0.0)
+    sigma = math.sqrt(_total(_sums(apart * apart)) / count)
+    return np.float32(max(float(row.max()) - sigmas * sigma, -float(HUGE)))
 
 
-def _of_share(some: Row, share: float) -> Tokens:
-    """Which of these are the likeliest that together reach the share, without sorting them all.
+def _of_count(some: Row, count: int) -> Flags:
+    """Which of these are the likeliest, so many."""
+    if count >= len(some):
+        return np.ones(len(some), np.bool_)
+    return _first(*_by_logit(some), np.ones(len(some), np.float32), count)
 
-    They fall into buckets by how far they are below the best. Buckets are summed, and the one in which the share is
-    reached is gone through in order.
+
+def _of_share(some: Row, share: float) -> Flags:
+    """Which of these are the likeliest that together reach the share."""
+    weights = _weights(some, some.max())
+    return _first(*_by_logit(some), weights, share * _total(_sums(weights)))
+
+
+def _by_logit(some: Row) -> tuple[Tokens, Tokens]:
+    """Keys and buckets, the likelier first."""
+    bits = (some + np.float32(0)).view(np.uint32)  # -0 is 0
+    keys = np.where(bits >> 31, bits, ~bits & np.uint32(0x7FFFFFFF)).astype(np.int64)
+    return keys, _buckets(some.max() - some)
+
+
+def _buckets(depths: Row) -> Tokens:
+    buckets: Tokens = np.minimum(depths * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
+    return buckets
+
+
+def _first(keys: Tokens, buckets: Tokens, weights: Row, wanted: float) -> Flags:
+    """Which are the first, by key, then by place, whose weights come to what is wanted; only a few are ever sorted.
+
+    They fall into buckets, and those of the one in which the sum is reached into finer ones, till few are in it or all
+    are equal.
     """
-    best = some.max()
-    weights = _weights(some, best)
-    wanted = float(np.float32(share)) * _total(_sums(weights))
-    bucket = np.minimum((best - some) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
-    sums = np.add.accumulate(np.bincount(bucket, weights=weights.astype(np.float64), minlength=BUCKETS))
-    edge = min(int(np.searchsorted(sums, wanted, side="left")), BUCKETS - 1)
-    inside = np.flatnonzero(bucket == edge)
-    inside = inside[np.argsort(-some[inside], kind="stable")]
-    before = float(sums[edge - 1]) if edge else 0.0
-    count = _num_until(weights[inside], wanted, before)
-    return np.sort(np.concatenate((np.flatnonzero(bucket < edge), inside[:count])))
+    inside = np.arange(len(keys))
+    before = 0.0
+    while True:
+        ways = np.bincount(
+            buckets * WAYS + np.arange(len(inside)) % WAYS,
+            weights=weights[inside].astype(np.float64),
+            minlength=WAYS * BUCKETS,
+        )
+        each = np.add.accumulate(ways.reshape(-1, WAYS), axis=1)[:, -1]
+        sums = np.add.accumulate(np.concatenate(([before], each)))
+        edge = min(int(np.searchsorted(sums[1:], wanted, side="left")), int(buckets.max()))
+        before = float(sums[edge])
+        inside = inside[buckets == edge]
+        low, high = int(keys[inside].min()), int(keys[inside].max())
+        if len(inside) <= FEW or low == high:
+            break
+        shift = 0
+        while (high - low) >> shift >= BUCKETS:
+            shift += 1
+        buckets = (keys[inside] - low) >> shift
+    inside = inside[np.argsort(keys[inside], kind="stable")]
+    last = inside[_num_until(weights[inside], wanted, before) - 1]
+    result: Flags = (keys < keys[last]) | ((keys == keys[last]) & (np.arange(len(keys)) <= last))
+    return result
 
 
-def _num_until(weights: Row, wanted: float, before: float = 0.0) -> int:
+def _num_until(weights: Row, wanted: float, before: float) -> int:
     """How many of these, in order, bring the sum to what is wanted; all if they don't."""
     sums = np.add.accumulate(np.concatenate(([before], weights.astype(np.float64))))[1:]
     reached = np.flatnonzero(sums >= wanted)
@@ -305,27 +385,25 @@ def _num_until(weights: Row, wanted: float, before: float = 0.0) -> int:
 
 def _mean_depth(some: Row, weights: Row) -> float:
     """The mean distance from the best, in nats; with the logarithm of the weights' sum it is the entropy."""
-    products = weights.astype(np.float64) * (some.max() - some).astype(np.float64)
-    return float(np.add.accumulate(products)[-1]) / _total(_sums(weights))
+    depths = np.where(weights > 0, some.max() - some, np.float32(0))  # else it may be infinite
+    return _total(_sums(weights.astype(np.float64) * depths.astype(np.float64))) / _total(_sums(weights))
 
 
-def _typical(some: Row, best: np.float32, share: float) -> Tokens:
+def _typical(some: Row, best: np.float32, share: float) -> Flags:
     """Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does."""
     weights = _weights(some, best)
-    score = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights))
-    order = np.argsort(score, kind="stable")
-    count = _num_until(weights[order], float(np.float32(share)) * _total(_sums(weights)))
-    return np.sort(order[:count])
+    scores = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights)).astype(np.float32)
+    keys = scores.view(np.uint32).astype(np.int64)
+    return _first(keys, _buckets(scores - scores.min()), weights, share * _total(_sums(weights)))
 
 
 def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
     """XTC (p-e-w, 2024): of all that are likely enough, with this probability, only the least likely stays."""
     every = np.arange(len(some))
-    probability, threshold = float(np.float32(params.xtc_probability)), float(np.float32(params.xtc_threshold))
-    if threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= probability:
+    if params.xtc_threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= params.xtc_probability:
         return every
     weights = _weights(some, some.max())
-    likely = np.flatnonzero(weights.astype(np.float64) >= threshold * _total(_sums(weights)))
+    likely = np.flatnonzero(weights.astype(np.float64) >= params.xtc_threshold * _total(_sums(weights)))
     if len(likely) == 0:
         return every
     least = likely[np.flatnonzero(some[likely] == some[likely].min())[-1]]
@@ -336,43 +414,42 @@ def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
     """Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not."""
     if len(some) < 2:
         return params.temperature
-    temperature, around = float(np.float32(params.temperature)), float(np.float32(params.dynatemp_range))
     weights = _weights(some, some.max())
     entropy = math.log(_total(_sums(weights))) + _mean_depth(some, weights)
     share = max(0.0, entropy / math.log(len(some)))
-    low, high = max(0.0, temperature - around), temperature + around
-    return float(np.float32(low + (high - low) * math.pow(share, float(np.float32(params.dynatemp_exponent)))))
+    low, high = max(0.0, params.temperature - params.dynatemp_range), params.temperature + params.dynatemp_range
+    return float(np.float32(low + (high - low) * math.pow(share, params.dynatemp_exponent)))
 
 
 def _expected(some: Row, best: np.float32, temperature: float, vocab: int, params: SamplerParams) -> Tokens:
     """Mirostat (Basu et al., 2021): those that keep the surprise near the one that is aimed at."""
-    mu = float(np.float32(params.mirostat_mu))
     if params.mirostat == 1:
-        order = np.argsort(-some, kind="stable")
-        return np.sort(order[: _mirostat_count(some[order], temperature, mu, vocab)])
+        first = some[_likeliest(some, MIROSTAT_TOKENS)]
+        count = _mirostat_count(first, len(some), temperature, params.mirostat_mu, vocab)
+        return np.flatnonzero(_of_count(some, count))
     weights = _weights(some, best, temperature)
-    expected = np.flatnonzero(weights.astype(np.float64) >= _total(_sums(weights)) * math.pow(2.0, -mu))
-    return expected if len(expected) else np.array([some.argmax()])
+    wanted = _total(_sums(weights)) * math.pow(2.0, min(-params.mirostat_mu, MOST_MU))
+    return np.flatnonzero(weights.astype(np.float64) >= wanted) if wanted <= 1 else np.array([some.argmax()])
 
 
-def _mirostat_count(ordered: Row, temperature: float, mu: float, vocab: int) -> int:
-    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent is fitted."""
+def _mirostat_count(first: Row, num_all: int, temperature: float, mu: float, vocab: int) -> int:
+    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent the first of them show."""
     products = squares = 0.0
-    for i in range(min(len(ordered), MIROSTAT_TOKENS) - 1):
+    for i in range(len(first) - 1):
         t = math.log((i + 2) / (i + 1))
-        products += t * (float(ordered[i] - ordered[i + 1]) / float(np.float32(temperature)))
+        products += t * (float(min(first[i] - first[i + 1], HUGE)) / temperature)
         squares += t * t
     exponent = products / squares if squares > 0 else 0.0
     if exponent < 1e-9:
-        return len(ordered)
+        return num_all
     size = math.log(vocab)
     epsilon = exponent - 1
     ratio = 1 / size if abs(epsilon) < 1e-9 else epsilon / (1 - math.exp(-epsilon * size))
     log_count = (math.log(ratio) + mu * math.log(2.0)) / exponent
-    return len(ordered) if log_count >= math.log(len(ordered)) else max(1, int(math.exp(log_count)))
+    return num_all if log_count >= math.log(num_all) else max(1, int(math.exp(log_count)))
 
 
-def _sums(weights: Row) -> Sums:
+def _sums(weights: Row | Sums) -> Sums:
     """The sums of the blocks in double, each over interleaved lanes."""
     blocks = np.zeros((-(-len(weights) // BLOCK), BLOCK // LANES, LANES))
     blocks.reshape(-1)[: len(weights)] = weights
