@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.sampler import Row, Sampled, SamplerParams
+from localllm.engine.sampler import Sampled, SamplerParams
+from localllm.engine.selection import Row
 
 ABI = 4
 MAX_TOP = 20

@@ -14,27 +14,31 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-Row = npt.NDArray[np.float32]
-Tokens = npt.NDArray[np.int64]
-Sums = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from localllm.engine.selection import (
+    FORBIDDEN,
+    HUGE,
+    LOG2_E,
+    Flags,
+    Row,
+    Sums,
+    Tokens,
+    buckets_of,
+    drawn,
+    first_of,
+    likeliest,
+    of_count,
+    of_share,
+    power_of_2,
+    sums_of,
+    total,
+    uniform,
+    weigh,
+)
 
 NO_TOKEN, NOT_FINITE = -1, -2
 """Instead of a token: the request forbids every one; the row has a NaN or +inf in it, or no finite number at all."""
-FORBIDDEN = np.float32(-np.inf)
-HUGE = np.finfo(np.float32).max
 GREEDY = float(np.float32(1e-5))
 """Lower temperatures are 0."""
-LOG2_E = np.float32(1.44269504)
-LANES = 32
-BLOCK = 1024
-"""Tokens that are summed by themselves, so that a draw looks into one block only."""
-BUCKETS = 512
-BUCKETS_PER_NAT = np.float32(16)
-WAYS = 4
-"""Sums of a bucket, so that equal ones do not wait for each other."""
-FEW = 64
-"""Are sorted; more are divided again."""
 TRIES = 4
 """Drawn tokens that are looked for in a share before its tokens are sought."""
 XTC_STREAM = 1000
@@ -46,7 +50,6 @@ PLAIN_STREAM = 2000
 MIROSTAT_TOKENS = 100
 MOST_MU = 1000.0
 """2 to this still is a number."""
-_POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
 
 @dataclass(slots=True, weakref_slot=True, kw_only=True, eq=False)
@@ -130,9 +133,9 @@ def sample(row: Row, params: SamplerParams) -> Sampled:
         token, mu = _choose(_changed(row, params), _rounded(params))
         if params.num_top < 0 or token < 0:
             return Sampled(token, mirostat_mu=mu)
-        whole = math.log(_total(_sums(_weights(row, best)))) + float(best)
-        likeliest = _likeliest(row, params.num_top) if params.num_top else ()
-        top = tuple((int(i), _log_share(row[i], whole)) for i in likeliest)
+        whole = math.log(total(sums_of(weigh(row, best)))) + float(best)
+        best_tokens = likeliest(row, params.num_top) if params.num_top else ()
+        top = tuple((int(i), _log_share(row[i], whole)) for i in best_tokens)
         return Sampled(token, _log_share(row[token], whole), top, mu)
 
 
@@ -149,36 +152,6 @@ def _rounded(params: SamplerParams) -> SamplerParams:
     for name in _NUMBERS:
         setattr(result, name, float(np.float32(getattr(params, name))))
     return result
-
-
-def power_of_2(x: Row) -> Row:
-    """2^x for x <= 0 in float32, within 2 ulp (a polynomial fitted to 2^f - 1 for f in [-0.5, 0.5]); 0 below -126."""
-    clamped = np.maximum(x, np.float32(-126))
-    n = np.rint(clamped)
-    f = clamped - n
-    p = np.full_like(f, _POWER_FACTORS[0])
-    for factor in _POWER_FACTORS[1:]:
-        p = p * f + np.float32(factor)
-    result: Row = np.where(x < np.float32(-126), np.float32(0), np.ldexp(p, n.astype(np.int32)))
-    return result
-
-
-def _weights(logits: Row, best: np.float32, temperature: float = 1.0) -> Row:
-    """e^((logit - best) / temperature)."""
-    return power_of_2((logits - best) * (LOG2_E / np.float32(temperature)))
-
-
-def uniform(seed: int, draw: int, stream: int = 0) -> float:
-    """A number in [0, 1) with 53 bits from seed, draw and stream alone, by SplitMix64 (Steele et al., 2014)."""
-    return (_mix(_mix(_mix(seed) ^ draw) ^ stream) >> 11) * 2.0**-53
-
-
-def _mix(z: int) -> int:
-    every_bit = (1 << 64) - 1
-    z = (z + 0x9E3779B97F4A7C15) & every_bit
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & every_bit
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & every_bit
-    return z ^ (z >> 31)
 
 
 def _changed(row: Row, params: SamplerParams) -> Row:
@@ -223,12 +196,12 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
             return token, mu
     kept = np.flatnonzero(row > FORBIDDEN)
     if some:
-        kept = kept[_of_count(row[kept], params.top_k)]
+        kept = kept[of_count(row[kept], params.top_k)]
     kept = kept[row[kept] >= floor]
     if params.typical_p < 1:
         kept = kept[_typical(row[kept], best, params.typical_p)]
     if params.top_p < 1:
-        kept = kept[_of_share(row[kept], params.top_p)]
+        kept = kept[of_share(row[kept], params.top_p)]
     kept = kept[row[kept] >= _min_p_bar(row[kept].max(), params.min_p)]
     if params.xtc_probability > 0:
         kept = kept[_without_top_choices(row[kept], params)]
@@ -238,11 +211,11 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
     best = row[kept].max()
     if params.mirostat:
         kept = kept[_expected(row[kept], best, temperature, len(row), params)]
-    weights = _weights(row[kept], best, temperature)
-    sums = _sums(weights)
-    chosen = _drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
+    weights = weigh(row[kept], best, temperature)
+    sums = sums_of(weights)
+    chosen = drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
     if params.mirostat:
-        surprise = -math.log2(float(weights[chosen]) / _total(sums))
+        surprise = -math.log2(float(weights[chosen]) / total(sums))
         mu = float(np.float32(params.mirostat_mu - params.mirostat_eta * (surprise - params.mirostat_tau)))
     return int(kept[chosen]), mu
 
@@ -250,19 +223,19 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
 def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> int:
     """From the whole row; of a share of it by drawing until the token is one of those. -1: it was not."""
     bar = max(floor, _min_p_bar(best, params.min_p))
-    weights = _weights(row, best, params.temperature)
+    weights = weigh(row, best, params.temperature)
     weights[row < bar] = 0
-    proposals = _sums(weights)
+    proposals = sums_of(weights)
     if params.top_p >= 1:
-        return _drawn(weights, proposals, uniform(params.seed, params.draw))
-    plain = _weights(row, best)
+        return drawn(weights, proposals, uniform(params.seed, params.draw))
+    plain = weigh(row, best)
     plain[row < floor] = 0
-    sums = _sums(plain)
-    wanted = params.top_p * _total(sums)
+    sums = sums_of(plain)
+    wanted = params.top_p * total(sums)
     if LOG2_E <= LOG2_E / np.float32(params.temperature) <= 2 * LOG2_E:
         return _draw_plainly(row, best, bar, params, plain, sums, wanted)
     for tries in range(TRIES):
-        token = _drawn(weights, proposals, uniform(params.seed, params.draw, tries))
+        token = drawn(weights, proposals, uniform(params.seed, params.draw, tries))
         if _weight_before(row, token, plain) < wanted:
             return token
     return -1
@@ -278,7 +251,7 @@ def _draw_plainly(
     excess = LOG2_E / np.float32(params.temperature) - LOG2_E
     tries = 0
     for stream in range(PLAIN_STREAM, PLAIN_STREAM + 2 * PLAIN_TRIES, 2):
-        token = _drawn(plain, sums, uniform(params.seed, params.draw, stream))
+        token = drawn(plain, sums, uniform(params.seed, params.draw, stream))
         if row[token] < bar:
             continue
         kept = power_of_2((row[token : token + 1] - best) * excess)[0]
@@ -295,106 +268,35 @@ def _draw_plainly(
 def _weight_before(row: Row, token: int, weights: Row) -> float:
     """Of all that come before a token when the likeliest come first."""
     before = (row > row[token]) | ((row == row[token]) & (np.arange(len(row)) < token))
-    return _total(_sums(np.where(before, weights, np.float32(0))))
+    return total(sums_of(np.where(before, weights, np.float32(0))))
 
 
 def _min_p_bar(best: np.float32, min_p: float) -> np.float32:
     return np.float32(float(best) + math.log(min_p)) if min_p > 0 else FORBIDDEN
 
 
-def _likeliest(row: Row, count: int) -> Tokens:
-    """So many tokens in order, forbidden ones left out; of equals the lower one first."""
-    bar = np.partition(row, -count)[-count] if count < len(row) else FORBIDDEN
-    some = np.flatnonzero((row >= bar) & (row > FORBIDDEN))
-    return some[np.argsort(-row[some], kind="stable")][:count]
-
-
 def _sigma_bar(row: Row, sigmas: float) -> np.float32:
     """So many standard deviations below the best; forbidden tokens do not count."""
     finite = row > FORBIDDEN
     count = int(finite.sum())
-    mean = _total(_sums(np.where(finite, row, np.float32(0)))) / count
+    mean = total(sums_of(np.where(finite, row, np.float32(0)))) / count
     apart = np.where(finite, row.astype(np.float64) - mean, 0.0)
-    sigma = math.sqrt(_total(_sums(apart * apart)) / count)
+    sigma = math.sqrt(total(sums_of(apart * apart)) / count)
     return np.float32(max(float(row.max()) - sigmas * sigma, -float(HUGE)))
-
-
-def _of_count(some: Row, count: int) -> Flags:
-    """Which of these are the likeliest, so many."""
-    if count >= len(some):
-        return np.ones(len(some), np.bool_)
-    return _first(*_by_logit(some), np.ones(len(some), np.float32), count)
-
-
-def _of_share(some: Row, share: float) -> Flags:
-    """Which of these are the likeliest that together reach the share."""
-    weights = _weights(some, some.max())
-    return _first(*_by_logit(some), weights, share * _total(_sums(weights)))
-
-
-def _by_logit(some: Row) -> tuple[Tokens, Tokens]:
-    """Keys and buckets, the likelier first."""
-    bits = (some + np.float32(0)).view(np.uint32)  # -0 is 0
-    keys = np.where(bits >> 31, bits, ~bits & np.uint32(0x7FFFFFFF)).astype(np.int64)
-    return keys, _buckets(some.max() - some)
-
-
-def _buckets(depths: Row) -> Tokens:
-    buckets: Tokens = np.minimum(depths * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
-    return buckets
-
-
-def _first(keys: Tokens, buckets: Tokens, weights: Row, wanted: float) -> Flags:
-    """Which are the first, by key, then by place, whose weights come to what is wanted; only a few are ever sorted.
-
-    They fall into buckets, and those of the one in which the sum is reached into finer ones, till few are in it or all
-    are equal.
-    """
-    inside = np.arange(len(keys))
-    before = 0.0
-    while True:
-        ways = np.bincount(
-            buckets * WAYS + np.arange(len(inside)) % WAYS,
-            weights=weights[inside].astype(np.float64),
-            minlength=WAYS * BUCKETS,
-        )
-        each = np.add.accumulate(ways.reshape(-1, WAYS), axis=1)[:, -1]
-        sums = np.add.accumulate(np.concatenate(([before], each)))
-        edge = min(int(np.searchsorted(sums[1:], wanted, side="left")), int(buckets.max()))
-        before = float(sums[edge])
-        inside = inside[buckets == edge]
-        low, high = int(keys[inside].min()), int(keys[inside].max())
-        if len(inside) <= FEW or low == high:
-            break
-        shift = 0
-        while (high - low) >> shift >= BUCKETS:
-            shift += 1
-        buckets = (keys[inside] - low) >> shift
-    inside = inside[np.argsort(keys[inside], kind="stable")]
-    last = inside[_num_until(weights[inside], wanted, before) - 1]
-    result: Flags = (keys < keys[last]) | ((keys == keys[last]) & (np.arange(len(keys)) <= last))
-    return result
-
-
-def _num_until(weights: Row, wanted: float, before: float) -> int:
-    """How many of these, in order, bring the sum to what is wanted; all if they don't."""
-    sums = np.add.accumulate(np.concatenate(([before], weights.astype(np.float64))))[1:]
-    reached = np.flatnonzero(sums >= wanted)
-    return int(reached[0]) + 1 if len(reached) else len(weights)
 
 
 def _mean_depth(some: Row, weights: Row) -> float:
     """The mean distance from the best, in nats; with the logarithm of the weights' sum it is the entropy."""
     depths = np.where(weights > 0, some.max() - some, np.float32(0))  # else it may be infinite
-    return _total(_sums(weights.astype(np.float64) * depths.astype(np.float64))) / _total(_sums(weights))
+    return total(sums_of(weights.astype(np.float64) * depths.astype(np.float64))) / total(sums_of(weights))
 
 
 def _typical(some: Row, best: np.float32, share: float) -> Flags:
     """Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does."""
-    weights = _weights(some, best)
+    weights = weigh(some, best)
     scores = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights)).astype(np.float32)
     keys = scores.view(np.uint32).astype(np.int64)
-    return _first(keys, _buckets(scores - scores.min()), weights, share * _total(_sums(weights)))
+    return first_of(keys, buckets_of(scores - scores.min()), weights, share * total(sums_of(weights)))
 
 
 def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
@@ -402,8 +304,8 @@ def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
     every = np.arange(len(some))
     if params.xtc_threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= params.xtc_probability:
         return every
-    weights = _weights(some, some.max())
-    likely = np.flatnonzero(weights.astype(np.float64) >= params.xtc_threshold * _total(_sums(weights)))
+    weights = weigh(some, some.max())
+    likely = np.flatnonzero(weights.astype(np.float64) >= params.xtc_threshold * total(sums_of(weights)))
     if len(likely) == 0:
         return every
     least = likely[np.flatnonzero(some[likely] == some[likely].min())[-1]]
@@ -414,8 +316,8 @@ def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
     """Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not."""
     if len(some) < 2:
         return params.temperature
-    weights = _weights(some, some.max())
-    entropy = math.log(_total(_sums(weights))) + _mean_depth(some, weights)
+    weights = weigh(some, some.max())
+    entropy = math.log(total(sums_of(weights))) + _mean_depth(some, weights)
     share = max(0.0, entropy / math.log(len(some)))
     low, high = max(0.0, params.temperature - params.dynatemp_range), params.temperature + params.dynatemp_range
     return float(np.float32(low + (high - low) * math.pow(share, params.dynatemp_exponent)))
@@ -424,11 +326,11 @@ def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
 def _expected(some: Row, best: np.float32, temperature: float, vocab: int, params: SamplerParams) -> Tokens:
     """Mirostat (Basu et al., 2021): those that keep the surprise near the one that is aimed at."""
     if params.mirostat == 1:
-        first = some[_likeliest(some, MIROSTAT_TOKENS)]
+        first = some[likeliest(some, MIROSTAT_TOKENS)]
         count = _mirostat_count(first, len(some), temperature, params.mirostat_mu, vocab)
-        return np.flatnonzero(_of_count(some, count))
-    weights = _weights(some, best, temperature)
-    wanted = _total(_sums(weights)) * math.pow(2.0, min(-params.mirostat_mu, MOST_MU))
+        return np.flatnonzero(of_count(some, count))
+    weights = weigh(some, best, temperature)
+    wanted = total(sums_of(weights)) * math.pow(2.0, min(-params.mirostat_mu, MOST_MU))
     return np.flatnonzero(weights.astype(np.float64) >= wanted) if wanted <= 1 else np.array([some.argmax()])
 
 
@@ -447,28 +349,3 @@ def _mirostat_count(first: Row, num_all: int, temperature: float, mu: float, voc
     ratio = 1 / size if abs(epsilon) < 1e-9 else epsilon / (1 - math.exp(-epsilon * size))
     log_count = (math.log(ratio) + mu * math.log(2.0)) / exponent
     return num_all if log_count >= math.log(num_all) else max(1, int(math.exp(log_count)))
-
-
-def _sums(weights: Row | Sums) -> Sums:
-    """The sums of the blocks in double, each over interleaved lanes."""
-    blocks = np.zeros((-(-len(weights) // BLOCK), BLOCK // LANES, LANES))
-    blocks.reshape(-1)[: len(weights)] = weights
-    lanes = np.add.accumulate(blocks, axis=1)[:, -1]
-    sums: Sums = np.add.accumulate(lanes, axis=1)[:, -1]
-    return sums
-
-
-def _total(sums: Sums) -> float:
-    return float(np.add.accumulate(sums)[-1])
-
-
-def _drawn(weights: Row, sums: Sums, u: float) -> int:
-    """The first whose sum of weights passes u of the whole; never one without weight."""
-    before = np.add.accumulate(sums)
-    wanted = u * float(before[-1])
-    block = min(int(np.searchsorted(before, wanted, side="right")), int(np.flatnonzero(sums)[-1]))
-    inside = weights[block * BLOCK : (block + 1) * BLOCK]
-    start = float(before[block - 1]) if block else 0.0
-    reached = np.add.accumulate(np.concatenate(([start], inside.astype(np.float64))))[1:]
-    at = min(int(np.searchsorted(reached, wanted, side="right")), int(np.flatnonzero(inside)[-1]))
-    return block * BLOCK + at

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from localllm.engine import native
 from localllm.engine.native import NativeSampler, NotCompiled
-from localllm.engine.sampler import NO_TOKEN, NOT_FINITE, Row, SamplerParams, power_of_2, sample, uniform
+from localllm.engine.sampler import NO_TOKEN, NOT_FINITE, SamplerParams, sample
+from localllm.engine.selection import Row, power_of_2, uniform
 
 SOURCE = Path(__file__).parents[2] / "native" / "sampler" / "sampler.cpp"
 
