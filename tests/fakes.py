@@ -100,6 +100,9 @@ class FakeBackend:
         if length == 0:
             self._seen_from[slot] = 0
 
+    def scrub(self) -> None:
+        assert not self.pending, "a copy is still to come"
+
     def copy(self, source: int, slot: int, length: int) -> None:
         assert source != slot
         assert length <= len(self.cells[source])

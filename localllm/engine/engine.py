@@ -10,13 +10,13 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from localllm.engine.admission import Admission
-from localllm.engine.backend import Backend, BackendError
+from localllm.engine.backend import Backend, BackendError, Beside
 from localllm.engine.hostcache import Entry
 from localllm.engine.pace import Pace
-from localllm.engine.sampler import NO_TOKEN, NOT_FINITE, NumpySampler, Sampled, Sampler
+from localllm.engine.sampler import NO_TOKEN_REASONS, NOT_FINITE, NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
@@ -50,26 +50,11 @@ class _Stop(NamedTuple):
     pass
 
 
-class Beside(Protocol):
-    """Other work for the same cores, done in pieces between the steps: embeddings."""
-
-    @property
-    def has_work(self) -> bool: ...
-
-    def step(self, num_streams: int) -> None:
-        """One piece, while so many answers stream."""
-        ...
-
-
 _EMPTY = Delta()
 _Item = Sequence | _Cancel | _Inspect | _Call | _Stop
 
 LOOK_UP_S = 0.05
 """While all that wait wait for the disk: how often deadlines are looked at."""
-_NO_TOKEN = {
-    NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
-    NO_TOKEN: "the request forbids every token",
-}
 KEEP_AFTER_S = 2.0
 """A conversation is written to the disk when the engine had nothing to do for so long."""
 
@@ -316,12 +301,29 @@ class Engine:
         sequences = [plan.sequences[index] for index in ready]
         rows = [self._backend.logits(index) for index in ready]
         params = [sequence.sampler_params() for sequence in sequences]
-        for sequence, sampled in zip(sequences, self._sampler.sample(rows, params), strict=True):
+        drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
+        for sequence, sampled in drawn:
             if sampled.token < 0:
-                self._fail(sequence, _NO_TOKEN[sampled.token], output)
-            else:
+                self._fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
+        if any(sampled.token == NOT_FINITE for _, sampled in drawn):
+            self._scrub()
+        for sequence, sampled in drawn:
+            if sampled.token >= 0:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
+
+    def _scrub(self) -> None:
+        """NaN in cells that nobody has any more would spoil other answers, as 0 times NaN is NaN.
+
+        In a unified cache the idle slots go, too: there it takes a cache without any tokens.
+        """
+        if self._backend.num_cells is not None:
+            busy = {sequence.slot for sequence in self.scheduler.running}
+            for slot in range(self._backend.num_slots):
+                if slot not in busy:
+                    self._backend.truncate(slot, 0)
+                    self.scheduler.residency.truncated(slot, 0)
+        self._backend.scrub()
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):

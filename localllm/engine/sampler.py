@@ -37,6 +37,10 @@ from localllm.engine.selection import (
 
 NO_TOKEN, NOT_FINITE = -1, -2
 """Instead of a token: the request forbids every one; the row has a NaN or +inf in it, or no finite number at all."""
+NO_TOKEN_REASONS = {
+    NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
+    NO_TOKEN: "the request forbids every token",
+}
 GREEDY = float(np.float32(1e-5))
 """Lower temperatures are 0."""
 TRIES = 4
