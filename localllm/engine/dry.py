@@ -73,10 +73,12 @@ class Dry:
         longest = np.zeros(int(following.max()) + 1, np.int64)
         np.maximum.at(longest, following, lengths)
         repeated = np.flatnonzero(longest)
+        penalties = {length: self._penalty(length) for length in set(lengths.tolist())}
+        known = self._is_breaker
         return {
-            token: self._penalty(length)
+            token: penalties[length]
             for token, length in zip(repeated.tolist(), longest[repeated].tolist(), strict=True)
-            if not self._breaks(token)
+            if not (known[token] if token in known else self._breaks(token))
         }
 
     def _penalty(self, length: int) -> float:
@@ -84,11 +86,9 @@ class Dry:
         return min(sampling.multiplier * sampling.base ** (length - sampling.allowed_length), _LARGEST_PENALTY)
 
     def _breaks(self, token: int) -> bool:
-        known = self._is_breaker.get(token)
-        if known is None:
-            text = self._token_bytes(token)
-            known = self._is_breaker[token] = any(breaker in text for breaker in self._breakers)
-        return known
+        text = self._token_bytes(token)
+        result = self._is_breaker[token] = any(breaker in text for breaker in self._breakers)
+        return result
 
     def _look_for_breaker(self, token: int) -> None:
         text = self._tail + self._token_bytes(token)
