@@ -73,11 +73,12 @@ class Dry:
         longest = np.zeros(int(following.max()) + 1, np.int64)
         np.maximum.at(longest, following, lengths)
         repeated = np.flatnonzero(longest)
-        penalties = {length: self._penalty(length) for length in set(lengths.tolist())}
+        reached = longest[repeated].tolist()
+        penalties = {length: self._penalty(length) for length in set(reached)}
         known = self._is_breaker
         return {
             token: penalties[length]
-            for token, length in zip(repeated.tolist(), longest[repeated].tolist(), strict=True)
+            for token, length in zip(repeated.tolist(), reached, strict=True)
             if not (known[token] if token in known else self._breaks(token))
         }
 
