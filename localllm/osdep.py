@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
+from localllm import cgroups
+
 
 def user_data_dir() -> Path:
     """Where models, KV, plugins and logs live."""
@@ -189,7 +191,11 @@ def cpu_model() -> str:
 
 
 def num_physical_cores() -> int:
-    """CPU cores this process may use, hyperthreads counted once where that can be told."""
+    """CPU cores this process may use, hyperthreads counted once where that can be told.
+
+    In a container no more than its quota of CPU time keeps busy. On macOS the fast cores only: work that is divided
+    evenly waits for the slow ones.
+    """
     if sys.platform == "linux":
         usable = os.sched_getaffinity(0)
         siblings = set()
@@ -199,10 +205,16 @@ def num_physical_cores() -> int:
                 siblings.add(Path(path).read_text("ascii").strip())
             except OSError:
                 siblings.add(str(cpu))
-        return max(1, len(siblings))
+        return cgroups.threads_within(max(1, len(siblings)))
+    elif sys.platform == "darwin":
+        libc = ctypes.CDLL(None)
+        for name in (b"hw.perflevel0.physicalcpu", b"hw.physicalcpu"):  # the first on Apple silicon
+            count, size = ctypes.c_int32(0), ctypes.c_size_t(4)
+            if libc.sysctlbyname(name, ctypes.byref(count), ctypes.byref(size), None, ctypes.c_size_t(0)) == 0:
+                return max(1, count.value)
+        return os.cpu_count() or 1
     else:
-        count = os.cpu_count() or 1
-        return max(1, count if sys.platform == "darwin" else count // 2)
+        return max(1, (os.cpu_count() or 1) // 2)
 
 
 def shared_library_names(stem: str) -> tuple[str, ...]:
@@ -278,11 +290,10 @@ def available_memory() -> int | None:
         reclaimable = ("Pages free", "Pages inactive", "Pages speculative", "Pages purgeable")
         return sum(int(pages.get(name, "0").strip(" .")) for name in reclaimable) * os.sysconf("SC_PAGE_SIZE")
     else:
-        available = _linux_memory_available()
-        limit, used = _read_number("/sys/fs/cgroup/memory.max"), _read_number("/sys/fs/cgroup/memory.current")
-        if limit is not None and used is not None and available is not None:  # a container's own bound
-            return min(available, max(0, limit - used))
-        return available
+        available, group = _linux_memory_available(), cgroups.memory()
+        if available is None or group is None:
+            return available
+        return min(available, group.free_bytes)
 
 
 def total_memory() -> int | None:
@@ -295,8 +306,8 @@ def total_memory() -> int | None:
             total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (OSError, ValueError):
             return None
-        limit = _read_number("/sys/fs/cgroup/memory.max")
-        return total if limit is None else min(total, limit)
+        group = cgroups.memory() if sys.platform == "linux" else None
+        return total if group is None else min(total, group.limit_bytes)
 
 
 def _linux_memory_available() -> int | None:
@@ -305,13 +316,6 @@ def _linux_memory_available() -> int | None:
             lines = dict(line.split(":", 1) for line in file)
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, ValueError, KeyError):
-        return None
-
-
-def _read_number(path: str) -> int | None:
-    try:
-        return int(Path(path).read_text("ascii"))
-    except (OSError, ValueError):  # not there, or the word "max"
         return None
 
 

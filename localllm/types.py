@@ -161,6 +161,18 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     total_bytes: int
 
 
+class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Numbers that one layer keeps in its context's memory."""
+
+    keys: int = 0
+    """Of each token."""
+    values: int = 0
+    state: int = 0
+    """Of each slot, F32: what a recurrent layer has instead."""
+    is_windowed: bool = False
+    """Only the last tokens' stay: a sliding window's."""
+
+
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a GGUF header says of its model. Counts are of elements, sizes are bytes."""
 
@@ -198,6 +210,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How its vectors are meant to be pooled, if it says so."""
     has_ranking_head: bool = False
     """It can score a text: what pooling `rank` needs."""
+    layer_memory: tuple[LayerMemory, ...] = ()
+    """What each block keeps of the tokens."""
+    sliding_window: int = 0
+    """Tokens that windowed layers look back; 0: there are none."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,7 @@ that loses a token, reorders a batch or reads a stale slot is caught.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,6 +43,7 @@ class FakeBackend:
         fails_at_step: int | None = None,
         poison: int | None = None,
         broken_at: int | None = None,
+        nonsense: float = math.nan,
         can_rewind: bool = True,
         window: int | None = None,
         slack: int = 4,
@@ -69,7 +71,7 @@ class FakeBackend:
         self._ends_at = ends_at
         self._fails_at_step = fails_at_step
         self._poison = poison
-        self._broken_at = broken_at
+        self._broken_at, self._nonsense = broken_at, nonsense
 
     def length(self, slot: int) -> int:
         return len(self.cells[slot])
@@ -97,6 +99,9 @@ class FakeBackend:
         del self._ids[slot][length:]
         if length == 0:
             self._seen_from[slot] = 0
+
+    def scrub(self) -> None:
+        assert not self.pending, "a copy is still to come"
 
     def copy(self, source: int, slot: int, length: int) -> None:
         assert source != slot
@@ -180,7 +185,7 @@ class FakeBackend:
     def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
         row = np.zeros(97, np.float32)
         if self._broken_at is not None and self._broken_at in cells:
-            row[:] = np.nan
+            row[5] = self._nonsense
         row[END if self._ends_at is not None and len(cells) >= self._ends_at else next_token(cells)] += 1
         return row
 

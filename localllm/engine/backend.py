@@ -89,6 +89,10 @@ class Backend(Protocol):
         """Keep the first `length` tokens of the slot's KV, `least` ones or more; 0 empties it."""
         ...
 
+    def scrub(self) -> None:
+        """Zero the memory behind every slot's tokens, after a decode; a unified cache only if no slot has any."""
+        ...
+
     def copy(self, source: int, slot: int, length: int) -> None:
         """Replace the slot's KV by the first `length` tokens of another's, which stays as it is.
 
@@ -200,4 +204,15 @@ class EmbeddingBackend(Protocol):
 
     def forget(self, place: int) -> None:
         """Drop what was computed of the text there."""
+        ...
+
+
+class Beside(Protocol):
+    """Other work for the same cores, done in pieces between the steps: embeddings."""
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def step(self, num_streams: int) -> None:
+        """One piece, while so many answers stream."""
         ...

@@ -10,11 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from localllm.types import DrySampling
 
+_LARGEST_PENALTY = 3.4028235e38
+"""The largest float32."""
 _LARGEST_PENALTY_LOG = 88.7228391
-"""Of the largest float32."""
 
 
 class Dry:
@@ -30,6 +32,9 @@ class Dry:
         """Longer repetitions are penalized alike."""
         self._tokens = np.asarray(tokens, np.int32)
         self._num_tokens = len(tokens)
+        self._lengths = _common_endings(tokens)
+        """For each place before the last: so many tokens up to there are those at the end."""
+        self._is_breaker: dict[int, bool] = {}
         self._since_breaker = 0
         self._tail = b""
         for token in tokens[-self._longest - self._tail_bytes - 1 :]:
@@ -39,7 +44,14 @@ class Dry:
         """Take a generated token."""
         if self._num_tokens == len(self._tokens):
             self._tokens = np.concatenate((self._tokens, np.zeros(self._num_tokens + 64, np.int32)))
-        self._tokens[self._num_tokens] = token
+        if self._num_tokens > len(self._lengths):
+            self._lengths = np.concatenate((self._lengths, np.zeros(self._num_tokens + 64, np.int32)))
+        end = self._num_tokens
+        lengths = self._lengths[:end]
+        lengths[1:] = lengths[:-1] + 1
+        lengths[:1] = 1
+        lengths *= self._tokens[:end] == token
+        self._tokens[end] = token
         self._num_tokens += 1
         self._look_for_breaker(token)
 
@@ -49,27 +61,35 @@ class Dry:
         limit = min(self._since_breaker, self._longest)
         if limit < sampling.allowed_length:
             return {}
-        tokens = self._tokens[: self._num_tokens]
-        if sampling.penalty_last_n >= 0:
-            tokens = tokens[max(0, len(tokens) - sampling.penalty_last_n) :]
-        if len(tokens) < 2:
+        end = self._num_tokens - 1
+        start = 0 if sampling.penalty_last_n < 0 else max(0, self._num_tokens - sampling.penalty_last_n)
+        lengths = self._lengths[start : max(start, end)]
+        ends = np.flatnonzero(lengths >= sampling.allowed_length)
+        lengths = np.minimum(np.minimum(lengths[ends], ends + 1), limit)
+        ends, lengths = ends[lengths >= sampling.allowed_length], lengths[lengths >= sampling.allowed_length]
+        if len(ends) == 0:
             return {}
-        penalties: dict[int, float] = {}
-        ends = np.flatnonzero(tokens[:-1] == tokens[-1])  # where what was said last was said before
-        for length in range(1, limit + 1):
-            if length > 1:
-                ends = ends[ends >= length - 1]
-                ends = ends[tokens[ends - length + 1] == tokens[-length]]
-            if len(ends) == 0:
-                break
-            if length >= sampling.allowed_length:
-                penalty = sampling.multiplier * sampling.base ** (length - sampling.allowed_length)
-                for token in set(tokens[ends + 1].tolist()):
-                    penalties[token] = penalty
-        return {token: penalty for token, penalty in penalties.items() if not self._breaks(self._token_bytes(token))}
+        following = self._tokens[start + ends + 1]
+        longest = np.zeros(int(following.max()) + 1, np.int64)
+        np.maximum.at(longest, following, lengths)
+        repeated = np.flatnonzero(longest)
+        reached = longest[repeated].tolist()
+        penalties = {length: self._penalty(length) for length in set(reached)}
+        known = self._is_breaker
+        return {
+            token: penalties[length]
+            for token, length in zip(repeated.tolist(), reached, strict=True)
+            if not (known[token] if token in known else self._breaks(token))
+        }
 
-    def _breaks(self, text: bytes) -> bool:
-        return any(breaker in text for breaker in self._breakers)
+    def _penalty(self, length: int) -> float:
+        sampling = self._sampling
+        return min(sampling.multiplier * sampling.base ** (length - sampling.allowed_length), _LARGEST_PENALTY)
+
+    def _breaks(self, token: int) -> bool:
+        text = self._token_bytes(token)
+        result = self._is_breaker[token] = any(breaker in text for breaker in self._breakers)
+        return result
 
     def _look_for_breaker(self, token: int) -> None:
         text = self._tail + self._token_bytes(token)
@@ -77,3 +97,19 @@ class Dry:
         self._since_breaker = 0 if ends else self._since_breaker + 1
         text = text[max(ends, default=0) :]
         self._tail = text[len(text) - self._tail_bytes :] if len(text) > self._tail_bytes else text
+
+
+def _common_endings(tokens: Sequence[int]) -> npt.NDArray[np.int32]:
+    """For each place but the last: how many tokens up to there are those at the end. Linear (Z function)."""
+    backwards = list(reversed(tokens))
+    count = len(backwards)
+    lengths = [0] * count
+    left = right = 0
+    for i in range(1, count):
+        length = min(right - i, lengths[i - left]) if i < right else 0
+        while i + length < count and backwards[length] == backwards[i + length]:
+            length += 1
+        lengths[i] = length
+        if i + length > right:
+            left, right = i, i + length
+    return np.array(lengths[:0:-1], np.int32)

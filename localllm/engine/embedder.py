@@ -104,6 +104,10 @@ class Embedder:
 
     def _tell(self, results: list[tuple[Text, Vectors]]) -> None:
         items: dict[int, list[tuple[int, Vectors]]] = {}
+        broken = {text.job.id: text for text, vectors in results if not np.isfinite(vectors).all()}
+        for text in broken.values():
+            self._fail(text.job, InternalError(f"the vector of text {text.number} is not made of finite numbers"))
+        results = [(text, vectors) for text, vectors in results if text.job.id not in broken]
         for text, vectors in results:
             self._queue.ended(text)
             items.setdefault(text.job.id, []).append((text.number, shaped(vectors, text.job)))

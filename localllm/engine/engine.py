@@ -12,16 +12,16 @@ from collections import deque
 from collections.abc import Callable
 
 from localllm.engine.admission import Admission
-from localllm.engine.backend import Backend, BackendError
+from localllm.engine.backend import Backend, BackendError, Beside
 from localllm.engine.hostcache import Entry
-from localllm.engine.inbox import Beside as Beside
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.pace import Pace
 from localllm.engine.progress import Progress
 from localllm.engine.prompt_logprobs import PromptScorer
-from localllm.engine.sampler import NumpySampler, Sampled, Sampler
+from localllm.engine.sampler import NO_TOKEN_REASONS, NOT_FINITE, NumpySampler, Sampled, Sampler
 from localllm.engine.scheduler import Move, Scheduler, StepPlan
+from localllm.engine.scrubbing import scrub
 from localllm.engine.sequence import Sequence
 from localllm.engine.slots import ClientSlots
 from localllm.engine.tiers import DiskTier, Keeper
@@ -297,10 +297,14 @@ class Engine:
         sequences = [plan.sequences[index] for index in ready]
         rows = [self._backend.logits(index) for index in ready]
         params = [sequence.sampler_params() for sequence in sequences]
-        for sequence, sampled in zip(sequences, self._sampler.sample(rows, params), strict=True):
+        drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
+        for sequence, sampled in drawn:
             if sampled.token < 0:
-                self._fail(sequence, "it gave no token any probability", output)
-            else:
+                self._fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
+        if any(sampled.token == NOT_FINITE for _, sampled in drawn):
+            scrub(self._backend, self.scheduler)
+        for sequence, sampled in drawn:
+            if sampled.token >= 0:
                 sequence.sampled(sampled.mirostat_mu)
                 output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
 

@@ -6,7 +6,7 @@ Knows nothing of what is done with them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
@@ -36,17 +36,6 @@ class Call(NamedTuple):
 
 class Stop(NamedTuple):
     pass
-
-
-class Beside(Protocol):
-    """Other work for the same cores, done in pieces between the steps: embeddings."""
-
-    @property
-    def has_work(self) -> bool: ...
-
-    def step(self, num_streams: int) -> None:
-        """One piece, while so many answers stream."""
-        ...
 
 
 Item = Sequence | Cancel | Inspect | Call | Stop

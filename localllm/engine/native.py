@@ -6,7 +6,7 @@ Where no compiler was there when localllm was installed there is none; `sampler.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.sampler import Row, Sampled, SamplerParams
+from localllm.engine.sampler import Sampled, SamplerParams
+from localllm.engine.selection import Row
 
-ABI = 3
+ABI = 4
 MAX_TOP = 20
 PACKAGE = "localllm_native"
 """The folder of site-packages that the build installs the library into."""
@@ -63,6 +64,9 @@ class _Params(ctypes.Structure):
     ]
     changes: bool
     """Whether the last draw's row was changed, so that this one's has to be looked at."""
+    bias: Mapping[int, float]
+    bias_arrays: list[Any]
+    """What was made of those biases, which seldom are others than for the last draw."""
 
 
 class _Result(ctypes.Structure):
@@ -105,7 +109,7 @@ class NativeSampler:
         for struct, each in zip(call.structs, params, strict=True):
             struct.draw = each.draw
             struct.mirostat_mu = each.mirostat_mu
-            changes = bool(each.repeated or each.counts or each.bias or each.lessened or each.mask is not None)
+            changes = bool(len(each.repeated) or each.counts or each.bias or each.lessened or each.mask is not None)
             if changes or struct.changes:
                 struct.changes = changes
                 _point_to_changes(struct, each, kept)
@@ -118,6 +122,7 @@ class NativeSampler:
             numbers = (getattr(params, name) for name in _FLOATS)
             struct = _Params(*numbers, params.mirostat, params.top_k, min(params.num_top, MAX_TOP), params.seed)
             struct.changes = False
+            struct.bias = {}
             self._structs[params] = struct
         return struct
 
@@ -142,16 +147,19 @@ class _Call:
 def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -> None:
     """What changes the row before anything is drawn from it."""
     struct.num_repeated = len(params.repeated)
-    if params.repeated:
-        struct.repeated = _address(params.repeated, np.int32, kept)
+    if struct.num_repeated:
+        repeated = np.ascontiguousarray(params.repeated, np.int32)
+        kept.append(repeated)
+        struct.repeated = repeated.ctypes.data
     struct.num_counted = len(params.counts)
     if params.counts:
         struct.counted = _address(params.counts, np.int32, kept)
         struct.counts = _address(params.counts.values(), np.int32, kept)
     struct.num_biased = len(params.bias)
-    if params.bias:
-        struct.biased = _address(params.bias, np.int32, kept)
-        struct.biases = _address(params.bias.values(), np.float32, kept)
+    if params.bias and params.bias is not struct.bias:
+        struct.bias, struct.bias_arrays = params.bias, []
+        struct.biased = _address(params.bias, np.int32, struct.bias_arrays)
+        struct.biases = _address(params.bias.values(), np.float32, struct.bias_arrays)
     struct.num_lessened = len(params.lessened)
     if params.lessened:
         struct.lessened = _address(params.lessened, np.int32, kept)

@@ -14,7 +14,8 @@ import numpy as np
 
 from localllm.engine.backend import Backend, Segment
 from localllm.engine.pace import ASSUMED_TOKENS_PER_S
-from localllm.engine.sampler import Row, Sampled, Sampler, SamplerParams
+from localllm.engine.sampler import Sampled, Sampler, SamplerParams
+from localllm.engine.selection import Row
 from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 

@@ -8,35 +8,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-Row = npt.NDArray[np.float32]
-Tokens = npt.NDArray[np.int64]
-Sums = npt.NDArray[np.float64]
+from localllm.engine.selection import (
+    FORBIDDEN,
+    HUGE,
+    LOG2_E,
+    Flags,
+    Row,
+    Sums,
+    Tokens,
+    buckets_of,
+    drawn,
+    first_of,
+    likeliest,
+    of_count,
+    of_share,
+    power_of_2,
+    sums_of,
+    total,
+    uniform,
+    weigh,
+)
 
-FORBIDDEN = np.float32(-np.inf)
-GREEDY = 1e-5
+NO_TOKEN, NOT_FINITE = -1, -2
+"""Instead of a token: the request forbids every one; the row has a NaN or +inf in it, or no finite number at all."""
+NO_TOKEN_REASONS = {
+    NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
+    NO_TOKEN: "the request forbids every token",
+}
+GREEDY = float(np.float32(1e-5))
 """Lower temperatures are 0."""
-LOG2_E = np.float32(1.44269504)
-LANES = 32
-BLOCK = 1024
-"""Tokens that are summed by themselves, so that a draw looks into one block only."""
-BUCKETS = 2048
-BUCKETS_PER_NAT = np.float32(64)
 TRIES = 4
-"""Draws from the whole row before the tokens of a share are sought."""
+"""Drawn tokens that are looked for in a share before its tokens are sought."""
 XTC_STREAM = 1000
 """Of XTC's own chances."""
 PLAIN_TRIES = 64
-"""The same where a try costs next to nothing."""
+"""Draws for that at temperature 1, which cost next to nothing."""
 PLAIN_STREAM = 2000
 """Of draws at temperature 1."""
 MIROSTAT_TOKENS = 100
-_POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
+MOST_MU = 1000.0
+"""2 to this still is a number."""
 
 
 @dataclass(slots=True, weakref_slot=True, kw_only=True, eq=False)
@@ -73,7 +90,7 @@ class SamplerParams:
     """How many tokens were drawn before; seed and draw alone decide."""
     mirostat_mu: float = 10.0
     """Its state: what the last `Sampled` says, at first twice tau."""
-    repeated: Sequence[int] = ()
+    repeated: Sequence[int] | npt.NDArray[np.int32] = ()
     """The distinct tokens that `repeat_penalty` is for."""
     counts: Mapping[int, int] = field(default_factory=dict)
     """Token -> how often it stands in what the other two are for."""
@@ -86,7 +103,7 @@ class SamplerParams:
 
 
 class Sampled(NamedTuple):
-    """A token, -1 if every one is forbidden, and log-probabilities of the model's own distribution, if asked for."""
+    """A token (or `NO_TOKEN`, `NOT_FINITE`), and log-probabilities of the model's own distribution, if asked for."""
 
     token: int
     logprob: float = math.nan
@@ -112,72 +129,67 @@ class NumpySampler:
 
 def sample(row: Row, params: SamplerParams) -> Sampled:
     """Draw a token from logits, float32 [vocab], which stay as they are."""
-    token, mu = _choose(_changed(row, params), params)
-    if params.num_top < 0 or token < 0:
-        return Sampled(token, mirostat_mu=mu)
+    mu = params.mirostat_mu
     best = row.max()
-    whole = math.log(_total(_sums(_weights(row, best)))) + float(best)
-    likeliest = _likeliest(row, params.num_top) if params.num_top else ()
-    top = tuple((int(i), float(np.float32(float(row[i]) - whole))) for i in likeliest)
-    return Sampled(token, float(np.float32(float(row[token]) - whole)), top, mu)
+    if not (np.isfinite(best) and (row <= HUGE).all()):
+        return Sampled(NOT_FINITE, mirostat_mu=mu)
+    with np.errstate(over="ignore", under="ignore"):
+        token, mu = _choose(_changed(row, params), _rounded(params))
+        if params.num_top < 0 or token < 0:
+            return Sampled(token, mirostat_mu=mu)
+        whole = math.log(total(sums_of(weigh(row, best)))) + float(best)
+        best_tokens = likeliest(row, params.num_top) if params.num_top else ()
+        top = tuple((int(i), _log_share(row[i], whole)) for i in best_tokens)
+        return Sampled(token, _log_share(row[token], whole), top, mu)
 
 
-def power_of_2(x: Row) -> Row:
-    """2^x for x <= 0 in float32, within 2 ulp (a polynomial fitted to 2^f - 1 for f in [-0.5, 0.5]); 0 below -126."""
-    clamped = np.maximum(x, np.float32(-126))
-    n = np.rint(clamped)
-    f = clamped - n
-    p = np.full_like(f, _POWER_FACTORS[0])
-    for factor in _POWER_FACTORS[1:]:
-        p = p * f + np.float32(factor)
-    result: Row = np.where(x < np.float32(-126), np.float32(0), np.ldexp(p, n.astype(np.int32)))
+def _log_share(logit: np.float32, whole: float) -> float:
+    return float(np.float32(max(float(logit) - whole, -float(HUGE))))
+
+
+_NUMBERS = [each.name for each in fields(SamplerParams) if each.type == "float"]
+
+
+def _rounded(params: SamplerParams) -> SamplerParams:
+    """Every number as float32 has it: the compiled sampler compares those."""
+    result = replace(params)
+    for name in _NUMBERS:
+        setattr(result, name, float(np.float32(getattr(params, name))))
     return result
-
-
-def _weights(logits: Row, best: np.float32, temperature: float = 1.0) -> Row:
-    """e^((logit - best) / temperature)."""
-    return power_of_2((logits - best) * (LOG2_E / np.float32(temperature)))
-
-
-def uniform(seed: int, draw: int, stream: int = 0) -> float:
-    """A number in [0, 1) with 53 bits from seed, draw and stream alone, by SplitMix64 (Steele et al., 2014)."""
-    return (_mix(_mix(_mix(seed) ^ draw) ^ stream) >> 11) * 2.0**-53
-
-
-def _mix(z: int) -> int:
-    every_bit = (1 << 64) - 1
-    z = (z + 0x9E3779B97F4A7C15) & every_bit
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & every_bit
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & every_bit
-    return z ^ (z >> 31)
 
 
 def _changed(row: Row, params: SamplerParams) -> Row:
     """The row with biases, penalties (as `llama_sampler_penalties` of llama.cpp) and mask; a copy if there are any."""
-    if params.mask is None and not (params.bias or params.repeated or params.counts or params.lessened):
+    if params.mask is None and not (params.bias or len(params.repeated) or params.counts or params.lessened):
         return row
     row = row.copy()
     for token, bias in params.bias.items():
-        row[token] += np.float32(bias)
+        row[token] = FORBIDDEN if bias == -math.inf else _bounded(row[token], row[token] + np.float32(bias))
     repeat = np.float32(params.repeat_penalty)
     for token in params.repeated:
-        row[token] = row[token] * repeat if row[token] <= 0 else row[token] / repeat
+        row[token] = _bounded(row[token], row[token] * repeat if row[token] <= 0 else row[token] / repeat)
     for token, count in params.counts.items():
-        row[token] -= np.float32(count) * np.float32(params.frequency_penalty) + np.float32(params.presence_penalty)
-    for token, less in params.lessened.items():
-        row[token] -= np.float32(less)
+        less = np.float32(count) * np.float32(params.frequency_penalty) + np.float32(params.presence_penalty)
+        row[token] = _bounded(row[token], row[token] - less)
+    for token, lessened in params.lessened.items():
+        row[token] = _bounded(row[token], row[token] - np.float32(lessened))
     if params.mask is not None:
         allowed = np.unpackbits(params.mask.view(np.uint8), bitorder="little")[: len(row)]
         row[allowed == 0] = FORBIDDEN
     return row
 
 
+def _bounded(logit: np.float32, changed: np.float32) -> np.float32:
+    """A changed logit stays finite: only the model, biases of -inf and masks forbid a token."""
+    return FORBIDDEN if logit == FORBIDDEN else min(max(changed, -HUGE), HUGE)
+
+
 def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
     """The token, and mirostat's state after it."""
     best = row.max()
     mu = params.mirostat_mu
-    if not best > FORBIDDEN:  # or no number at all
-        return -1, mu
+    if best == FORBIDDEN:
+        return NO_TOKEN, mu
     if params.temperature < GREEDY:
         return int(row.argmax()), mu
     floor = _sigma_bar(row, params.top_n_sigma) if params.top_n_sigma > 0 else FORBIDDEN
@@ -186,47 +198,48 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
         token = _draw_from_row(row, best, floor, params)
         if token >= 0:
             return token, mu
-    kept = np.sort(_likeliest(row, params.top_k)) if some else np.flatnonzero(row > FORBIDDEN)
+    kept = np.flatnonzero(row > FORBIDDEN)
+    if some:
+        kept = kept[of_count(row[kept], params.top_k)]
     kept = kept[row[kept] >= floor]
     if params.typical_p < 1:
         kept = kept[_typical(row[kept], best, params.typical_p)]
     if params.top_p < 1:
-        kept = kept[_of_share(row[kept], params.top_p)]
+        kept = kept[of_share(row[kept], params.top_p)]
     kept = kept[row[kept] >= _min_p_bar(row[kept].max(), params.min_p)]
     if params.xtc_probability > 0:
         kept = kept[_without_top_choices(row[kept], params)]
     temperature = _dynamic_temperature(row[kept], params) if params.dynatemp_range > 0 else params.temperature
-    if np.float32(temperature) < GREEDY:
+    if temperature < GREEDY:
         return int(kept[row[kept].argmax()]), mu
     best = row[kept].max()
     if params.mirostat:
         kept = kept[_expected(row[kept], best, temperature, len(row), params)]
-    weights = _weights(row[kept], best, temperature)
-    sums = _sums(weights)
-    chosen = _drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
+    weights = weigh(row[kept], best, temperature)
+    sums = sums_of(weights)
+    chosen = drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
     if params.mirostat:
-        surprise = -math.log2(float(weights[chosen]) / _total(sums))
-        tau, eta = float(np.float32(params.mirostat_tau)), float(np.float32(params.mirostat_eta))
-        mu = float(np.float32(float(np.float32(mu)) - eta * (surprise - tau)))
+        surprise = -math.log2(float(weights[chosen]) / total(sums))
+        mu = float(np.float32(params.mirostat_mu - params.mirostat_eta * (surprise - params.mirostat_tau)))
     return int(kept[chosen]), mu
 
 
 def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> int:
     """From the whole row; of a share of it by drawing until the token is one of those. -1: it was not."""
     bar = max(floor, _min_p_bar(best, params.min_p))
-    weights = _weights(row, best, params.temperature)
+    weights = weigh(row, best, params.temperature)
     weights[row < bar] = 0
-    proposals = _sums(weights)
+    proposals = sums_of(weights)
     if params.top_p >= 1:
-        return _drawn(weights, proposals, uniform(params.seed, params.draw))
-    plain = _weights(row, best)
+        return drawn(weights, proposals, uniform(params.seed, params.draw))
+    plain = weigh(row, best)
     plain[row < floor] = 0
-    sums = _sums(plain)
-    wanted = float(np.float32(params.top_p)) * _total(sums)
+    sums = sums_of(plain)
+    wanted = params.top_p * total(sums)
     if LOG2_E <= LOG2_E / np.float32(params.temperature) <= 2 * LOG2_E:
         return _draw_plainly(row, best, bar, params, plain, sums, wanted)
     for tries in range(TRIES):
-        token = _drawn(weights, proposals, uniform(params.seed, params.draw, tries))
+        token = drawn(weights, proposals, uniform(params.seed, params.draw, tries))
         if _weight_before(row, token, plain) < wanted:
             return token
     return -1
@@ -240,8 +253,9 @@ def _draw_plainly(
     A token is kept with the probability of what it weighs at its own temperature by what it weighs at 1.
     """
     excess = LOG2_E / np.float32(params.temperature) - LOG2_E
+    tries = 0
     for stream in range(PLAIN_STREAM, PLAIN_STREAM + 2 * PLAIN_TRIES, 2):
-        token = _drawn(plain, sums, uniform(params.seed, params.draw, stream))
+        token = drawn(plain, sums, uniform(params.seed, params.draw, stream))
         if row[token] < bar:
             continue
         kept = power_of_2((row[token : token + 1] - best) * excess)[0]
@@ -249,83 +263,53 @@ def _draw_plainly(
             continue
         if _weight_before(row, token, plain) < wanted:
             return token
+        tries += 1
+        if tries == TRIES:
+            break
     return -1
 
 
 def _weight_before(row: Row, token: int, weights: Row) -> float:
     """Of all that come before a token when the likeliest come first."""
     before = (row > row[token]) | ((row == row[token]) & (np.arange(len(row)) < token))
-    return _total(_sums(np.where(before, weights, np.float32(0))))
+    return total(sums_of(np.where(before, weights, np.float32(0))))
 
 
 def _min_p_bar(best: np.float32, min_p: float) -> np.float32:
-    return np.float32(float(best) + math.log(float(np.float32(min_p)))) if min_p > 0 else FORBIDDEN
-
-
-def _likeliest(row: Row, count: int) -> Tokens:
-    """So many tokens in order, forbidden ones left out; of equals the lower one first."""
-    bar = np.partition(row, -count)[-count] if count < len(row) else FORBIDDEN
-    some = np.flatnonzero((row >= bar) & (row > FORBIDDEN))
-    return some[np.argsort(-row[some], kind="stable")][:count]
+    return np.float32(float(best) + math.log(min_p)) if min_p > 0 else FORBIDDEN
 
 
 def _sigma_bar(row: Row, sigmas: float) -> np.float32:
     """So many standard deviations below the best; forbidden tokens do not count."""
-    some = row[row > FORBIDDEN].astype(np.float64)
-    mean = np.add.accumulate(some)[-1] / len(some)
-    sigma = math.sqrt(np.add.accumulate((some - mean) ** 2)[-1] / len(some))
-    return np.float32(float(row.max()) - float(np.float32(sigmas)) * sigma)
-
-
-def _of_share(some: Row, share: float) -> Tokens:
-    """Which of these are the likeliest that together reach the share, without sorting them all.
-
-    They fall into buckets by how far they are below the best. Buckets are summed, and the one in which the share is
-    reached is gone through in order.
-    """
-    best = some.max()
-    weights = _weights(some, best)
-    wanted = float(np.float32(share)) * _total(_sums(weights))
-    bucket = np.minimum((best - some) * BUCKETS_PER_NAT, np.float32(BUCKETS - 1)).astype(np.int64)
-    sums = np.add.accumulate(np.bincount(bucket, weights=weights.astype(np.float64), minlength=BUCKETS))
-    edge = min(int(np.searchsorted(sums, wanted, side="left")), BUCKETS - 1)
-    inside = np.flatnonzero(bucket == edge)
-    inside = inside[np.argsort(-some[inside], kind="stable")]
-    before = float(sums[edge - 1]) if edge else 0.0
-    count = _num_until(weights[inside], wanted, before)
-    return np.sort(np.concatenate((np.flatnonzero(bucket < edge), inside[:count])))
-
-
-def _num_until(weights: Row, wanted: float, before: float = 0.0) -> int:
-    """How many of these, in order, bring the sum to what is wanted; all if they don't."""
-    sums = np.add.accumulate(np.concatenate(([before], weights.astype(np.float64))))[1:]
-    reached = np.flatnonzero(sums >= wanted)
-    return int(reached[0]) + 1 if len(reached) else len(weights)
+    finite = row > FORBIDDEN
+    count = int(finite.sum())
+    mean = total(sums_of(np.where(finite, row, np.float32(0)))) / count
+    apart = np.where(finite, row.astype(np.float64) - mean, 0.0)
+    sigma = math.sqrt(total(sums_of(apart * apart)) / count)
+    return np.float32(max(float(row.max()) - sigmas * sigma, -float(HUGE)))
 
 
 def _mean_depth(some: Row, weights: Row) -> float:
     """The mean distance from the best, in nats; with the logarithm of the weights' sum it is the entropy."""
-    products = weights.astype(np.float64) * (some.max() - some).astype(np.float64)
-    return float(np.add.accumulate(products)[-1]) / _total(_sums(weights))
+    depths = np.where(weights > 0, some.max() - some, np.float32(0))  # else it may be infinite
+    return total(sums_of(weights.astype(np.float64) * depths.astype(np.float64))) / total(sums_of(weights))
 
 
-def _typical(some: Row, best: np.float32, share: float) -> Tokens:
+def _typical(some: Row, best: np.float32, share: float) -> Flags:
     """Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does."""
-    weights = _weights(some, best)
-    score = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights))
-    order = np.argsort(score, kind="stable")
-    count = _num_until(weights[order], float(np.float32(share)) * _total(_sums(weights)))
-    return np.sort(order[:count])
+    weights = weigh(some, best)
+    scores = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights)).astype(np.float32)
+    keys = scores.view(np.uint32).astype(np.int64)
+    return first_of(keys, buckets_of(scores - scores.min()), weights, share * total(sums_of(weights)))
 
 
 def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
     """XTC (p-e-w, 2024): of all that are likely enough, with this probability, only the least likely stays."""
     every = np.arange(len(some))
-    probability, threshold = float(np.float32(params.xtc_probability)), float(np.float32(params.xtc_threshold))
-    if threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= probability:
+    if params.xtc_threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= params.xtc_probability:
         return every
-    weights = _weights(some, some.max())
-    likely = np.flatnonzero(weights.astype(np.float64) >= threshold * _total(_sums(weights)))
+    weights = weigh(some, some.max())
+    likely = np.flatnonzero(weights.astype(np.float64) >= params.xtc_threshold * total(sums_of(weights)))
     if len(likely) == 0:
         return every
     least = likely[np.flatnonzero(some[likely] == some[likely].min())[-1]]
@@ -336,62 +320,36 @@ def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
     """Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not."""
     if len(some) < 2:
         return params.temperature
-    temperature, around = float(np.float32(params.temperature)), float(np.float32(params.dynatemp_range))
-    weights = _weights(some, some.max())
-    entropy = math.log(_total(_sums(weights))) + _mean_depth(some, weights)
+    weights = weigh(some, some.max())
+    entropy = math.log(total(sums_of(weights))) + _mean_depth(some, weights)
     share = max(0.0, entropy / math.log(len(some)))
-    low, high = max(0.0, temperature - around), temperature + around
-    return float(np.float32(low + (high - low) * math.pow(share, float(np.float32(params.dynatemp_exponent)))))
+    low, high = max(0.0, params.temperature - params.dynatemp_range), params.temperature + params.dynatemp_range
+    return float(np.float32(low + (high - low) * math.pow(share, params.dynatemp_exponent)))
 
 
 def _expected(some: Row, best: np.float32, temperature: float, vocab: int, params: SamplerParams) -> Tokens:
     """Mirostat (Basu et al., 2021): those that keep the surprise near the one that is aimed at."""
-    mu = float(np.float32(params.mirostat_mu))
     if params.mirostat == 1:
-        order = np.argsort(-some, kind="stable")
-        return np.sort(order[: _mirostat_count(some[order], temperature, mu, vocab)])
-    weights = _weights(some, best, temperature)
-    expected = np.flatnonzero(weights.astype(np.float64) >= _total(_sums(weights)) * math.pow(2.0, -mu))
-    return expected if len(expected) else np.array([some.argmax()])
+        first = some[likeliest(some, MIROSTAT_TOKENS)]
+        count = _mirostat_count(first, len(some), temperature, params.mirostat_mu, vocab)
+        return np.flatnonzero(of_count(some, count))
+    weights = weigh(some, best, temperature)
+    wanted = total(sums_of(weights)) * math.pow(2.0, min(-params.mirostat_mu, MOST_MU))
+    return np.flatnonzero(weights.astype(np.float64) >= wanted) if wanted <= 1 else np.array([some.argmax()])
 
 
-def _mirostat_count(ordered: Row, temperature: float, mu: float, vocab: int) -> int:
-    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent is fitted."""
+def _mirostat_count(first: Row, num_all: int, temperature: float, mu: float, vocab: int) -> int:
+    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent the first of them show."""
     products = squares = 0.0
-    for i in range(min(len(ordered), MIROSTAT_TOKENS) - 1):
+    for i in range(len(first) - 1):
         t = math.log((i + 2) / (i + 1))
-        products += t * (float(ordered[i] - ordered[i + 1]) / float(np.float32(temperature)))
+        products += t * (float(min(first[i] - first[i + 1], HUGE)) / temperature)
         squares += t * t
     exponent = products / squares if squares > 0 else 0.0
     if exponent < 1e-9:
-        return len(ordered)
+        return num_all
     size = math.log(vocab)
     epsilon = exponent - 1
     ratio = 1 / size if abs(epsilon) < 1e-9 else epsilon / (1 - math.exp(-epsilon * size))
     log_count = (math.log(ratio) + mu * math.log(2.0)) / exponent
-    return len(ordered) if log_count >= math.log(len(ordered)) else max(1, int(math.exp(log_count)))
-
-
-def _sums(weights: Row) -> Sums:
-    """The sums of the blocks in double, each over interleaved lanes."""
-    blocks = np.zeros((-(-len(weights) // BLOCK), BLOCK // LANES, LANES))
-    blocks.reshape(-1)[: len(weights)] = weights
-    lanes = np.add.accumulate(blocks, axis=1)[:, -1]
-    sums: Sums = np.add.accumulate(lanes, axis=1)[:, -1]
-    return sums
-
-
-def _total(sums: Sums) -> float:
-    return float(np.add.accumulate(sums)[-1])
-
-
-def _drawn(weights: Row, sums: Sums, u: float) -> int:
-    """The first whose sum of weights passes u of the whole; never one without weight."""
-    before = np.add.accumulate(sums)
-    wanted = u * float(before[-1])
-    block = min(int(np.searchsorted(before, wanted, side="right")), int(np.flatnonzero(sums)[-1]))
-    inside = weights[block * BLOCK : (block + 1) * BLOCK]
-    start = float(before[block - 1]) if block else 0.0
-    reached = np.add.accumulate(np.concatenate(([start], inside.astype(np.float64))))[1:]
-    at = min(int(np.searchsorted(reached, wanted, side="right")), int(np.flatnonzero(inside)[-1]))
-    return block * BLOCK + at
+    return num_all if log_count >= math.log(num_all) else max(1, int(math.exp(log_count)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from localllm.engine.distinct import Distinct
 from localllm.engine.domain import Domain
 from localllm.engine.dry import Dry
 from localllm.engine.sampler import SamplerParams
@@ -83,6 +84,7 @@ class Sequence:
         self._dry = dry
         self._counts: dict[int, int] = {}
         """Generated token -> how often, if that matters."""
+        self._repeated = self._first_repeated()
         self._sampler_params = self._first_params(end_tokens)
         self.slot: int | None = None
         self.leaders: set[int] = set()
@@ -131,8 +133,8 @@ class Sequence:
         """How to draw its next token; the same object every time."""
         params = self._sampler_params
         params.draw = self.num_generated
-        if params.repeat_penalty != 1:
-            params.repeated = self._repeated()
+        if self._repeated is not None:
+            params.repeated = self._repeated.tokens()
         if self._dry is not None:
             params.lessened = self._dry.penalties()
         if self.min_tokens and self.num_generated == self.min_tokens:
@@ -148,6 +150,8 @@ class Sequence:
         self.tokens.append(token)
         if self.sampling.presence_penalty or self.sampling.frequency_penalty:
             self._counts[token] = self._counts.get(token, 0) + 1
+        if self._repeated is not None:
+            self._repeated.append(token)
         if self._dry is not None:
             self._dry.append(token)
 
@@ -157,6 +161,7 @@ class Sequence:
         self.prompt = self.prompt[: self.keep]
         self.num_computed -= drop
         self.num_shifted += drop
+        self._repeated = self._first_repeated()
 
     def sampled(self, mirostat_mu: float) -> None:
         """Take the sampler's state for the next token."""
@@ -194,11 +199,10 @@ class Sequence:
             num_top=-1 if self.logprobs is None else self.logprobs,
         )
 
-    def _repeated(self) -> list[int]:
-        last = self.sampling.repeat_last_n
-        if last == 0:
-            return []
-        return list(set(self.tokens if last < 0 else self.tokens[-last:]))
+    def _first_repeated(self) -> Distinct | None:
+        if self.sampling.repeat_penalty == 1:
+            return None
+        return Distinct(self.tokens, self.sampling.repeat_last_n)
 
     def usage(self) -> Usage:
         return Usage(self.num_prompt, self.num_generated, self.num_cached, self.num_shifted)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
+from localllm.gguf.memory import layer_memory, sliding_window
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.tables import FILE_TYPES
 from localllm.gguf.values import MetadataValue, Undecoded
@@ -18,6 +19,8 @@ from localllm.types import ModelInfo, Pooling
 
 MAX_LAYERS = 4_096
 """llama.cpp's LLAMA_MAX_LAYERS is 512."""
+MAX_SIZE = 2**24
+"""Of a head, a window, a state: no model's is near, and a plan made of larger ones would be nonsense."""
 
 _NON_CAUSAL = frozenset({
     "bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "modern-bert", "eurobert",
@@ -81,6 +84,8 @@ def read_model_info(path: Path) -> ModelInfo:
         causal=keys.causal(),
         pooling=keys.pooling(),
         has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
+        layer_memory=layer_memory(keys, num_layers),
+        sliding_window=sliding_window(keys, num_layers),
     )
 
 
@@ -119,6 +124,27 @@ class _Keys:
 
     def model_count(self, key: str) -> int | None:
         return self.count(f"{self.architecture}.{key}")
+
+    def size(self, key: str) -> int | None:
+        """One count for all layers, at most `MAX_SIZE`; None where there is none, or one for each layer."""
+        value = self._value(f"{self.architecture}.{key}")
+        if value is None or isinstance(value, tuple):
+            return None
+        return self._bounded(key, value)
+
+    def sizes(self, key: str, num_layers: int) -> tuple[int, ...] | None:
+        """One count for each layer; a list that is too short goes on with its largest."""
+        value = self._value(f"{self.architecture}.{key}")
+        if value is None:
+            return None
+        values = value if isinstance(value, tuple) else (value,) * num_layers
+        counts = tuple(self._bounded(key, int(item) if isinstance(item, bool) else item) for item in values)
+        return counts[:num_layers] + (max(counts, default=0),) * (num_layers - len(counts))
+
+    def _bounded(self, key: str, value: MetadataValue) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
+            raise self._wrong(f"{self.architecture}.{key}", f"a count up to {MAX_SIZE:,}, or one for each layer")
+        return value
 
     def num_layers(self, tensors: list[TensorInfo]) -> int:
         """`block_count`; without it (adapters, projectors) one more than the highest block among the tensors."""

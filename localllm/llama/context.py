@@ -149,6 +149,14 @@ class LlamaBackend:
             raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = min(length, self._lengths[slot])
 
+    def scrub(self) -> None:
+        if self.num_cells is not None and any(self._lengths):
+            return  # cells that are shared would be several slots' own afterwards
+        states = [(slot, self.save(slot), length) for slot, length in enumerate(self._lengths) if length]
+        self._api.llama_memory_clear(self._memory, True)
+        for slot, state, length in states:
+            self.restore(slot, state, length)
+
     def copy(self, source: int, slot: int, length: int) -> None:
         """In a unified cache the cells are shared. In a partitioned one this is metadata, and llama.cpp moves the
         cells, the whole slot's, at the beginning of the next decode.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LoadOptions, ModelInfo, Pooling
+from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, LoadOptions, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4
@@ -26,6 +26,8 @@ to 700 tokens, and slots are seldom full."""
 MAX_SCORES_BYTES = 512 * 1024 * 1024
 """For a step's scores without flash attention: fewer rows are computed at once rather than more, down to the least."""
 LEAST_UBATCH = 32
+EMBEDDING_STATES = 4
+"""Texts at a time where a layer is recurrent: `llama.embedding.MAX_STATES`."""
 COMPUTE_BYTES = 512 * 1024 * 1024
 """Set aside on each device for compute buffers, until they are measured."""
 
@@ -38,7 +40,7 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
     kv, reason = _layout(options)
     num_cells = cells_of(info, options)
     chosen = _devices(options, devices)
-    layers, must = _layers(info, options, chosen, num_cells)
+    layers, must = _layers(info, options, chosen)
     flash_attn, flash_attn_reason = _flash_attn(info, options, layers)
     return Placement(
         ctx=context_of(info, options),
@@ -197,16 +199,16 @@ def _devices(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[Device
     return chosen
 
 
-def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo], num_cells: int) -> tuple[int, bool]:
+def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> tuple[int, bool]:
     """(layers to offload, whether the user insists). The output head counts as one layer more."""
     every = info.num_layers + 1
     if options.gpu_layers == "auto":
         if options.devices is not None and gpus:  # a GPU named is a GPU asked for
-            layers = _fitting_layers(info, gpus, num_cells, options.kv_type)
+            layers = _fitting_layers(info, options, gpus)
             if layers == 0:
                 raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
             return layers, True
-        return _fitting_layers(info, gpus, num_cells, options.kv_type), False
+        return _fitting_layers(info, options, gpus), False
     wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
     if wanted and not gpus:
         raise DeviceUnavailable(
@@ -217,24 +219,53 @@ def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo], num_c
     return wanted, wanted > 0
 
 
-def _fitting_layers(info: ModelInfo, gpus: list[DeviceInfo], num_cells: int, kv_type: KvType) -> int:
+def _fitting_layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> int:
     """As many layers as the free memory holds, last ones first, as llama.cpp assigns them."""
     room = sum(max(0, device.free_bytes - COMPUTE_BYTES) for device in gpus)
     need, layers = info.other_bytes, 0
     if need > room:
         return 0
-    kv_bytes = num_cells * kv_bytes_per_cell(info, kv_type)
-    for layer_bytes in reversed(info.layer_bytes):
-        need += layer_bytes + kv_bytes
+    memory = memory_bytes(info, options, flash=options.flash_attn != "off")
+    for layer_bytes, kept_bytes in zip(reversed(info.layer_bytes), reversed(memory), strict=True):
+        need += layer_bytes + kept_bytes
         if need > room:
             break
         layers += 1
     return layers + 1
 
 
-def kv_bytes_per_cell(info: ModelInfo, kv_type: KvType) -> int:
-    """Bytes of one token's keys and values in one layer."""
-    if not info.embedding_length or not info.num_heads:
-        return 0
-    head = info.embedding_length // info.num_heads
-    return int(2 * KV_BYTES[kv_type] * head * (info.num_kv_heads or info.num_heads))
+def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Of keys, values and states of all slots, if the model is on the CPU."""
+    return sum(memory_bytes(info, options, flash=_flash_attn(info, options, 0)[0] != "off"))
+
+
+def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[int]:
+    """Of keys, values and states of all slots, layer by layer, as llama.cpp allocates them (llama-kv-cache*.cpp).
+
+    Without flash attention every layer's values take as much as the widest layer's.
+    """
+    if not info.causal:
+        return [0] * info.num_layers
+    slots, cells = slots_of(info, options), cells_of(info, options)
+    unified = _layout(options)[0] == "unified"
+    streams = 1 if unified else slots
+    rows = max(options.batch_tokens if flash else ubatch_of(info, options), slots)
+    seen = info.sliding_window * (slots if unified else 1) + rows
+    windowed = streams * _round_up(min(cells // streams, seen))
+    widest = max((layer.values for layer in info.layer_memory), default=0)
+    return [
+        _cells_bytes(layer, windowed if layer.is_windowed else cells, options.kv_type, 0 if flash else widest)
+        + 4 * layer.state * slots
+        for layer in info.layer_memory
+    ] or [0] * info.num_layers
+
+
+def _cells_bytes(layer: LayerMemory, cells: int, kv_type: KvType, least_values: int) -> int:
+    values = max(layer.values, least_values) if layer.values else 0
+    return int(cells * (layer.keys + values) * KV_BYTES[kv_type])
+
+
+def embedding_memory_bytes(info: ModelInfo, cells: int) -> int:
+    """Of keys, values and states of the context that embeds: F16, its windowed layers keep all cells."""
+    states = 4 * EMBEDDING_STATES
+    return sum(_cells_bytes(layer, cells, "f16", 0) + states * layer.state for layer in info.layer_memory)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from localllm.errors import LoadConflict
 from localllm.supervisor.plan import (
-    cells_of,
+    cpu_memory_bytes,
     embedding_context_of,
-    kv_bytes_per_cell,
+    embedding_memory_bytes,
     scores_bytes,
     step_scores_bytes,
 )
@@ -71,7 +71,7 @@ class Room(NamedTuple):
 
 def need_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does."""
-    kv = cells_of(info, options) * kv_bytes_per_cell(info, options.kv_type) * info.num_layers
+    kv = cpu_memory_bytes(info, options)
     logits = 4 * LOGITS_ROWS * info.vocabulary_size if info.causal else 0
     scores = step_scores_bytes(info, options)
     # The same memory serves both (1.3 B, 4 slots of 8,192: 305 MiB with flash attention, 550 without).
@@ -84,7 +84,7 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
     cells, rows = (ctx + LOGITS_ROWS, LOGITS_ROWS) if info.causal else (ctx, ctx)
     scores = scores_bytes(info, cells, rows) if options.flash_attn == "off" else 0
     if info.causal:
-        kv = cells * kv_bytes_per_cell(info, "f16") * info.num_layers
+        kv = embedding_memory_bytes(info, cells)
         return kv + scores + 4 * LOGITS_ROWS * info.vocabulary_size
     width = 8 * (info.embedding_length or 0) + 2 * (info.feed_forward_length or 0)
     return ctx * (4 * width + MASK_BYTES * ctx) + scores

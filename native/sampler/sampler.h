@@ -11,8 +11,12 @@
 #define LS_API __attribute__((visibility("default")))
 #endif
 
-#define LS_ABI 3
+#define LS_ABI 4
 #define LS_MAX_TOP 20
+
+// Instead of a token:
+#define LS_FORBIDDEN (-1)  // the biases and the mask allow none of those that the model can say
+#define LS_NOT_FINITE (-2) // the row has a NaN or +infinity in it, or no finite number at all
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,7 +58,7 @@ typedef struct {
 } ls_params;
 
 typedef struct {
-    int32_t token;             // -1: every token is forbidden
+    int32_t token;             // or why there is none
     float logprob;             // of the model's own distribution, before all parameters
     float mirostat_mu;         // for the next token
     int32_t num_top;           // fewer than asked for where fewer tokens have any probability

@@ -15,6 +15,7 @@ from tests.models.tokenizers import Tokenizer, bpe, spm, wordpiece
 
 N_EMBD, N_FF, N_HEAD, N_KV, N_CTX = 64, 128, 4, 2, 512
 SLIDING_WINDOW = 16
+WIDE_HEAD = 32
 STATE_SIZE, CONV_KERNEL, TIME_STEP_RANK = 8, 4, 4
 LORA_RANK = 4
 
@@ -40,6 +41,57 @@ def write_sliding_window(path: Path, *, seed: int = 0, chat_template: str | None
                 model.vector(f"blk.{block}.{norm}.weight", size, mean=1.0)
             for norm in ("post_attention_norm", "post_ffw_norm"):
                 model.vector(f"blk.{block}.{norm}.weight", N_EMBD, mean=1.0)
+    return path
+
+
+def write_wide_heads(path: Path, *, seed: int = 0) -> Path:
+    """qwen3: heads of 32, where the embedding's length by the number of heads is 16."""
+    words = bpe()
+    with Builder(path, "qwen3", seed=seed) as model:
+        _common(model, words, "tiny-qwen3")
+        model.keys({"attention.key_length": WIDE_HEAD, "attention.value_length": WIDE_HEAD})
+        _head(model, len(words.tokens))
+        for block in range(2):
+            add_attention(model, block, N_EMBD, N_HEAD, N_KV, head_size=WIDE_HEAD)
+            add_ffn(model, block, N_EMBD, N_FF)
+            for norm in ("attn_q_norm", "attn_k_norm"):
+                model.vector(f"blk.{block}.{norm}.weight", WIDE_HEAD, mean=1.0)
+    return path
+
+
+def write_latent(path: Path, *, seed: int = 0) -> Path:
+    """deepseek2 with dense layers only: keys and values are one latent vector for all heads (MLA)."""
+    words = bpe()
+    rope, head, nope, latent, queries = 8, 16, 8, 24, 12
+    with Builder(path, "deepseek2", seed=seed) as model:
+        _common(model, words, "tiny-deepseek2", n_kv=1)
+        model.keys(
+            {
+                "attention.key_length": latent + rope,
+                "attention.value_length": latent,
+                "attention.key_length_mla": head,
+                "attention.value_length_mla": head,
+                "attention.kv_lora_rank": latent,
+                "attention.q_lora_rank": queries,
+                "rope.dimension_count": rope,
+                "leading_dense_block_count": 2,
+                "expert_feed_forward_length": N_FF,
+                "expert_shared_count": 0,
+            }
+        )
+        _head(model, len(words.tokens))
+        for block in range(2):
+            prefix = f"blk.{block}"
+            model.vector(f"{prefix}.attn_norm.weight", N_EMBD, mean=1.0)
+            model.vector(f"{prefix}.attn_q_a_norm.weight", queries, mean=1.0)
+            model.vector(f"{prefix}.attn_kv_a_norm.weight", latent, mean=1.0)
+            model.matrix(f"{prefix}.attn_q_a.weight", N_EMBD, queries)
+            model.matrix(f"{prefix}.attn_q_b.weight", queries, N_HEAD * head)
+            model.matrix(f"{prefix}.attn_kv_a_mqa.weight", N_EMBD, latent + rope)
+            model.matrix(f"{prefix}.attn_k_b.weight", nope, latent, N_HEAD)
+            model.matrix(f"{prefix}.attn_v_b.weight", latent, head, N_HEAD)
+            model.matrix(f"{prefix}.attn_output.weight", N_HEAD * head, N_EMBD)
+            add_ffn(model, block, N_EMBD, N_FF)
     return path
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +70,22 @@ def test_the_penalty_grows_with_the_repetition_and_stays_a_number() -> None:
     assert longer.penalties() == {3: 2.0, 2: 1.0}
     endless = Dry(sampling, TEXTS.__getitem__, [1] * 5000)
     assert 1e30 < endless.penalties()[1] < 3.5e38, "at most what a float32 holds"
+    beyond = Dry(DrySampling(multiplier=100.0, base=100.0, allowed_length=1), TEXTS.__getitem__, [1] * 5000)
+    assert np.float32(beyond.penalties()[1]) == np.finfo(np.float32).max
+
+
+def test_one_token_over_and_over_costs_no_more_than_a_few_looks_at_the_text() -> None:
+    """Every place repeats every other then, at any length: looked for length by length that took minutes a token."""
+
+    def least_s(tokens: list[int]) -> float:
+        sampling = DrySampling(multiplier=1.0, base=1.00001, allowed_length=1)
+        dry = Dry(sampling, lambda _: b"a", tokens)
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            dry.append(1)
+            dry.penalties()
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+    assert least_s([1] * 30_000) < 200 * least_s(list(range(2, 30_002)))

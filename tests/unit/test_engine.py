@@ -11,6 +11,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine import native
 from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.scheduler import StepPlan
@@ -308,14 +309,27 @@ def test_a_request_that_cannot_be_computed_fails_alone_and_its_slot_serves_again
     engine.check_integrity()
 
 
-def test_a_model_that_computes_nonsense_fails_the_request_and_no_other() -> None:
-    collector = Collector()
-    engine = Engine(FakeBackend(broken_at=96), collector)
-    engine.submit(Sequence(1, [1, 96], sampling=GREEDY, max_tokens=5))
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf])
+@pytest.mark.parametrize("sampling", [GREEDY, ResolvedSampling(), ResolvedSampling(top_n_sigma=1, top_k=0)])
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_model_that_computes_nonsense_fails_the_request_and_no_other(
+    nonsense: float, sampling: ResolvedSampling, is_compiled: bool
+) -> None:
+    backend, collector = FakeBackend(broken_at=96, nonsense=nonsense), Collector()
+    engine = Engine(backend, collector, sampler=native.load(threads=2) if is_compiled else None)
+    engine.submit(Sequence(1, [1, 96], sampling=sampling, max_tokens=5))
     engine.submit(Sequence(2, [1, 2], sampling=GREEDY, max_tokens=5))
     drain(engine)
-    assert "no token any probability" in str(collector.failures[1])
+    assert "not finite numbers" in str(collector.failures[1])
     assert collector.text == {2: text_of(alone([1, 2], 5))}
+    assert all(96 not in cells for cells in backend.cells), "nobody goes on from what it computed"
+
+
+def test_a_request_that_forbids_every_token_fails_with_that_reason() -> None:
+    engine = Engine(FakeBackend(), collector := Collector())
+    engine.submit(Sequence(1, [1], sampling=GREEDY, end_tokens=range(97), min_tokens=1, max_tokens=5))
+    drain(engine)
+    assert "forbids every token" in str(collector.failures[1])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.supervisor.plan import COMPUTE_BYTES, MAX_DEFAULT_EMBEDDING_CTX, plan
-from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, LayerMemory, LoadOptions, ModelInfo
 from tests.worker.conftest import INFO
 
 MB = 1 << 20
@@ -15,10 +15,10 @@ CPU = DeviceInfo("CPU", "a CPU", "cpu", "CPU", 8 << 30, 16 << 30)
 GPU = DeviceInfo("Vulkan0", "a GPU", "gpu", "Vulkan", 8 << 30, 8 << 30)
 MODEL: ModelInfo = msgspec.structs.replace(
     INFO, context_length=4096, num_layers=10, layer_bytes=(100 * MB,) * 10, other_bytes=200 * MB,
-    embedding_length=1024, num_heads=16, num_kv_heads=4,
+    embedding_length=1024, num_heads=16, num_kv_heads=4, layer_memory=(LayerMemory(keys=256, values=256),) * 10,
 )  # fmt: skip
-KV_MB = 4096 * 2 * 2 * 64 * 4 // MB
-"""One slot's keys and values of one layer: 4,096 tokens, 4 heads of 64, F16."""
+KV_MB = 4096 * 2 * (256 + 256) // MB
+"""One slot's keys and values of one layer: 4,096 tokens, 256 numbers each, F16."""
 
 
 def gpu_with(free_bytes: int) -> DeviceInfo:

@@ -22,6 +22,10 @@ WHOLE = Limits(splits_texts=False, max_texts=8, together_tokens=100)
 SPLIT = Limits(splits_texts=True, max_texts=8, together_tokens=100)
 
 
+NONSENSE = 67
+"""A token of which the model makes no number."""
+
+
 class FakeEmbedder:
     """A vector is (sum, count) of a text's tokens. Refuses what llama.cpp would end the process for."""
 
@@ -61,7 +65,7 @@ class FakeEmbedder:
         if not piece.is_last:
             return None
         self.forget(piece.place)
-        return np.array([[sum(tokens), len(tokens)]], np.float32)
+        return np.array([[np.nan if NONSENSE in tokens else sum(tokens), len(tokens)]], np.float32)
 
     def forget(self, place: int) -> None:
         self.begun.pop(place, None)
@@ -225,6 +229,17 @@ def test_a_text_that_cannot_be_computed_fails_its_own_request_only() -> None:
         assert isinstance(outputs.errors[2], InternalError)
         assert "text 0" in str(outputs.errors[2])
         assert (outputs.vectors[1], outputs.vectors[3]) == ({0: [20, 20], 1: [40, 20]}, {0: [3600, 900]})
+
+
+def test_a_vector_that_is_made_of_no_numbers_fails_its_own_request_only() -> None:
+    backend, outputs = FakeEmbedder(), Outputs()
+    embedder = embedder_with(backend, outputs)
+    embedder.add(TextJob(1, [[1] * 20, [2] * 20]))
+    embedder.add(TextJob(2, [[3] * 5, [5, NONSENSE], [3] * 20, [4] * 600]))
+    drain(embedder)
+    assert set(outputs.errors) == {2}
+    assert "text 1 is not made of finite numbers" in str(outputs.errors[2])
+    assert outputs.vectors[1] == {0: [20, 20], 1: [40, 20]}
 
 
 def test_a_request_past_its_time_ends_with_what_was_left() -> None:

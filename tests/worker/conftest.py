@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from localllm.supervisor.session import Session
-from localllm.types import LoadOptions, ModelInfo
+from localllm.types import LayerMemory, LoadOptions, ModelInfo
 from localllm.worker.messages import Hello, Load, Placement
 
 INFO = ModelInfo(
     architecture="llama", name=None, num_parameters=1, size_bytes=1, quantization={"F32": 1}, file_type=None,
     context_length=256, num_layers=1, embedding_length=32, feed_forward_length=32, num_heads=1, num_kv_heads=1,
     vocabulary_size=32, tokenizer="llama", chat_templates={}, sampling={}, layer_bytes=(1,), other_bytes=0,
-    split_count=1,
+    split_count=1, layer_memory=(LayerMemory(keys=32, values=32),),
 )  # fmt: skip
 
 StartSession = Callable[..., Session]

@@ -1,0 +1,149 @@
+"""What a container may use, from the files of Linux's control groups: CPUs' time and memory, version 1 and 2.
+
+A limit of any group on the path from this process's own up to the root holds for it, so the smallest one counts.
+Inside a container the files often begin at its own group, whatever /proc/self/cgroup calls it: then that one counts.
+Every function takes the system's root, so that tests can make one up. Knows nothing of who asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path("/")
+MOST_GROUPS = 64
+"""Nested deeper than that nobody is; a made-up path ends there."""
+UNLIMITED = 1 << 62
+"""Version 1 says "no limit" by a number near 2^63."""
+
+
+class _Group(NamedTuple):
+    folder: Path
+    version: int
+
+
+class Memory(NamedTuple):
+    """Of the group with the least room."""
+
+    limit_bytes: int
+    free_bytes: int
+    """Below the limit. What only caches files is given back when it is wanted, so it counts as free."""
+
+
+def cpu_quota(root: Path = ROOT) -> float | None:
+    """CPUs whose time this process may use, e.g. 1.5; None: no limit, or no control groups."""
+    quotas = [quota for group in _groups(root, "cpu") if (quota := _quota(group)) is not None]
+    return min(quotas, default=None)
+
+
+def threads_within(cores: int, root: Path = ROOT) -> int:
+    """Of so many cores as many as the quota can keep busy, at least one: more threads would wait for each other."""
+    quota = cpu_quota(root)
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def memory(root: Path = ROOT) -> Memory | None:
+    """The smallest limit, and the least that is free below any; None: no limit, or no control groups."""
+    found = [each for group in _groups(root, "memory") if (each := _memory(group)) is not None]
+    if not found:
+        return None
+    return Memory(min(each.limit_bytes for each in found), min(each.free_bytes for each in found))
+
+
+def _groups(root: Path, controller: str) -> Iterator[_Group]:
+    """The folders of this process's group and of all above it that can be seen, for that controller."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, names, path = [*line.split(":", 2), "", ""][:3]
+        version = 2 if not names else 1
+        if version == 1 and controller not in names.split(","):
+            continue
+        for mounted in mounts:
+            where = _mount(mounted, version, controller)
+            if where is not None:
+                yield from _upwards(root / where.point.lstrip("/"), where.base, path, version)
+
+
+class _Mount(NamedTuple):
+    base: str
+    """The group that stands at the mount's root."""
+    point: str
+
+
+def _mount(line: str, version: int, controller: str) -> _Mount | None:
+    """Of a line of mountinfo, if it is a mount of that controller's groups (proc(5))."""
+    first, _, second = line.partition(" - ")
+    fields, rest = first.split(), second.split()
+    if len(fields) < 5 or len(rest) < 3:
+        return None
+    if rest[0] != ("cgroup2" if version == 2 else "cgroup"):
+        return None
+    if version == 1 and controller not in rest[2].split(","):
+        return None
+    return _Mount(_unescaped(fields[3]), _unescaped(fields[4]))
+
+
+def _unescaped(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
+
+
+def _upwards(point: Path, base: str, path: str, version: int) -> Iterator[_Group]:
+    """From the process's group up to the mount's root."""
+    below = path.removeprefix(base.rstrip("/")) if path.startswith(base) else path
+    parts = [part for part in below.split("/") if part not in ("", ".", "..")][:MOST_GROUPS]
+    for count in range(len(parts), -1, -1):
+        folder = point.joinpath(*parts[:count])
+        if folder.is_dir():
+            yield _Group(folder, version)
+
+
+def _quota(group: _Group) -> float | None:
+    if group.version == 2:
+        words = _text(group.folder / "cpu.max").split()
+    else:
+        words = [_text(group.folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+    try:
+        quota_us, period_us = map(int, words)
+    except ValueError:  # "max", or not there
+        return None
+    return quota_us / period_us if quota_us > 0 and period_us > 0 else None  # -1: no limit
+
+
+def _memory(group: _Group) -> Memory | None:
+    if group.version == 2:
+        limits = [_number(group.folder / name) for name in ("memory.max", "memory.high")]
+        used = _number(group.folder / "memory.current")
+        caches = ("inactive_file", "active_file")
+    else:
+        limits = [_number(group.folder / "memory.limit_in_bytes")]
+        used = _number(group.folder / "memory.usage_in_bytes")
+        caches = ("total_inactive_file", "total_active_file")
+    known = [limit for limit in limits if limit is not None and limit < UNLIMITED]
+    if not known or used is None:
+        return None
+    statistics = dict(line.split(" ", 1) for line in _text(group.folder / "memory.stat").splitlines() if " " in line)
+    cached = sum(int(number) for name in caches if (number := statistics.get(name, "0")).isdecimal())
+    limit = min(known)
+    return Memory(limit, max(0, limit - max(0, used - cached)))
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(_text(path))
+    except ValueError:  # not there, or the word "max"
+        return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,190 @@
+// Weights and their sums, and a number by lot. Knows what a row of logits is, and nothing of parameters.
+#ifndef LOCALLLM_SAMPLER_ARITHMETIC_H
+#define LOCALLLM_SAMPLER_ARITHMETIC_H
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+// Every step of the arithmetic is written so that NumPy can do the same in the same order: float32 products and sums one
+// by one (no contraction, see CMakeLists.txt), sums of weights in double over kLanes interleaved lanes, block by block.
+
+#if defined(__GNUC__)
+#define LS_INLINE __attribute__((always_inline))
+#else
+#define LS_INLINE
+#endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
+#define LS_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LS_WIDE
+#endif
+
+namespace {
+
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+constexpr float kHuge = std::numeric_limits<float>::max();
+constexpr int kLanes = 32;
+constexpr int kBlock = 1024; // tokens that are summed by themselves, so that a draw looks into one block only
+constexpr int kWide = 64;
+constexpr int kBuckets = 512;
+constexpr int kWays = 4;                // sums of a bucket, so that equal ones do not wait for each other
+constexpr float kBucketsPerNat = 16.0f; // what lies more than 32 nats below the best shares the last bucket
+constexpr int32_t kFew = 64;            // are sorted; more are divided again
+constexpr float kLog2E = 1.44269504f;     // what logits are multiplied by, so that weights are powers of 2
+constexpr float kGreedy = 1e-5f;        // lower temperatures are 0
+constexpr int kTries = 4;               // drawn tokens that are looked for in a share before its tokens are sought
+constexpr int kPlainTries = 64;         // draws for that at temperature 1, which cost next to nothing
+constexpr uint64_t kXtc = 1000;         // the stream of XTC's own chances
+constexpr uint64_t kPlain = 2000;       // and those of draws at temperature 1
+constexpr int kMirostatTokens = 100;
+constexpr double kMostMu = 1000;         // 2 to this still is a number
+
+using Sums = std::vector<double>;
+
+// 2^x for x <= 0, within 2 ulp (a polynomial fitted to 2^f - 1 for f in [-0.5, 0.5]); 0 below -126.
+LS_INLINE inline float power_of_2(float x) {
+    const float clamped = std::max(x, -126.0f);
+    const float n = std::nearbyint(clamped);
+    const float f = clamped - n;
+    float p = 1.3264737612e-3f;
+    p = p * f + 9.6715131338e-3f;
+    p = p * f + 5.5507337186e-2f;
+    p = p * f + 2.4022242077e-1f;
+    p = p * f + 6.9314697761e-1f;
+    p = p * f + 1.0f;
+    const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return x < -126.0f ? 0.0f : p * power;
+}
+
+// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out. `is_sound`: no NaN, no +infinity.
+LS_WIDE float largest(const float * row, int32_t count, bool & is_sound) {
+    float lanes[kWide];
+    int32_t unsound[kWide] = {};
+    std::fill(lanes, lanes + kWide, kForbidden);
+    int32_t i = 0;
+    for (; i + kWide <= count; i += kWide)
+        for (int lane = 0; lane < kWide; lane++) {
+            lanes[lane] = row[i + lane] > lanes[lane] ? row[i + lane] : lanes[lane];
+            unsound[lane] |= !(row[i + lane] <= kHuge);
+        }
+    for (int lane = 0; i < count; i++, lane++) {
+        lanes[lane] = row[i] > lanes[lane] ? row[i] : lanes[lane];
+        unsound[lane] |= !(row[i] <= kHuge);
+    }
+    float best = kForbidden;
+    int32_t any = 0;
+    for (int lane = 0; lane < kWide; lane++) {
+        best = lanes[lane] > best ? lanes[lane] : best;
+        any |= unsound[lane];
+    }
+    is_sound = any == 0;
+    return best;
+}
+
+LS_WIDE int32_t first_of(const float * row, int32_t vocab, float value) {
+    int32_t i = 0;
+    for (; i + kWide <= vocab; i += kWide) {
+        int32_t equal = 0;
+        for (int lane = 0; lane < kWide; lane++) equal += row[i + lane] == value;
+        if (equal > 0) break;
+    }
+    return static_cast<int32_t>(std::find(row + i, row + vocab, value) - row);
+}
+
+// The sum of number(i) over [begin, end), at most a block.
+template <typename Number> LS_INLINE inline double sum_of_block(int32_t begin, int32_t end, Number number) {
+    double lanes[kLanes] = {};
+    int32_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+        decltype(number(i)) numbers[kLanes];
+        for (int lane = 0; lane < kLanes; lane++) numbers[lane] = number(i + lane);
+        for (int lane = 0; lane < kLanes; lane++) lanes[lane] += numbers[lane];
+    }
+    for (int lane = 0; i < end; i++, lane++) lanes[lane] += number(i);
+    double sum = 0;
+    for (double lane : lanes) sum += lane;
+    return sum;
+}
+
+double total(const Sums & sums) {
+    double sum = 0;
+    for (double block : sums) sum += block;
+    return sum;
+}
+
+// The sums of the blocks of a row's weights; what lies below the bar has none.
+LS_WIDE void sum_row(const float * row, int32_t vocab, float best, float scale, float bar, double * sums) {
+    for (int32_t begin = 0; begin < vocab; begin += kBlock)
+        *sums++ = sum_of_block(begin, std::min(begin + kBlock, vocab), [&](int32_t i) LS_INLINE {
+            const float weight = power_of_2((row[i] - best) * scale);
+            return row[i] < bar ? 0.0f : weight;
+        });
+}
+
+LS_WIDE void weigh_list(const float * logits, int32_t count, float best, float scale, float * weights, double * sums) {
+    for (int32_t begin = 0; begin < count; begin += kBlock)
+        *sums++ = sum_of_block(begin, std::min(begin + kBlock, count), [&](int32_t i) LS_INLINE {
+            return weights[i] = power_of_2((logits[i] - best) * scale);
+        });
+}
+
+// The sum of what the weights have to do with how far below the best they are, in nats.
+LS_WIDE double sum_depths(const float * logits, const float * weights, int32_t count, float best) {
+    double sum = 0;
+    for (int32_t begin = 0; begin < count; begin += kBlock)
+        sum += sum_of_block(begin, std::min(begin + kBlock, count), [&](int32_t i) LS_INLINE {
+            const float depth = weights[i] > 0 ? best - logits[i] : 0.0f; // else it may be infinite
+            return static_cast<double>(weights[i]) * static_cast<double>(depth);
+        });
+    return sum;
+}
+
+LS_WIDE bool any_from(const float * row, int32_t count, float bar) {
+    int32_t from = 0;
+    for (int32_t i = 0; i < count; i++) from += row[i] >= bar;
+    return from > 0;
+}
+
+size_t num_blocks(int32_t count) { return static_cast<size_t>((count + kBlock - 1) / kBlock); }
+
+// A number in [0, 1) with 53 bits from seed, draw and stream alone, by SplitMix64 (Steele et al., 2014).
+double uniform(uint64_t seed, uint64_t draw, uint64_t stream) {
+    auto mix = [](uint64_t z) {
+        z += 0x9E3779B97F4A7C15ull;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+        return z ^ (z >> 31);
+    };
+    return static_cast<double>(mix(mix(mix(seed) ^ draw) ^ stream) >> 11) * 0x1.0p-53;
+}
+
+// The first whose sum of weights passes u of the whole; never one without weight. -1: none has any, or it is no number.
+template <typename Weight> int32_t drawn(const Sums & sums, int32_t count, double u, Weight weight) {
+    const double wanted = u * total(sums);
+    size_t last = sums.size();
+    while (last > 0 && sums[last - 1] == 0) last--;
+    if (last == 0 || std::isnan(wanted)) return -1;
+    double sum = 0;
+    size_t block = 0;
+    while (block + 1 < last && sum + sums[block] <= wanted) sum += sums[block++];
+    int32_t chosen = -1;
+    const int32_t begin = static_cast<int32_t>(block) * kBlock;
+    for (int32_t i = begin; i < std::min(begin + kBlock, count); i++) {
+        const float w = weight(i);
+        if (w == 0) continue;
+        sum += w;
+        chosen = i;
+        if (sum > wanted) break;
+    }
+    return chosen;
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,78 @@
+"""What is planned for keys, values and states is what llama.cpp allocates, for every kind of memory and layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localllm.gguf import read_model_info
+from localllm.llama import library
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.supervisor.plan import memory_bytes, plan
+from localllm.types import LoadOptions
+from tests.models import families
+from tests.models.maker import write_llama
+
+MIB = 2**20
+LOGGED = re.compile(r"(?:KV|RS) buffer size = +([0-9.]+) MiB")
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "full": write_llama,
+    "wide heads": families.write_wide_heads,
+    "sliding window": families.write_sliding_window,
+    "latent": families.write_latent,
+    "recurrent": families.write_recurrent,
+    "hybrid": families.write_hybrid,
+}
+OPTIONS = {
+    "flash": LoadOptions(ctx=512, slots=16, batch_tokens=64, flash_attn="on"),
+    "no flash": LoadOptions(ctx=512, slots=16, batch_tokens=64, flash_attn="off"),
+    "unified": LoadOptions(ctx=512, slots=8, batch_tokens=64, kv="unified"),
+    "q8_0": LoadOptions(ctx=512, slots=16, batch_tokens=64, kv_type="q8_0"),
+}
+IMPOSSIBLE = {
+    *((name, "unified") for name in ("sliding window", "recurrent", "hybrid")),  # refused there
+    *((name, "q8_0") for name in ("full", "sliding window", "latent", "hybrid")),  # no head is of 32 numbers
+}
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {name: write(folder / f"{name}.gguf") for name, write in WRITERS.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [(kind, mode) for kind in WRITERS for mode in OPTIONS if (kind, mode) not in IMPOSSIBLE]
+)
+def test_the_plan_is_what_llama_cpp_allocates(
+    loaded_library: library.Library, paths: dict[str, Path], kind: str, mode: str
+) -> None:
+    """To the byte that llama.cpp's log prints: hundredths of a MiB, for at most three buffers."""
+    options, info = OPTIONS[mode], read_model_info(paths[kind])
+    placement = plan(info, options, [])
+    mark = loaded_library.log.mark()
+    model = LlamaModel(loaded_library, paths[kind], gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(
+        loaded_library,
+        model,
+        ctx=placement.ctx,
+        slots=placement.slots,
+        threads=2,
+        batch_tokens=options.batch_tokens,
+        ubatch_tokens=placement.ubatch_tokens,
+        num_cells=placement.num_cells if placement.kv == "unified" else None,
+        kv_type=options.kv_type,
+        flash_attn=placement.flash_attn,
+    )
+    lines = loaded_library.log.lines_since(mark)
+    backend.free()
+    model.close()
+    allocated = [float(found[1]) for line in lines if (found := LOGGED.search(line))]
+    assert allocated
+    planned = sum(memory_bytes(info, options, flash=placement.flash_attn != "off"))
+    assert planned / MIB == pytest.approx(sum(allocated), abs=0.02)
+    assert planned > 0.1 * MIB, "more than what the log rounds"
