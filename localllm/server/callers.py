@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 PRIORITY_AMONG_KEYS = 0
-"""The most urgent `priority` of a key where there are several and nothing else is said: that of who says nothing."""
+"""The most urgent `priority` of a key where there are several and no setting says otherwise: the default priority."""
 SALT_CHARS = 32
 
 
 @dataclass(frozen=True)
 class Caller:
-    """What one key is, and may do. A limit of 0 is none."""
+    """Whose key it is and what it may do. A limit of 0 is none."""
 
     name: str = "anonymous"
     """What the log and the metrics say."""
@@ -42,7 +42,7 @@ class Caller:
     cache_salt: str = ""
 
     def check_may(self, what: str, param: str | None = None) -> None:
-        """Raises `PermissionDenied` for who may not `what`, e.g. "unload models"."""
+        """Raises `PermissionDenied` where this key may not do `what`, e.g. "unload models"."""
         if not self.may_manage:
             raise PermissionDenied(
                 f"the key {self.name!r} may not {what}: on this server that needs an admin key, "
@@ -51,7 +51,7 @@ class Caller:
             )
 
     def keep_alive(self, asked_s: float | None) -> float | None:
-        """Of a request. It ends or prolongs the model's stay for everybody, so it is for who may unload it.
+        """Of a request. It changes for everybody how long the model stays, so it takes the right to unload it.
 
         Raises `PermissionDenied`.
         """
@@ -60,7 +60,10 @@ class Caller:
         return asked_s
 
     def priority(self, asked: int | None) -> int:
-        """Of a request; what asks for nothing gets 0, or the lowest that it may have. Raises `InvalidParameter`."""
+        """Of a request; one without a priority gets 0, or this key's bound if that is higher.
+
+        Raises `InvalidParameter` for one beyond the bound.
+        """
         if asked is None:
             return max(0, self.min_priority)
         if asked < self.min_priority:
@@ -72,13 +75,13 @@ class Caller:
         return asked
 
     def salt(self, asked: str | None) -> str:
-        """Of a request's prompt in the KV cache. A salt of the client's own parts it from the key's other prompts."""
+        """Of a request's prompt in the KV cache. A client's own salt separates it from the key's other prompts."""
         return self.cache_salt if asked is None else _digest(f"{self.cache_salt}:{asked}")
 
     def owned(
         self, requests: Sequence[GenerationRequest], *, priority: int | None, cache_salt: str | None
     ) -> list[GenerationRequest]:
-        """The requests as this caller's, with the `priority` and the salt that were asked for. Raises as `priority`."""
+        """The requests with the priority and the cache salt they get from this caller. Raises as `priority` does."""
         urgency, salt = self.priority(priority), self.salt(cache_salt)
         return [msgspec.structs.replace(request, priority=urgency, cache_salt=salt) for request in requests]
 
@@ -87,13 +90,13 @@ ANYBODY = Caller()
 
 
 def caller_of(request: Request) -> Caller:
-    """Who the gate has found to ask."""
+    """Whose key the gate found on this request."""
     return caller_in(request.scope)
 
 
 def caller_in(scope: Scope) -> Caller:
-    """The same; `ANYBODY` where no key is wanted."""
-    caller = scope.get("state", {}).get("caller", ANYBODY)
+    """The same. There is none where the gate looked for no key, and then nothing may be decided by it."""
+    caller = scope["state"]["caller"]
     assert isinstance(caller, Caller)
     return caller
 
@@ -110,7 +113,7 @@ class _Keys:
 
 
 class KeyRing:
-    """The keys of the settings and of their file, which `reload` reads again. Its readers always see whole states."""
+    """The keys of the settings and of their file, which `reload` reads again. Readers never see a half-read state."""
 
     def __init__(self, settings: Settings, token: str | None = None) -> None:
         """`token` is one more key, an admin's: that of the process that started this one. Raises `InvalidParameter`."""
@@ -168,22 +171,22 @@ class KeyRing:
             name=key.name,
             owner=owner,
             may_manage=key.role == "admin" or not has_admin,
-            min_priority=_first(key.min_priority, self._min_priority(key, are_several)),
-            max_concurrent=_first(key.max_concurrent, settings.max_concurrent_per_key),
-            requests_per_minute=_first(key.requests_per_minute, settings.requests_per_minute_per_key),
-            # Conversations on the disk are found by it after a restart, and no client can send it: so it hides nothing
-            # and is made of what stays, the owner.
+            min_priority=_given(key.min_priority, self._min_priority(key, are_several)),
+            max_concurrent=_given(key.max_concurrent, settings.max_concurrent_per_key),
+            requests_per_minute=_given(key.requests_per_minute, settings.requests_per_minute_per_key),
+            # Made of the owner alone, so that conversations on the disk are found again after a restart. It needs no
+            # secret: no client can choose it, since a salt of its own is only ever hashed together with this one.
             cache_salt=_digest(f"key:{owner}") if is_salted else "",
         )
 
     def _min_priority(self, key: ApiKey, are_several: bool) -> int:
         if key.role == "admin":
             return LOWEST_PRIORITY
-        return _first(self._settings.min_priority_per_key, PRIORITY_AMONG_KEYS if are_several else LOWEST_PRIORITY)
+        return _given(self._settings.min_priority_per_key, PRIORITY_AMONG_KEYS if are_several else LOWEST_PRIORITY)
 
 
-def _first(number: int | None, otherwise: int) -> int:
-    return otherwise if number is None else number
+def _given(number: int | None, default: int) -> int:
+    return default if number is None else number
 
 
 def _digest(text: str) -> str:

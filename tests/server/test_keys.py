@@ -10,6 +10,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from localllm.client.discovery import server_of
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
 from localllm.server.callers import KeyRing
@@ -182,6 +183,12 @@ def test_without_keys_a_client_may_still_part_its_prompts(served: Served) -> Non
         assert (refused.status_code, _error(refused)["param"]) == (400, "cache_salt")
 
 
+def test_commands_use_the_admin_key_among_those_of_this_user(team: Served) -> None:
+    with server_of(Settings(port=team.address[1], api_keys="bob=b,ann(admin)=a")) as client:
+        client.unload("tiny")
+    assert team.runtime.models == []
+
+
 def test_where_every_key_may_manage_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "localllm")
     for keys in ("a", "ann(admin)=a,bob=b", "ann=a,ann=b"):
@@ -227,6 +234,7 @@ def test_a_log_line_says_who_asked_which_model_and_what_it_cost(team: Served, ca
     _post(team, "b", "/v1/chat/completions", stream=True)
     _post(team, "b", "/v1/responses", input="x")
     _post(team, "a", "/v1/embeddings", input=["ab", "c"])
+    _post(team, "b", "/tokenize", content="x")
     team.http.get("/health")
     names = ("key", "model", "prompt_tokens", "cached_tokens", "completion_tokens", "queue_ms", "outcome")
     lines = [tuple(line[name] for name in names) for line in _lines(caplog)]
@@ -235,6 +243,7 @@ def test_a_log_line_says_who_asked_which_model_and_what_it_cost(team: Served, ca
         ("bob", "tiny", 7, 2, 3, 100.0, None),
         ("bob", "tiny", 7, 2, 3, 100.0, None),
         ("ann", "tiny", 3, 0, 0, None, None),
+        ("bob", "tiny", None, None, None, None, None),
     ]
     assert _lines(caplog)[0]["duration_ms"] >= 0
 

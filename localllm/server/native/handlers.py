@@ -18,6 +18,7 @@ from localllm.server.native import requests as body
 from localllm.server.openai.requests import to_messages
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -36,7 +37,7 @@ def routes() -> list[Route]:
 async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
     state, asked, headers = await _read(request, body.TokenizeRequest)
-    model = await state.model_id(asked.model)
+    model = await _model(request, asked.model)
     tokens = await state.runtime.tokenize(
         model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
@@ -52,14 +53,16 @@ async def tokenize(request: Request) -> Response:
 async def detokenize(request: Request) -> Response:
     """`POST /detokenize`."""
     state, asked, headers = await _read(request, body.DetokenizeRequest)
-    pieces = await state.runtime.pieces(await state.model_id(asked.model), asked.tokens, special=asked.special)
+    model = await _model(request, asked.model)
+    pieces = await state.runtime.pieces(model, asked.tokens, special=asked.special)
     return json_response(body.Content(b"".join(pieces).decode("utf-8", "replace")), headers)
 
 
 async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
-    text = await state.runtime.render(await state.model_id(asked.model), to_messages(asked.messages))
+    model = await _model(request, asked.model)
+    text = await state.runtime.render(model, to_messages(asked.messages))
     return json_response(body.Prompt(text), headers)
 
 
@@ -115,6 +118,14 @@ async def slot_action(request: Request) -> Response:
             id_slot=slot, filename=name, n_restored=restored.num_tokens, n_read=restored.size_bytes, timings=timings
         )
     return json_response(done, headers)
+
+
+async def _model(request: Request, asked: str | None) -> str:
+    """The model that is meant. Raises `ModelNotFound`."""
+    state: ServerState = request.app.state.server
+    model = await state.model_id(asked)
+    tally_of(request).begin(model, state.loaded(model))
+    return model
 
 
 def _slot_number(text: str) -> int:
