@@ -47,7 +47,7 @@ class Vocab:
         """That the text may have, by its bytes alone."""
         return self._tokenizer.fewest_tokens(len(text.encode("utf-8", "surrogatepass")))
 
-    def fill_in_middle(self, prefix: Sequence[int], suffix: str) -> list[int]:
+    def fill_in_middle(self, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:
         """The prompt that makes a model write what stands between two texts. Raises `UnsupportedParameter`.
 
         Prefix first, as llama-server's /infill and the models' own papers have it (PSM, arXiv:2207.14255).
@@ -60,9 +60,8 @@ class Vocab:
             raise UnsupportedParameter(
                 "the model has no tokens for filling in the middle; send no suffix", param="suffix"
             )
-        behind = self.tokenize(suffix, add_special=False, parse_special=False)
         bos = [self._api.llama_vocab_bos(self._handle)] if self._adds_bos else []
-        return [*bos, before, *prefix, after, *behind, middle]
+        return [*bos, before, *prefix, after, *suffix, middle]
 
     def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
         """What a model is to rank: both between its special tokens, as llama-server's `format_prompt_rerank` has it."""

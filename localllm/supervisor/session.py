@@ -42,6 +42,9 @@ from localllm.worker.messages import (
 MAX_WAITING_TEXTS = 20_000
 """Texts to embed or rank that one model may have at a time, those of all its requests together."""
 
+TEXT_METHODS = frozenset({"tokenize", "pieces", "render"})
+"""Those of `Call` that take time on the worker's preparer; `max_waiting` of them may wait, and as many others."""
+
 MakeLoad = Callable[[Hello], Load]
 
 
@@ -85,6 +88,8 @@ class Session:
         self._num_texts = 0
         """In all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._num_calls = {True: 0, False: 0}
+        """Of those, how many are in `TEXT_METHODS` and how many are not."""
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
         self._closing = False
@@ -185,16 +190,32 @@ class Session:
         self._post(self.cancel, id)
 
     async def call(self, method: str, *args: Any) -> Any:
-        """A small question. Raises what the worker answers, or `WorkerCrashed`."""
+        """A small question. Raises what the worker answers, `QueueFull`, or `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
+        is_text = method in TEXT_METHODS
+        self._check_calls(self._num_calls[is_text])
         id = next(self._ids)
         answer = self._calls[id] = self._loop.create_future()
-        self._handle.send(Call(id, method, args))
+        self._num_calls[is_text] += 1
         try:
+            self._handle.send(Call(id, method, args))
             return await answer
+        except asyncio.CancelledError:
+            if is_text:
+                self._handle.send(Cancel(id))
+            raise
         finally:
+            self._num_calls[is_text] -= 1
             self._calls.pop(id, None)
+
+    def _check_calls(self, num_waiting: int) -> None:
+        if num_waiting >= self._max_waiting:
+            raise QueueFull(
+                f"{num_waiting} small requests wait already and {self._max_waiting} may (max_waiting); try again later",
+                waiting=num_waiting,
+                limit=self._max_waiting,
+            )
 
     async def aclose(self) -> None:
         """End the process and wait until it is gone; answers that still run fail with `Draining`."""
