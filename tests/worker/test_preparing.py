@@ -29,9 +29,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(folder / "m.gguf", tokenizer=tokenizer, chat_template=CHATML, ctx=2048)
 
 
-def with_model(home: Path, path: Path, scenario: Callable[[Runtime, str], Awaitable[None]], **settings: int) -> None:
+def with_model(
+    home: Path, path: Path, scenario: Callable[[Runtime, str], Awaitable[None]], settings: Settings | None = None
+) -> None:
     async def run() -> None:
-        runtime = Runtime(Settings(home=home, **settings))
+        runtime = Runtime(settings or Settings(home=home))
         try:
             model = await runtime.load(path)
             await asyncio.wait_for(scenario(runtime, model.id), TIMEOUT_S)
@@ -99,4 +101,4 @@ def test_calls_over_the_limit_are_refused_and_a_text_over_its_own(home: Path, pa
         with pytest.raises(InvalidParameter, match=r"1048577 bytes .* 1048576 .*max_tokenize_bytes"):
             await runtime.tokenize(model, "x" * (2**20 + 1))
 
-    with_model(home, path, scenario, max_waiting=4, max_tokenize_bytes=2**20)
+    with_model(home, path, scenario, Settings(home=home, max_waiting=4, max_tokenize_bytes=2**20))

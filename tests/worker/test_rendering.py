@@ -1,4 +1,4 @@
-"""Conversations beside large ones, with real template children: a slow one is held by a template that sleeps."""
+"""Conversations beside large ones, with real template children: a slow one is held until the test lets it go."""
 
 from __future__ import annotations
 
