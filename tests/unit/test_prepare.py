@@ -29,6 +29,7 @@ class Letters:
 
     def __init__(self) -> None:
         self.num_steps = 0
+        self.parsed_special: list[bool] = []
         self.gate = threading.Lock()
         self.begun = threading.Event()
 
@@ -37,9 +38,10 @@ class Letters:
         text: str,
         *,
         add_special: bool = True,  # noqa: ARG002  the protocol has it
-        parse_special: bool = True,  # noqa: ARG002  as above
+        parse_special: bool = True,
         memo: Memo | None = None,  # noqa: ARG002  as above
     ) -> Iterator[list[int]]:
+        self.parsed_special.append(parse_special)
         for start in range(0, len(text), STEP):
             self.begun.set()
             with self.gate:
@@ -183,3 +185,11 @@ def test_a_cancelled_call_is_dropped() -> None:
     replies = [message for message in messages if isinstance(message, Reply)]
     assert [(reply.id, reply.result) for reply in replies] == [(2, [b"\x03", b"\x04"])]
     assert bench.letters.num_steps < 10**7
+
+
+def test_neither_side_of_a_gap_to_fill_can_spell_a_special_token() -> None:
+    bench = Bench()
+    bench.submit(1, "ab", suffix="c")
+    assert isinstance(bench.next(), Accepted)
+    assert bench.letters.parsed_special == [False, False]
+    assert list(bench.engine.sequences[0].tokens) == [1, 2, 1, 3, 2]
