@@ -104,6 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """PEM, without a password; None: the key is in the certificate's file."""
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
+    max_tokenize_bytes: Count = 2 * 1024 * 1024
+    """Of a text whose tokens somebody asks for, as `POST /tokenize` does; 0: as many as a request may have."""
     max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024
     """For a request's first line and its headers."""
     max_connections: Annotated[int, msgspec.Meta(ge=1)] = 1000

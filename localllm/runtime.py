@@ -18,7 +18,7 @@ import msgspec
 from localllm.answers import Answer as Answer
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import LocalLLMError, ModelNotFound, RequestTimeout
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout
 from localllm.finding import Finder, Started
 from localllm.finding import canonical_id as canonical_id
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
@@ -190,6 +190,13 @@ class Runtime:
         self, model_id: str, text: str, *, add_special: bool = True, parse_special: bool = True
     ) -> list[int]:
         """Token ids of a text; with the model's BOS if `add_special`, its control tokens as such if `parse_special`."""
+        most, size_bytes = self._settings.max_tokenize_bytes, len(text.encode("utf-8", "surrogatepass"))
+        if size_bytes > most > 0:
+            raise InvalidParameter(
+                f"the text has {size_bytes} bytes and {most} may be tokenized at a time (max_tokenize_bytes); "
+                "send it in parts",
+                param="content",
+            )
         tokens: list[int] = await self._call(model_id, "tokenize", text, add_special, parse_special)
         return tokens
 

@@ -189,6 +189,9 @@ def serve(
     tls_key_file: gate.TlsKeyFile = None,
     max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
     max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
+    max_tokenize_bytes: Annotated[
+        int | None, Option("--max-tokenize-bytes", metavar="N", help="Largest text for /tokenize; 0: any")
+    ] = None,
     max_header_bytes: gate.MaxHeaderBytes = None,
     max_connections: gate.MaxConnections = None,
     max_bodies_mb: gate.MaxBodiesMb = None,

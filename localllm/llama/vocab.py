@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.llama.tokenizing import SPM, Memo, TextTokenizer
 
-_SPM = 1
-"""LLAMA_VOCAB_TYPE_SPM."""
 _SPM_SPACE = "\u2581"
 
 
@@ -28,23 +27,27 @@ class Vocab:
         self._pieces: dict[int, bytes] = {}
         self._ends: dict[int, bool] = {}
         self._only_characters = _characters_without_byte_tokens(api, handle, self.size)
+        self._tokenizer = TextTokenizer(api, handle)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
         """Token ids. A text that begins with the BOS token's own spelling gets no second BOS."""
+        steps = self.tokenize_in_steps(text, add_special=add_special, parse_special=parse_special)
+        return [token for step in steps for token in step]
+
+    def tokenize_in_steps(
+        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+    ) -> Iterator[list[int]]:
+        """`tokenize`, some 10 ms of it at each step. `memo`: for texts that have much in common."""
         if add_special and self._adds_bos and (bos := self.bos_text) and text.startswith(bos):
             add_special = False
         self._check_characters(text)
-        data = text.encode("utf-8", "surrogatepass")
-        room = len(data) + 8
-        buffer = (ctypes.c_int32 * room)()
-        count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
-        if count < 0:  # more tokens than bytes: llama.cpp says how many
-            room = -count
-            buffer = (ctypes.c_int32 * room)()
-            count = self._api.llama_tokenize(self._handle, data, len(data), buffer, room, add_special, parse_special)
-        return buffer[:count]
+        return self._tokenizer.steps(text, add_special=add_special, parse_special=parse_special, memo=memo)
 
-    def fill_in_middle(self, prefix: Sequence[int], suffix: str) -> list[int]:
+    def fewest_tokens(self, text: str) -> int:
+        """That the text may have, by its bytes alone."""
+        return self._tokenizer.fewest_tokens(len(text.encode("utf-8", "surrogatepass")))
+
+    def fill_in_middle(self, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:
         """The prompt that makes a model write what stands between two texts. Raises `UnsupportedParameter`.
 
         Prefix first, as llama-server's /infill and the models' own papers have it (PSM, arXiv:2207.14255).
@@ -57,9 +60,8 @@ class Vocab:
             raise UnsupportedParameter(
                 "the model has no tokens for filling in the middle; send no suffix", param="suffix"
             )
-        behind = self.tokenize(suffix, add_special=False, parse_special=False)
         bos = [self._api.llama_vocab_bos(self._handle)] if self._adds_bos else []
-        return [*bos, before, *prefix, after, *behind, middle]
+        return [*bos, before, *prefix, after, *suffix, middle]
 
     def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
         """What a model is to rank: both between its special tokens, as llama-server's `format_prompt_rerank` has it."""
@@ -144,7 +146,7 @@ def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozens
     (`llama_vocab::byte_to_token`, an `.at()` without a catch). Byte tokens stand first, so a sound vocabulary is known
     after a few hundred tokens.
     """
-    if api.llama_vocab_type(handle) != _SPM:
+    if api.llama_vocab_type(handle) != SPM:
         return None
     missing = {f"<0x{byte:02X}>".encode() for byte in range(256)}
     characters = set()

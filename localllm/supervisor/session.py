@@ -15,13 +15,20 @@ from functools import partial
 from typing import Any
 
 from localllm.embeddings import EmbeddingRequest, Embeddings, RerankRequest
-from localllm.errors import Draining, InternalError, LocalLLMError, RequestTimeout, WorkerCrashed, from_info
+from localllm.errors import (
+    Draining,
+    InternalError,
+    LocalLLMError,
+    RequestTimeout,
+    WorkerCrashed,
+    from_info,
+)
 from localllm.supervisor import texts
 from localllm.supervisor.collector import Collector
 from localllm.supervisor.pending import DEADLINE_GRACE_S, Pending, remaining
 from localllm.supervisor.process import WorkerProcess
 from localllm.supervisor.retries import Retries
-from localllm.supervisor.waiting import QueueTimes
+from localllm.supervisor.waiting import QueueTimes, check_calls
 from localllm.types import Finish, GenerationRequest, LoadedModel
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -47,6 +54,8 @@ logger = logging.getLogger("localllm")
 
 CALL_TIMEOUT_S, SLOT_CALL_TIMEOUT_S = 120.0, 1800.0
 """For a small question to be answered, and for one that writes to the disk or reads from it."""
+TEXT_METHODS = frozenset({"tokenize", "pieces", "render"})
+"""Those of `Call` that take time on the worker's preparer; `max_waiting` of them may wait, and as many others."""
 MakeLoad = Callable[[Hello], Load]
 
 
@@ -93,6 +102,8 @@ class Session:
         self._num_texts = 0
         """In all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._num_calls = {True: 0, False: 0}
+        """Of those, how many are in `TEXT_METHODS` and how many are not."""
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
         self._process = WorkerProcess(
@@ -232,7 +243,7 @@ class Session:
             collector.fail(texts.late_in_queue(request))
 
     async def call(self, method: str, *args: Any) -> Any:
-        """A small question. Raises what the worker answers, `RequestTimeout`, `WorkerCrashed`."""
+        """A small question. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
         timeout_s = SLOT_CALL_TIMEOUT_S if method in SLOT_METHODS else CALL_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
@@ -248,15 +259,19 @@ class Session:
     async def _call(self, method: str, args: tuple[Any, ...]) -> Any:
         if self._death is not None:
             raise self._death
+        is_text = method in TEXT_METHODS
+        check_calls(self._num_calls[is_text], self._max_waiting)
         id = next(self._ids)
         self._process.send(Call(id, method, args))
         answer = self._calls[id] = self._loop.create_future()
+        self._num_calls[is_text] += 1
         try:
             return await answer
         except asyncio.CancelledError:
             self._process.send(Cancel(id))
             raise
         finally:
+            self._num_calls[is_text] -= 1
             del self._calls[id]
 
     def give_up(self, error: LocalLLMError) -> None:

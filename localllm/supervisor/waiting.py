@@ -37,3 +37,13 @@ class QueueTimes:
             limit=max_waiting,
             retry_after_s=wait_s,
         )
+
+
+def check_calls(num_waiting: int, max_waiting: int) -> None:
+    """Raises `QueueFull` where so many small questions wait already."""
+    if num_waiting >= max_waiting:
+        raise QueueFull(
+            f"{num_waiting} small requests wait already and {max_waiting} may (max_waiting); try again later",
+            waiting=num_waiting,
+            limit=max_waiting,
+        )

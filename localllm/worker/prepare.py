@@ -1,39 +1,31 @@
 """Turns a submitted request into a sequence of tokens for the engine, or refuses it with the reason.
 
-Has a thread of its own: neither templates nor tokenizing may stall a step or delay a cancel. Also answers the small
-calls (tokenize, render ...). Knows nothing of batches or KV.
+Has threads of its own: neither templates nor tokenizing may stall a step or delay a cancel. Requests with one prompt
+(`n` answers) share what it takes; what nobody waits for any more is dropped. Also answers the small calls (tokenize,
+render ...). Knows nothing of batches or KV.
 """
 
 from __future__ import annotations
 
-import queue
 import secrets
 import threading
-from collections.abc import Callable
-from collections.abc import Sequence as Tokens
-from typing import Any, Protocol
+from array import array
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.chat.request import RenderRequest
 from localllm.engine.dry import Dry
 from localllm.engine.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
-from localllm.errors import (
-    InternalError,
-    InvalidParameter,
-    NoChatTemplate,
-    SlotNotFound,
-    TemplateError,
-)
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError, NoChatTemplate, SlotNotFound
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,
     Delta,
     DrySampling,
     Finish,
-    GenerationRequest,
     LoadedModel,
     Message,
     ModelDefaults,
@@ -43,35 +35,26 @@ from localllm.types import (
     Usage,
 )  # fmt: skip
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
-from localllm.worker.refusals import as_ours, deadline_s, too_long
-from localllm.worker.template_child import TemplateChild
+from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
+from localllm.worker.refusals import as_ours, deadline_s
+from localllm.worker.rendering import Render, Renderer
+from localllm.worker.turns import Turns
 
-
-class Tokenizer(Protocol):
-    """The part of `llama.vocab.Vocab` that preparing needs."""
-
-    @property
-    def bos_text(self) -> str: ...
-
-    @property
-    def eos_text(self) -> str: ...
-
-    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]: ...
-
-    @property
-    def end_tokens(self) -> tuple[int, ...]: ...
-
-    def check_tokens(self, tokens: Tokens[int], param: str = "prompt") -> list[int]: ...
-
-    def token_bytes(self, token: int) -> bytes: ...
-
-    def piece(self, token: int, *, special: bool) -> bytes: ...
-
-    def fill_in_middle(self, prefix: Tokens[int], suffix: str) -> list[int]: ...
-
-
-ATTENTION_SINKS = 4
 NO_DEFAULTS = ModelDefaults()
+PIECES_A_STEP = 1000
+
+
+class _Taker(NamedTuple):
+    message: Submit
+    arrived_s: float
+
+
+class _Draft:
+    """A prompt in the making, and who waits for it."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.takers: list[_Taker] = []
 
 
 class Preparer:
@@ -81,7 +64,7 @@ class Preparer:
         self,
         model: LoadedModel,
         vocab: Tokenizer,
-        templates: TemplateChild | None,
+        renderer: Renderer | None,
         engine: Engine | EncoderEngine,
         send: Callable[[Up], None],
         defaults: ModelDefaults = NO_DEFAULTS,
@@ -89,73 +72,142 @@ class Preparer:
         context_shift: bool = False,
     ) -> None:
         """`defaults`: for requests that say nothing of their own."""
-        self._context_shift = context_shift
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
-        self._templates = templates
+        self._renderer = renderer
         self._engine = engine
         self._send = send
-        self._inbox: queue.SimpleQueue[tuple[Submit, float] | Call] = queue.SimpleQueue()
+        self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
         self._lock = threading.Lock()
-        self._preparing: set[int] = set()
-        threading.Thread(target=self._run, name="preparer", daemon=True).start()
+        self._wanted: set[int] = set()
+        """Requests and calls that are prepared here, and not cancelled."""
+        self._drafts: dict[Source, _Draft] = {}
+        self._turns = Turns("preparer")
 
     def submit(self, message: Submit) -> None:
+        source = source_of(message.request)
         with self._lock:
-            self._preparing.add(message.id)
-        self._inbox.put((message, self._engine.clock()))
+            self._wanted.add(message.id)
+            draft = self._drafts.get(source)
+            is_new = draft is None
+            if draft is None:
+                draft = self._drafts[source] = _Draft(source)
+            draft.takers.append(_Taker(message, self._engine.clock()))
+        if is_new:
+            self._begin(draft)
 
     def cancel(self, id: int) -> None:
         """Wherever the request is: still here, or with the engine."""
         with self._lock:
-            if id in self._preparing:
-                self._preparing.remove(id)
+            if id not in self._wanted:
+                self._engine.cancel(id)
                 return
-        self._engine.cancel(id)
+            self._wanted.remove(id)
+        finish = Finish("cancelled", Usage(prompt_tokens=0, completion_tokens=0), Timings(0.0, 0.0, 0.0))
+        self._send(Deltas(-1, ((id, Delta(finish=finish)),)))
 
     def call(self, message: Call) -> None:
-        self._inbox.put(message)
-
-    def _run(self) -> None:
-        while True:
-            message = self._inbox.get()
-            if isinstance(message, Call):
-                self._answer(message)
-            else:
-                self._prepare(*message)
-
-    def _prepare(self, message: Submit, arrived_s: float) -> None:
-        try:
-            sequence = self._sequence(message, arrived_s)
-        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
-            with self._lock:
-                self._preparing.discard(message.id)
-            self._send(Rejected(message.id, as_ours(error).info()))
+        if message.method == "status":  # known between two steps only, on the engine's thread
+            self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
             return
-        with self._lock:  # after this a cancel goes to the engine, and so finds the request there
-            cancelled = message.id not in self._preparing
-            self._preparing.discard(message.id)
-            self._send(Accepted(message.id, sequence.num_prompt))
-            if not cancelled:
-                self._engine.submit(sequence)
-        if cancelled:
-            usage = Usage(prompt_tokens=sequence.num_prompt, completion_tokens=0)
-            finish = Finish("cancelled", usage, Timings(0.0, 0.0, 0.0))
-            self._send(Deltas(-1, ((message.id, Delta(finish=finish)),)))
+        with self._lock:
+            self._wanted.add(message.id)
+        if message.method == "render" and self._renderer is not None:
+            messages = msgspec.convert(message.args[0], tuple[Message, ...])
+            self._renderer.add(
+                messages,
+                lambda render: self._reply(message, lambda: render(self._prompts.render_request(messages))),
+                lambda: self._is_wanted(message.id),
+            )
+            return
+        self._turns.add(self._answer(message), lambda: self._is_wanted(message.id))
 
-    def _sequence(self, message: Submit, arrived_s: float) -> Sequence:
+    def _begin(self, draft: _Draft) -> None:
+        messages = draft.source.messages
+        if messages is None or self._renderer is None or not self._model.info.causal:
+            self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
+        else:
+            self._renderer.add(messages, lambda render: self._render(draft, render), lambda: self._has_takers(draft))
+
+    def _render(self, draft: _Draft, render: Render) -> None:
+        """On a renderer's thread."""
+        source = draft.source
+        assert source.messages is not None
+        try:
+            rendered = self._prompts.render(render, source.messages, cache_prompt=source.cache_prompt)
+        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
+            self._refuse(draft, as_ours(error))
+            return
+        self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
+
+    def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
+        try:
+            self._check_kind(draft.source)
+            prompt = yield from self._prompts.make(draft.source, rendered)
+        except Exception as error:  # noqa: BLE001  as above
+            self._refuse(draft, as_ours(error))
+            return
+        while (taker := self._next_taker(draft)) is not None:
+            self._hand_over(taker, prompt)
+            yield
+
+    def _check_kind(self, source: Source) -> None:
         if not self._model.info.causal:
             raise InvalidParameter(f"{self._model.id} is an embedding model; it cannot generate text", param="model")
+        if source.messages is not None and self._renderer is None:
+            raise self._no_template()
+
+    def _refuse(self, draft: _Draft, error: LocalLLMError) -> None:
+        while (taker := self._next_taker(draft)) is not None:
+            self._reject(taker, error)
+
+    def _reject(self, taker: _Taker, error: LocalLLMError) -> None:
+        if self._done(taker.message.id):
+            self._send(Rejected(taker.message.id, error.info()))
+
+    def _next_taker(self, draft: _Draft) -> _Taker | None:
+        with self._lock:
+            if draft.takers:
+                return draft.takers.pop(0)
+            del self._drafts[draft.source]
+            return None
+
+    def _has_takers(self, draft: _Draft) -> bool:
+        """Forgets the draft if it has none."""
+        with self._lock:
+            draft.takers = [taker for taker in draft.takers if taker.message.id in self._wanted]
+            if not draft.takers:
+                del self._drafts[draft.source]
+            return bool(draft.takers)
+
+    def _is_wanted(self, id: int) -> bool:
+        with self._lock:
+            return id in self._wanted
+
+    def _done(self, id: int) -> bool:
+        """Whether somebody waits for it still; no more after this."""
+        with self._lock:
+            wanted = id in self._wanted
+            self._wanted.discard(id)
+            return wanted
+
+    def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
+        id = taker.message.id
+        try:
+            sequence = self._sequence(taker.message, taker.arrived_s, prompt)
+        except Exception as error:  # noqa: BLE001  as above
+            self._reject(taker, as_ours(error))
+            return
+        with self._lock:  # after this a cancel goes to the engine, and so finds the request there
+            if id not in self._wanted:
+                return
+            self._wanted.discard(id)
+            self._send(Accepted(id, sequence.num_prompt))
+            self._engine.submit(sequence)
+
+    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
-        tokens = self._tokens(message.request)
-        if not tokens:
-            raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
-        if len(tokens) >= self._model.ctx:
-            larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
-            what = "prompt" if message.request.messages is None else "messages"
-            remedy = f"reduce the length of the {what}{', or load the model with a larger --ctx' if larger else ''}"
-            raise too_long(f"your {what}", len(tokens), self._model.ctx, remedy, param=what)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
         for token in params.stop_token_ids:
@@ -164,7 +216,7 @@ class Preparer:
         stays_open = params.min_tokens and not params.ignore_eos
         return Sequence(
             message.id,
-            tokens,
+            list(prompt.tokens),
             sampling=sampling,
             min_tokens=params.min_tokens,
             max_tokens=None if params.max_tokens == NO_LIMIT else params.max_tokens,
@@ -174,11 +226,11 @@ class Preparer:
             ignore_eos=params.ignore_eos,
             logprobs=params.logprobs,
             prompt_logprobs=params.prompt_logprobs,
-            dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, tokens),
+            dry=None if sampling.dry is None else Dry(sampling.dry, self._vocab.token_bytes, prompt.tokens),
             cache_prompt=message.request.cache_prompt and params.prompt_logprobs is None,
             cache_salt=message.request.cache_salt,
-            pauses=self._pauses(message.request, tokens),
-            keep=self._keep(message.request, tokens),
+            pauses=list(prompt.pauses),
+            keep=prompt.keep,
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),
@@ -191,93 +243,53 @@ class Preparer:
                 f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, from 0 on", param=param
             )
 
-    def _tokens(self, request: GenerationRequest) -> list[int]:
-        if request.messages is not None:
-            return self._vocab.tokenize(self._render(request.messages))
-        if request.prompt_tokens is not None:
-            tokens = self._vocab.check_tokens(request.prompt_tokens)
-        elif request.prompt is None:
-            raise InvalidParameter("give messages or a prompt", param="prompt")
-        elif request.suffix is None:
-            return self._vocab.tokenize(request.prompt)
-        else:
-            tokens = self._vocab.tokenize(request.prompt, add_special=False, parse_special=False)
-        return tokens if request.suffix is None else self._vocab.fill_in_middle(tokens, request.suffix)
-
-    def _keep(self, request: GenerationRequest, tokens: Tokens[int]) -> int:
-        """Tokens that stay when the context shifts: the system message, or a few that models lean on.
-
-        Without the first ones attention falls apart ("attention sinks", arXiv:2309.17453).
-        """
-        messages = request.messages
-        if not self._context_shift or messages is None or messages[0].role != "system":
-            return ATTENTION_SINKS
+    def _answer(self, message: Call) -> Iterator[None]:
         try:
-            text = self._render(messages[:1], add_generation_prompt=False)
-        except TemplateError:
-            return ATTENTION_SINKS
-        return max(ATTENTION_SINKS, _common(tokens, self._vocab.tokenize(text)))
-
-    def _pauses(self, request: GenerationRequest, tokens: Tokens[int]) -> list[int]:
-        """Where the system message, the turns before the last message, and that one end, in tokens.
-
-        A later request that begins alike goes on from there, if the model's memory has a checkpoint; templates write
-        what comes after the last message otherwise once there is an answer.
-        """
-        if request.messages is None or self._model.memory == "attention" or not request.cache_prompt:
-            return []
-        messages = request.messages
-        beginnings = {len(messages), len(messages) - 1, int(messages[0].role == "system")} - {0}
-        pauses = []
-        for count in beginnings:
-            try:
-                text = self._render(messages[:count], add_generation_prompt=False)
-            except TemplateError:
-                continue  # a template may insist on a certain last message; then there is no such place
-            pauses.append(_common(tokens, self._vocab.tokenize(text)))
-        return pauses
-
-    def _render(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = True) -> str:
-        if self._templates is None:
-            raise NoChatTemplate(
-                f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
-            )
-        return self._templates.render(
-            RenderRequest(
-                template=self._model.info.chat_templates["default"],
-                messages=with_beginning(messages, self._defaults),
-                bos_token=self._vocab.bos_text,
-                eos_token=self._vocab.eos_text,
-                add_generation_prompt=add_generation_prompt,
-            )
-        )
-
-    def _answer(self, message: Call) -> None:
-        if message.method == "status":  # known between two steps only, on the engine's thread
-            self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
-            return
-        try:
-            self._send(Reply(message.id, self._call(message.method, message.args)))
+            result = yield from self._call(message.method, message.args)
         except Exception as error:  # noqa: BLE001  as above
-            self._send(Reply(message.id, None, as_ours(error).info()))
+            self._fail(message, as_ours(error))
+            return
+        self._reply(message, lambda: result)
 
-    def _call(self, method: str, args: tuple[Any, ...]) -> Any:
+    def _reply(self, message: Call, make: Callable[[], Any]) -> None:
+        try:
+            result = make()
+        except Exception as error:  # noqa: BLE001  as above
+            self._fail(message, as_ours(error))
+            return
+        if self._done(message.id):
+            self._send(Reply(message.id, result))
+
+    def _fail(self, message: Call, error: LocalLLMError) -> None:
+        if self._done(message.id):
+            self._send(Reply(message.id, None, error.info()))
+
+    def _call(self, method: str, args: tuple[Any, ...]) -> Generator[None, None, Any]:
         if method == "tokenize":
             text, add_special, parse_special = args
-            return self._vocab.tokenize(text, add_special=add_special, parse_special=parse_special)
+            tokens = array("i")  # a list takes nine times the memory
+            for step in self._vocab.tokenize_in_steps(text, add_special=add_special, parse_special=parse_special):
+                tokens.extend(step)
+                yield
+            return tokens.tolist()
         if method == "pieces":
-            tokens, special = args
-            return [self._vocab.piece(token, special=special) for token in self._vocab.check_tokens(tokens, "tokens")]
+            ids, special = args
+            pieces: list[bytes] = []
+            for start in range(0, len(ids), PIECES_A_STEP):
+                some = self._vocab.check_tokens(ids[start : start + PIECES_A_STEP], "tokens")
+                pieces += [self._vocab.piece(token, special=special) for token in some]
+                yield
+            return pieces
         if method == "render":
-            return self._render(msgspec.convert(args[0], tuple[Message, ...]))
+            raise self._no_template()
         if method in SLOT_METHODS:
             raise SlotNotFound(f"{self._model.id} generates nothing and has no slots", param="id_slot")
         raise InternalError(f"the worker knows no method {method!r}")
 
-
-def _common(one: Tokens[int], other: Tokens[int]) -> int:
-    """How many tokens two sequences begin alike with."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
+    def _no_template(self) -> NoChatTemplate:
+        return NoChatTemplate(
+            f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
+        )
 
 
 def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingParams:
@@ -291,14 +303,6 @@ def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingP
         if (value := getattr(defaults, name)) != getattr(nothing, name) == getattr(params, name)
     }
     return msgspec.structs.replace(params, **given)
-
-
-def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
-    """A chat with the model's own system message, unless it has one, and what the model wants before its turns."""
-    system, turns = (messages[:1], messages[1:]) if messages and messages[0].role == "system" else ((), messages)
-    if not system and defaults.system is not None:
-        system = (Message("system", defaults.system),)
-    return (*system, *defaults.messages, *turns)
 
 
 _NUMBERS: dict[str, type[int] | type[float]] = {

@@ -6,11 +6,9 @@ nothing of batches.
 
 from __future__ import annotations
 
-import queue
 import re
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from localllm.embeddings import EmbeddingRequest, RerankRequest
@@ -18,10 +16,10 @@ from localllm.engine.texts import TextJob
 from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
+from localllm.worker.prompts import MOST_COUNTED, Memo
 from localllm.worker.refusals import as_ours, deadline_s, too_long
+from localllm.worker.turns import Turns
 
-SLICE_CHARACTERS = 50_000
-"""Tokenized of one request before the next has its turn: some 10 ms."""
 MAX_VECTORS_BYTES = 256 * 1024 * 1024
 """Of the vectors of one request together."""
 MAX_CUTS = 8
@@ -31,7 +29,11 @@ MAX_CUTS = 8
 class Tokenizer(Protocol):
     """The part of `llama.vocab.Vocab` that is needed here."""
 
-    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]: ...
+    def tokenize_in_steps(
+        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+    ) -> Iterator[list[int]]: ...
+
+    def fewest_tokens(self, text: str) -> int: ...
 
     def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]: ...
 
@@ -74,15 +76,14 @@ class TextPreparer:
         self._loop = loop
         self._jobs = jobs
         self._send = send
-        self._inbox: queue.SimpleQueue[tuple[Embed, float]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._preparing: set[int] = set()
-        threading.Thread(target=self._run, name="text-preparer", daemon=True).start()
+        self._turns = Turns("text-preparer")
 
     def submit(self, message: Embed) -> None:
         with self._lock:
             self._preparing.add(message.id)
-        self._inbox.put((message, self._loop.clock()))
+        self._turns.add(self._draft(message, self._loop.clock()), lambda: self._is_wanted(message.id))
 
     def cancel(self, id: int) -> None:
         """Wherever the request is: still here, or with the embedder. Nothing more is sent for it."""
@@ -91,15 +92,6 @@ class TextPreparer:
                 self._preparing.remove(id)
                 return
         self._loop.call_soon(lambda: self._jobs.cancel(id))
-
-    def _run(self) -> None:
-        drafts: deque[Iterator[None]] = deque()
-        while True:
-            while not drafts or not self._inbox.empty():
-                drafts.append(self._draft(*self._inbox.get()))
-            draft = drafts.popleft()
-            if next(draft, False) is None:
-                drafts.append(draft)
 
     def _draft(self, message: Embed, arrived_s: float) -> Iterator[None]:
         """Prepares one request, a slice at each `next`."""
@@ -125,16 +117,9 @@ class TextPreparer:
                 f"dimensions must be from 1 to the model's {dimensions}, got {request.dimensions}", param="dimensions"
             )
         texts: list[_Text] = []
-        characters = 0
         items: Sequence[str | Sequence[int]] = request.tokens or () if request.texts is None else request.texts
         for number, item in enumerate(items):
-            if characters >= SLICE_CHARACTERS:
-                characters = 0
-                yield
-                if self._is_cancelled(id):
-                    return
-            characters += len(item)
-            texts.append(self._item(number, item, truncate=request.truncate))
+            texts.append((yield from self._item(number, item, truncate=request.truncate)))
         kept = request.dimensions or dimensions
         job = TextJob(
             id,
@@ -149,39 +134,35 @@ class TextPreparer:
         counts = tuple(len(text.tokens) for text in texts)
         self._hand_over(job, texts, kept, counts if pooling == "none" else (1,) * len(texts))
 
-    def _item(self, number: int, item: str | Sequence[int], *, truncate: bool) -> _Text:
-        closing = 0
+    def _item(self, number: int, item: str | Sequence[int], *, truncate: bool) -> Generator[None, None, _Text]:
+        limit = self._model.embedding_ctx
+        closing, is_whole = 0, True
         if isinstance(item, str):
-            tokens = self._tokenize(item, number, "input")
+            if not truncate:
+                self._check_bytes(item, f"input {number}", "input", number)
+            tokens, is_whole = yield from self._tokenize(item, number, "input")
             closing = 1 if tokens and tokens[-1] in self._vocab.closing_tokens else 0
         else:
             try:
                 tokens = self._vocab.check_tokens(item, "input")
             except InvalidParameter as error:
                 raise InvalidParameter(f"input {number}: {error.message}", param="input", item=number) from error
+            yield
         if not tokens:
             raise InvalidParameter(f"input {number} is empty; leave it out", param="input", item=number)
-        limit = self._model.embedding_ctx
         if len(tokens) <= limit:
             return _Text(tokens, was_cut=False)
         if not truncate:
-            raise self._too_long(f"input {number}", len(tokens), "input", number)
+            raise self._too_long(f"input {number}", len(tokens), "input", number, at_least=not is_whole)
         return _Text(tokens[: limit - closing] + tokens[len(tokens) - closing :], was_cut=True)
 
     def _rank(self, id: int, request: RerankRequest, arrived_s: float) -> Iterator[None]:
         if self._model.pooling != "rank":
             raise InvalidParameter(f"{self._model.id} cannot rank: {self._no_rank()}", param="model")
         texts: list[_Text] = []
-        query = self._tokenize(request.query, None, "query", plain=True)
-        characters = 0
+        query, _ = yield from self._tokenize(request.query, None, "query", plain=True)
         for number, document in enumerate(request.documents):
-            if characters >= SLICE_CHARACTERS:
-                characters = 0
-                yield
-                if self._is_cancelled(id):
-                    return
-            characters += len(document)
-            texts.append(self._pair(number, request, query, document))
+            texts.append((yield from self._pair(number, request, query, document)))
         job = TextJob(
             id,
             [text.tokens for text in texts],
@@ -197,45 +178,84 @@ class TextPreparer:
             return f"it was loaded with pooling {self._model.pooling}; load it with --pooling rank"
         return "it has no ranking head; use a reranking model"
 
-    def _pair(self, number: int, request: RerankRequest, query: list[int], document: str) -> _Text:
+    def _pair(
+        self, number: int, request: RerankRequest, query: list[int], document: str
+    ) -> Generator[None, None, _Text]:
         """As llama-server does: the model's own template, else query and document between its special tokens."""
         limit = self._model.embedding_ctx
         template = self._model.info.chat_templates.get("rerank")
         if template is not None:
-            return self._templated(number, request, template, document)
-        tokens = self._tokenize(document, number, "documents", plain=True)
+            return (yield from self._templated(number, request, template, document))
+        if not request.truncate:
+            self._check_bytes(document, f"document {number}", "documents", number)
+        tokens, is_whole = yield from self._tokenize(document, number, "documents", plain=True)
         whole = self._vocab.pair(query, tokens)
         if len(whole) <= limit:
             return _Text(whole, was_cut=False)
         left = len(tokens) - (len(whole) - limit)
         if not request.truncate or left < 1:
-            raise self._too_long(_document(number, left, "query"), len(whole), "documents", number)
+            what = _document(number, left, "query")
+            raise self._too_long(what, len(whole), "documents", number, at_least=not is_whole)
         return _Text(self._vocab.pair(query, tokens[:left]), was_cut=True)
 
-    def _templated(self, number: int, request: RerankRequest, template: str, document: str) -> _Text:
+    def _templated(
+        self, number: int, request: RerankRequest, template: str, document: str
+    ) -> Generator[None, None, _Text]:
         limit = self._model.embedding_ctx
-        tokens = self._tokenize(_filled(template, request.query, document), number, "documents", special=False)
-        whole = len(tokens)
+        tokens, is_whole = yield from self._tokenize(
+            _filled(template, request.query, document), number, "documents", special=False
+        )
+        num_tokens, at_least = len(tokens), not is_whole
+        while request.truncate and document and not is_whole:  # more than twice too long
+            document = document[: len(document) // 2]
+            tokens, is_whole = yield from self._tokenize(
+                _filled(template, request.query, document), number, "documents", special=False
+            )
         for _ in range(MAX_CUTS):
             if len(tokens) <= limit:
-                return _Text(tokens, was_cut=whole > limit)
+                return _Text(tokens, was_cut=num_tokens > limit)
             if not request.truncate or not document:
                 break
             # Characters, since a template wants text: as many as should do, and a few less.
-            about = max(1, len(self._tokenize(document, number, "documents", plain=True)))
+            alone, _ = yield from self._tokenize(document, number, "documents", plain=True)
+            about = max(1, len(alone))
             document = document[: max(0, int(len(document) * (about - (len(tokens) - limit) - 1) / about))]
-            tokens = self._tokenize(_filled(template, request.query, document), number, "documents", special=False)
-        raise self._too_long(_document(number, len(document), "query"), whole, "documents", number)
+            tokens, _ = yield from self._tokenize(
+                _filled(template, request.query, document), number, "documents", special=False
+            )
+        raise self._too_long(
+            _document(number, len(document), "query"), num_tokens, "documents", number, at_least=at_least
+        )
 
     def _tokenize(
         self, text: str, number: int | None, param: str, *, special: bool = True, plain: bool = False
-    ) -> list[int]:
-        """`plain`: no special tokens, neither added nor read out of the text."""
+    ) -> Generator[None, None, tuple[list[int], bool]]:
+        """The tokens, and whether that is all: no more are counted than `MOST_COUNTED` times what a text may have.
+
+        `plain`: no special tokens, neither added nor read out of the text. The closing token is there all the same.
+        """
+        tokens: list[int] = []
+        most = MOST_COUNTED * self._model.embedding_ctx
         try:
-            return self._vocab.tokenize(text, add_special=special and not plain, parse_special=not plain)
+            for step in self._vocab.tokenize_in_steps(text, add_special=special and not plain, parse_special=not plain):
+                tokens += step
+                if len(tokens) > most:
+                    return [*tokens[:most], *self._closing(special=special and not plain)], False
+                yield
         except InvalidParameter as error:
             where = param if number is None else f"{param} {number}"
             raise InvalidParameter(f"{where}: {error.message}", param=param, item=number) from error
+        return tokens, True
+
+    def _closing(self, *, special: bool) -> list[int]:
+        """What `tokenize` puts behind every text."""
+        empty = [token for step in self._vocab.tokenize_in_steps("", add_special=special) for token in step]
+        return [token for token in empty[-1:] if token in self._vocab.closing_tokens]
+
+    def _check_bytes(self, text: str, what: str, param: str, number: int) -> None:
+        fewest = self._vocab.fewest_tokens(text)
+        if fewest > self._model.embedding_ctx:
+            raise self._too_long(what, fewest, param, number, at_least=True)
 
     def _hand_over(self, job: TextJob, texts: list[_Text], dimensions: int, num_vectors: tuple[int, ...]) -> None:
         size_bytes = 4 * dimensions * sum(num_vectors)
@@ -259,17 +279,19 @@ class TextPreparer:
             self._send(accepted)
             self._loop.call_soon(lambda: self._jobs.add(job))
 
-    def _is_cancelled(self, id: int) -> bool:
+    def _is_wanted(self, id: int) -> bool:
         with self._lock:
-            return id not in self._preparing
+            return id in self._preparing
 
-    def _too_long(self, what: str, num_tokens: int, param: str, number: int) -> ContextLengthExceeded:
+    def _too_long(
+        self, what: str, num_tokens: int, param: str, number: int, *, at_least: bool
+    ) -> ContextLengthExceeded:
         limit, trained = self._model.embedding_ctx, self._model.info.context_length
         larger = limit < (trained or limit)
         remedy = "reduce the length of that text, ask for truncation" + (
             ", or load the model with a larger --embedding-ctx" if larger else ""
         )
-        return too_long(what, num_tokens, limit, remedy, param=param, item=number)
+        return too_long(what, num_tokens, limit, remedy, param=param, item=number, at_least=at_least)
 
 
 def _document(number: int, left: int, query: str) -> str:

@@ -50,6 +50,7 @@ from localllm.worker.messages import (
 from localllm.worker.outbox import Outbox
 from localllm.worker.prepare import Preparer
 from localllm.worker.prepare_texts import TextPreparer
+from localllm.worker.rendering import Renderer
 from localllm.worker.slots import SlotFiler
 from localllm.worker.template_child import TemplateChild
 
@@ -206,7 +207,7 @@ class Worker:
         self._preparer = Preparer(
             model,
             vocab,
-            templates,
+            None if templates is None else Renderer(templates),
             engine,
             self._outbox.put,
             load.defaults,

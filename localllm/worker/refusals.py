@@ -24,15 +24,16 @@ def deadline_s(arrived_s: float, timeout_s: float | None) -> float:
 
 
 def too_long(
-    what: str, num_tokens: int, limit: int, remedy: str, *, param: str, item: int | None = None
+    what: str, num_tokens: int, limit: int, remedy: str, *, param: str, item: int | None = None, at_least: bool = False
 ) -> ContextLengthExceeded:
     """In OpenAI's words, because clients know this error by its text: LiteLLM by "maximum context length is",
     LangChain by the code (which openai 3 leaves out of an exception's text), LangChain.js by "exceeds the context
-    window". `what` is too long: `your messages`; `remedy` begins with a verb.
+    window". `what` is too long: `your messages`; `remedy` begins with a verb; `at_least`: not all tokens were counted.
     """
     where: dict[str, Any] = {} if item is None else {"item": item}
     return ContextLengthExceeded(
-        f"This model's maximum context length is {limit} tokens. However, {what} resulted in {num_tokens} tokens, "
+        f"This model's maximum context length is {limit} tokens. However, {what} resulted in "
+        f"{'at least ' if at_least else ''}{num_tokens} tokens, "
         f"which exceeds the context window ({ContextLengthExceeded.code}). Please {remedy}.",
         param=param,
         prompt_tokens=num_tokens,

@@ -45,6 +45,8 @@ ALLOWED: dict[str, set[str]] = {
     "worker.keeping": BASE | {"engine", "llama", "kvdisk", "gguf"},
     "worker.slots": BASE | {"engine", "kvdisk"},
     "worker.prepare": BASE | {"engine", "chat"},
+    "worker.prompts": BASE | {"chat"},
+    "worker.rendering": BASE | {"chat"},
     "worker.prepare_texts": BASE | {"engine.texts"},
     "worker.template_child": BASE | {"chat"},
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import string
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from gguf import GGUFWriter, TokenType
 
@@ -33,12 +33,14 @@ class Tokenizer:
     merges: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     flags: dict[str, bool] = field(default_factory=dict)
+    pre: str = "gpt-2"
+    """Of BPE: which regular expressions split a text into words."""
 
     def write(self, writer: GGUFWriter) -> None:
         """Add every key to a GGUF that is being written."""
         writer.add_tokenizer_model(self.model)
         if self.model == "gpt2":
-            writer.add_tokenizer_pre("gpt-2")
+            writer.add_tokenizer_pre(self.pre)
         writer.add_token_list(self.tokens)
         writer.add_token_types(self.types)
         if self.merges:
@@ -102,6 +104,17 @@ def spm(size: int = 320) -> Tokenizer:
         special={"unknown": 0, "bos": 1, "eos": 2, "padding": 3, "eot": 5},
         scores=[0.0] * (256 + len(heads)) + [-float(rank) for rank in range(len(pieces))],
         flags={"add_bos_token": True, "add_space_prefix": False},
+    )
+
+
+def with_user_defined(tokenizer: Tokenizer, texts: Sequence[str]) -> Tokenizer:
+    """The last tokens of a vocabulary give way to user-defined ones of these spellings."""
+    keep = len(tokenizer.tokens) - len(texts)
+    return replace(
+        tokenizer,
+        tokens=[*tokenizer.tokens[:keep], *texts],
+        types=[*tokenizer.types[:keep], *[int(TokenType.USER_DEFINED)] * len(texts)],
+        merges=[merge for merge in tokenizer.merges if merge.replace(" ", "") in tokenizer.tokens[:keep]],
     )
 
 

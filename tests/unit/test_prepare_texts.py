@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pytest
@@ -13,13 +13,17 @@ from localllm.engine.texts import TextJob
 from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
-from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, SLICE_CHARACTERS, TextPreparer
+from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, TextPreparer
+from localllm.worker.prompts import Memo
 from tests.worker.conftest import INFO
 
 TEMPLATE = "<judge>{query}|{document}</judge>"
 TIMEOUT_S = 20
 END = 0
 UNKNOWN = 999_999
+MANY_CHARACTERS = 4_000_000
+STEP, LONGEST = 50, 1000
+"""Letters at a time, and those that a token might stand for."""
 
 
 class Letters:
@@ -27,10 +31,26 @@ class Letters:
 
     closing_tokens = (END,)
 
-    def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:  # noqa: ARG002  the protocol has it
+    def __init__(self) -> None:
+        self.num_tokenized = 0
+
+    def tokenize_in_steps(
+        self,
+        text: str,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,  # noqa: ARG002  the protocol has it
+        memo: Memo | None = None,  # noqa: ARG002  as above
+    ) -> Iterator[list[int]]:
         if "\ufffe" in text:
             raise InvalidParameter("no such character", param="prompt")
-        return [ord(letter) for letter in text] + ([END] if add_special else [])
+        for start in range(0, len(text), STEP):
+            self.num_tokenized += STEP
+            yield [ord(letter) for letter in text[start : start + STEP]]
+        yield [END] if add_special else []
+
+    def fewest_tokens(self, text: str) -> int:
+        return -(-len(text) // LONGEST)
 
     def check_tokens(self, tokens: Sequence[int], param: str = "prompt") -> list[int]:
         if UNKNOWN in tokens:
@@ -62,12 +82,14 @@ class Sink:
         return self.sent.get(timeout=TIMEOUT_S)
 
 
-def preparer(sink: Sink, *, pooling: Pooling = "mean", info: ModelInfo = INFO, dimensions: int = 4) -> TextPreparer:
+def preparer(
+    sink: Sink, *, pooling: Pooling = "mean", info: ModelInfo = INFO, dimensions: int = 4, vocab: Letters | None = None
+) -> TextPreparer:
     model = LoadedModel(
         id="m", path="m", info=info, ctx=32, slots=0, threads=1, layers_per_device={}, backend="", load_s=0.0,
         created_unix_s=0, pooling=pooling, embedding_ctx=32, dimensions=dimensions,
     )  # fmt: skip
-    return TextPreparer(model, Letters(), sink, sink, sink.sent.put)
+    return TextPreparer(model, vocab or Letters(), sink, sink, sink.sent.put)
 
 
 def text_of(tokens: Sequence[int]) -> str:
@@ -111,9 +133,9 @@ def test_a_single_text_passes_a_long_list_and_a_cancelled_list_is_dropped() -> N
     sink = Sink()
     texts = preparer(sink)
     text = "a" * 31
-    texts.submit(Embed(1, EmbeddingRequest(texts=(text,) * (40 * SLICE_CHARACTERS // len(text))), None))
+    texts.submit(Embed(1, EmbeddingRequest(texts=(text,) * (MANY_CHARACTERS // len(text))), None))
     texts.submit(Embed(2, EmbeddingRequest(texts=("b",)), None))
-    texts.submit(Embed(3, EmbeddingRequest(texts=(text,) * (40 * SLICE_CHARACTERS // len(text))), None))
+    texts.submit(Embed(3, EmbeddingRequest(texts=(text,) * (MANY_CHARACTERS // len(text))), None))
     texts.cancel(3)
     first, second = sink.next(), sink.next()
     assert isinstance(first, Tokenized)
@@ -155,3 +177,38 @@ def test_what_cannot_be_tokenized_is_refused_with_its_number(
     assert isinstance(answer, Rejected)
     assert (answer.error.param, answer.error.details["item"]) == (param, 1)
     assert answer.error.message.startswith(f"{param} 1: ")
+
+
+def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized() -> None:
+    sink, letters = Sink(), Letters()
+    preparer(sink, vocab=letters).submit(Embed(1, EmbeddingRequest(texts=("a", "b" * (40 * LONGEST))), None))
+    answer = sink.next()
+    assert isinstance(answer, Rejected)
+    assert "input 1 has at least 40 tokens and a text may have 32" in answer.error.message
+    assert answer.error.details["prompt_tokens"] == 40
+    assert letters.num_tokenized <= STEP
+
+
+@pytest.mark.parametrize("truncate", [True, False])
+def test_no_more_of_a_text_is_tokenized_than_its_answer_needs(truncate: bool) -> None:
+    sink, letters = Sink(), Letters()
+    text = "a" * (30 * LONGEST)
+    preparer(sink, vocab=letters).submit(Embed(1, EmbeddingRequest(texts=(text,), truncate=truncate), None))
+    answer = sink.next()
+    if truncate:
+        assert isinstance(answer, Tokenized)
+        assert text_of(sink.jobs[0].texts[0]) == "a" * 31 + "."
+    else:
+        assert isinstance(answer, Rejected)
+        assert "at least" in answer.error.message
+    assert letters.num_tokenized <= 4 * STEP
+
+
+def test_a_very_long_document_is_cut_to_fit_into_a_ranker_s_template() -> None:
+    sink, letters = Sink(), Letters()
+    info = msgspec.structs.replace(INFO, chat_templates={"rerank": TEMPLATE})
+    ranker = preparer(sink, pooling="rank", info=info, vocab=letters)
+    ranker.submit(Embed(1, None, RerankRequest(query="q", documents=("d" * 10**6,), truncate=True)))
+    assert isinstance(sink.next(), Tokenized)
+    assert 20 < len(sink.jobs[0].texts[0]) <= 32
+    assert letters.num_tokenized < 10**5

@@ -217,3 +217,27 @@ def test_no_worker_outlives_a_parent_that_was_killed(start_session: StartSession
             assert gone, "the worker is still there 2 s after its parent was killed"
         finally:
             os.close(worker)
+
+
+def test_calls_that_wait_are_counted_and_one_that_is_given_up_makes_room(start_session: StartSession) -> None:
+    async def scenario() -> None:
+        session = start_session("behaves", max_waiting=2)  # it answers no calls
+        await asyncio.wait_for(session.ready, TIMEOUT_S)
+        calls = [asyncio.create_task(session.call("tokenize", "x", True, True)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFull, match="2 small requests wait already"):
+            await session.call("render", ())
+        other = asyncio.create_task(session.call("status"))
+        await asyncio.sleep(0)
+        assert not other.done(), "whoever looks at slots has places of their own"
+        calls[0].cancel()
+        await asyncio.wait(calls[:1])
+        again = asyncio.create_task(session.call("pieces", (1,), True))
+        await asyncio.sleep(0)
+        assert not again.done()
+        await session.aclose()
+        for call in (calls[1], other, again):
+            with pytest.raises(Draining):
+                await call
+
+    asyncio.run(scenario())

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, SlotNotFound
+from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.native import requests as body
@@ -38,12 +39,13 @@ async def tokenize(request: Request) -> Response:
     """`POST /tokenize`."""
     state, asked, headers = await _read(request, body.TokenizeRequest)
     model = await _model(request, asked.model)
-    tokens = await state.runtime.tokenize(
+    work = state.runtime.tokenize(
         model, asked.content, add_special=asked.add_special, parse_special=asked.parse_special
     )
+    tokens = await sse.unless_gone(request.receive, work)
     if not asked.with_pieces:
         return json_response(body.Tokens([*tokens]), headers)
-    pieces = await state.runtime.pieces(model, tokens)
+    pieces = await sse.unless_gone(request.receive, state.runtime.pieces(model, tokens))
     return json_response(
         body.Tokens([body.Piece(token, _text_or_bytes(piece)) for token, piece in zip(tokens, pieces, strict=True)]),
         headers,
@@ -54,7 +56,8 @@ async def detokenize(request: Request) -> Response:
     """`POST /detokenize`."""
     state, asked, headers = await _read(request, body.DetokenizeRequest)
     model = await _model(request, asked.model)
-    pieces = await state.runtime.pieces(model, asked.tokens, special=asked.special)
+    work = state.runtime.pieces(model, asked.tokens, special=asked.special)
+    pieces = await sse.unless_gone(request.receive, work)
     return json_response(body.Content(b"".join(pieces).decode("utf-8", "replace")), headers)
 
 
@@ -62,7 +65,8 @@ async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
     model = await _model(request, asked.model)
-    text = await state.runtime.render(model, to_messages(asked.messages))
+    work = state.runtime.render(model, to_messages(asked.messages))
+    text = await sse.unless_gone(request.receive, work)
     return json_response(body.Prompt(text), headers)
 
 

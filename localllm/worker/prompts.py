@@ -1,0 +1,198 @@
+"""What a request asks of the model, and how it becomes tokens: rendered, then tokenized in steps, as far as it may fit.
+
+Knows nothing of threads or of sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from collections.abc import Sequence as Tokens
+from typing import NamedTuple, Protocol
+
+from localllm.chat.request import RenderRequest
+from localllm.errors import InvalidParameter, TemplateError
+from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults
+from localllm.worker.refusals import too_long
+
+ATTENTION_SINKS = 4
+MOST_COUNTED = 2
+"""Contexts: the tokens of a prompt that does not fit are counted up to here, so that its error can say how many."""
+
+Memo = dict[tuple[str, bool], list[int]]
+
+
+class Tokenizer(Protocol):
+    """The part of `llama.vocab.Vocab` that preparing needs."""
+
+    @property
+    def bos_text(self) -> str: ...
+
+    @property
+    def eos_text(self) -> str: ...
+
+    def tokenize_in_steps(
+        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+    ) -> Iterator[list[int]]: ...
+
+    def fewest_tokens(self, text: str) -> int: ...
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
+    def check_tokens(self, tokens: Tokens[int], param: str = "prompt") -> list[int]: ...
+
+    def token_bytes(self, token: int) -> bytes: ...
+
+    def piece(self, token: int, *, special: bool) -> bytes: ...
+
+    def fill_in_middle(self, prefix: Tokens[int], suffix: Tokens[int]) -> list[int]: ...
+
+
+class Source(NamedTuple):
+    """All that the prompt depends on: requests of which this is equal have the same one."""
+
+    messages: tuple[Message, ...] | None
+    prompt: str | None
+    prompt_tokens: tuple[int, ...] | None
+    suffix: str | None
+    cache_prompt: bool
+
+
+class Prompt(NamedTuple):
+    tokens: list[int]
+    pauses: list[int]
+    """Where the system message, the turns before the last message, and that one end, in tokens."""
+    keep: int
+    """Tokens that stay when the context shifts: the system message, or a few that models lean on."""
+
+
+class Rendered(NamedTuple):
+    text: str
+    beginnings: dict[int, str]
+    """Number of messages -> their text alone; none where the template refuses them."""
+
+
+def source_of(request: GenerationRequest) -> Source:
+    """Of a request."""
+    return Source(request.messages, request.prompt, request.prompt_tokens, request.suffix, request.cache_prompt)
+
+
+class Prompts:
+    """Makes those of one model."""
+
+    def __init__(self, model: LoadedModel, vocab: Tokenizer, defaults: ModelDefaults, *, context_shift: bool) -> None:
+        self._model = model
+        self._vocab = vocab
+        self._defaults = defaults
+        self._context_shift = context_shift
+
+    def render(
+        self, render: Callable[[RenderRequest], str], messages: tuple[Message, ...], *, cache_prompt: bool
+    ) -> Rendered:
+        """All texts that the prompt is made of. Raises `TemplateError`."""
+        text = render(self.render_request(messages))
+        beginnings = {}
+        for count in {*self._pause_after(messages, cache_prompt), *self._keep_of(messages)}:
+            try:
+                beginnings[count] = render(self.render_request(messages[:count], add_generation_prompt=False))
+            except TemplateError:
+                continue  # a template may insist on a certain last message; then there is no such place
+        return Rendered(text, beginnings)
+
+    def render_request(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = True) -> RenderRequest:
+        """What the template child is told."""
+        return RenderRequest(
+            template=self._model.info.chat_templates["default"],
+            messages=with_beginning(messages, self._defaults),
+            bos_token=self._vocab.bos_text,
+            eos_token=self._vocab.eos_text,
+            add_generation_prompt=add_generation_prompt,
+        )
+
+    def make(self, source: Source, rendered: Rendered | None) -> Generator[None, None, Prompt]:
+        """Some milliseconds at each step. Raises `InvalidParameter`, `ContextLengthExceeded`."""
+        param = "prompt" if source.messages is None else "messages"
+        if rendered is None:
+            tokens = yield from self._tokens(source)
+        else:
+            memo: Memo = {}
+            tokens = yield from self._tokenize(rendered.text, param, memo=memo)
+        self._check_length(len(tokens), param)
+        if not tokens:
+            raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
+        lengths: dict[int, int] = {}
+        for count, text in ({} if rendered is None else rendered.beginnings).items():
+            lengths[count] = yield from self._common(tokens, text, memo)
+        messages = source.messages or ()
+        pauses = [lengths[count] for count in self._pause_after(messages, source.cache_prompt) if count in lengths]
+        keep = max(ATTENTION_SINKS, *(lengths.get(count, 0) for count in (0, *self._keep_of(messages))))
+        return Prompt(tokens, pauses, keep)
+
+    def _tokens(self, source: Source) -> Generator[None, None, list[int]]:
+        if source.prompt_tokens is not None:
+            self._check_length(len(source.prompt_tokens), "prompt")
+            tokens = self._vocab.check_tokens(source.prompt_tokens)
+        elif source.prompt is None:
+            raise InvalidParameter("give messages or a prompt", param="prompt")
+        elif source.suffix is None:
+            return (yield from self._tokenize(source.prompt, "prompt"))
+        else:
+            tokens = yield from self._tokenize(source.prompt, "prompt", plain=True)
+        if source.suffix is None:
+            return tokens
+        behind = yield from self._tokenize(source.suffix, "suffix", plain=True)
+        return self._vocab.fill_in_middle(tokens, behind)
+
+    def _tokenize(
+        self, text: str, param: str, *, plain: bool = False, memo: Memo | None = None
+    ) -> Generator[None, None, list[int]]:
+        """`plain`: no special tokens, neither added nor read out of the text."""
+        self._check_length(self._vocab.fewest_tokens(text), param, at_least=True)
+        tokens: list[int] = []
+        for step in self._vocab.tokenize_in_steps(text, add_special=not plain, parse_special=not plain, memo=memo):
+            tokens += step
+            if len(tokens) > MOST_COUNTED * self._model.ctx:
+                self._check_length(len(tokens), param, at_least=True)
+            yield
+        return tokens
+
+    def _common(self, tokens: Tokens[int], text: str, memo: Memo) -> Generator[None, None, int]:
+        """How many tokens a prompt and another text begin alike with."""
+        at = 0
+        for step in self._vocab.tokenize_in_steps(text, memo=memo):
+            for token in step:
+                if at == len(tokens) or tokens[at] != token:
+                    return at
+                at += 1
+            yield
+        return at
+
+    def _check_length(self, num_tokens: int, param: str, *, at_least: bool = False) -> None:
+        """Raises `ContextLengthExceeded`."""
+        if num_tokens < self._model.ctx:
+            return
+        larger = self._model.ctx < (self._model.info.context_length or self._model.ctx)
+        remedy = f"reduce the length of the {param}{', or load the model with a larger --ctx' if larger else ''}"
+        raise too_long(f"your {param}", num_tokens, self._model.ctx, remedy, param=param, at_least=at_least)
+
+    def _pause_after(self, messages: tuple[Message, ...], cache_prompt: bool) -> set[int]:
+        """Numbers of messages.
+
+        A later request that begins alike goes on from there, if the model's memory has a checkpoint; templates write
+        what comes after the last message otherwise once there is an answer.
+        """
+        if not messages or self._model.memory == "attention" or not cache_prompt:
+            return set()
+        return {len(messages), len(messages) - 1, int(messages[0].role == "system")} - {0}
+
+    def _keep_of(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        """Without the first tokens attention falls apart ("attention sinks", arXiv:2309.17453)."""
+        return (1,) if self._context_shift and messages and messages[0].role == "system" else ()
+
+
+def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
+    """A chat with the model's own system message, unless it has one, and what the model wants before its turns."""
+    system, turns = (messages[:1], messages[1:]) if messages and messages[0].role == "system" else ((), messages)
+    if not system and defaults.system is not None:
+        system = (Message("system", defaults.system),)
+    return (*system, *defaults.messages, *turns)

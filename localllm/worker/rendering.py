@@ -1,0 +1,67 @@
+"""Renders conversations, small ones beside large ones: each kind has a thread and a template child of its own.
+
+A template may take a second of CPU, and who comes next must not wait for many of those: short conversations go first,
+and waiting makes a long one's turn come too. Knows nothing of tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import time
+from collections.abc import Callable, Sequence
+
+from localllm.chat.request import RenderRequest
+from localllm.types import Message
+from localllm.worker.template_child import TemplateChild
+from localllm.worker.turns import start_thread
+
+SMALL_CHARACTERS = 64 * 1024
+"""Conversations up to here never wait for larger ones."""
+MESSAGE_CHARACTERS = 50
+"""What a message counts for besides its content."""
+CHARACTERS_PER_S = 100_000
+"""So many more let another conversation that comes up to a second later go first."""
+
+Render = Callable[[RenderRequest], str]
+Work = Callable[[Render], None]
+
+
+class Renderer:
+    """`add` may be called on any thread."""
+
+    def __init__(
+        self,
+        child: TemplateChild,
+        start_child: Callable[[], TemplateChild] = TemplateChild,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`child` renders what is small; another is started for the first conversation that is not."""
+        self._clock = clock
+        self._small = _Lane("render-small", lambda: child)
+        self._large = _Lane("render-large", start_child)
+
+    def add(self, messages: Sequence[Message], work: Work, is_wanted: Callable[[], bool]) -> None:
+        """Call `work` on a thread where it may render, unless nobody wants it by then. It must not raise."""
+        size = sum(len(message.content) + MESSAGE_CHARACTERS for message in messages)
+        lane = self._small if size <= SMALL_CHARACTERS else self._large
+        lane.put(self._clock() + size / CHARACTERS_PER_S, work, is_wanted)
+
+
+class _Lane:
+    def __init__(self, name: str, start_child: Callable[[], TemplateChild]) -> None:
+        self._start_child = start_child
+        self._numbers = itertools.count()
+        self._queue: queue.PriorityQueue[tuple[float, int, Work, Callable[[], bool]]] = queue.PriorityQueue()
+        start_thread(self._run, name)
+
+    def put(self, order: float, work: Work, is_wanted: Callable[[], bool]) -> None:
+        self._queue.put((order, next(self._numbers), work, is_wanted))
+
+    def _run(self) -> None:
+        child: TemplateChild | None = None
+        while True:
+            _, _, work, is_wanted = self._queue.get()
+            if is_wanted():
+                child = child or self._start_child()
+                work(child.render)

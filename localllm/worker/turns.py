@@ -1,0 +1,67 @@
+"""Work for many requests on one thread, where they take turns: a small one waits for no large one.
+
+Every second turn is for what has had none yet, if there is any; the others go round among those that came first.
+Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+TURN_S = 0.02
+MAX_BEGUN = 4
+"""That go round at a time. What else has begun keeps its half-done results, and waits."""
+STACK_BYTES = 64 * 2**20
+"""Of the thread, of which only what is used takes memory: regular expressions of the C++ library recurse for each
+character of a run (see `llama.text_cuts`)."""
+
+
+class _Draft(NamedTuple):
+    steps: Iterator[None]
+    is_wanted: Callable[[], bool]
+
+
+class Turns:
+    """`add` may be called on any thread."""
+
+    def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._inbox: queue.SimpleQueue[_Draft] = queue.SimpleQueue()
+        start_thread(self._run, name)
+
+    def add(self, steps: Iterator[None], is_wanted: Callable[[], bool]) -> None:
+        """Do this, a few milliseconds at each step, and drop it at its next turn once nobody wants it."""
+        self._inbox.put(_Draft(steps, is_wanted))
+
+    def _run(self) -> None:
+        fresh: deque[_Draft] = deque()
+        begun: deque[_Draft] = deque()
+        is_turn_of_fresh = True
+        while True:
+            while not (fresh or begun) or not self._inbox.empty():
+                fresh.append(self._inbox.get())
+            source = fresh if fresh and (is_turn_of_fresh or not begun) else begun
+            is_turn_of_fresh = source is begun
+            draft = source.popleft()
+            if self._goes_on(draft):
+                begun.insert(len(begun) if source is fresh else MAX_BEGUN - 1, draft)
+
+    def _goes_on(self, draft: _Draft) -> bool:
+        if not draft.is_wanted():
+            return False
+        until = self._clock() + TURN_S
+        return any(self._clock() >= until for _ in draft.steps)
+
+
+def start_thread(run: Callable[[], None], name: str) -> None:
+    """A daemon with room for the tokenizers' recursion."""
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    finally:
+        threading.stack_size(before)
