@@ -49,6 +49,19 @@ def test_more_answers_than_the_key_may_have_and_a_priority_before_others_are_ref
     assert _complete(team, "a", n=5, priority=-1).status_code == 200
 
 
+def _cached(team: Server, key: str, **fields: Any) -> int:
+    usage = _complete(team, key, prompt=[*range(20, 60)], max_tokens=1, **fields).json()["usage"]
+    cached: int = usage["prompt_tokens_details"]["cached_tokens"]
+    return cached
+
+
+def test_what_one_key_has_asked_shows_in_no_other_keys_cached_tokens(team: Server) -> None:
+    assert _cached(team, "b") == 0
+    assert _cached(team, "b") > 30
+    assert _cached(team, "c") == 0
+    assert _cached(team, "b", cache_salt="of one user of bob's") == 0
+
+
 def test_an_unload_is_for_the_admin_and_takes_the_models_gauges_with_it(team: Server) -> None:
     def models_with_gauges() -> list[str]:
         text = httpx.get(f"{team.url}/metrics", headers={"x-api-key": "c"}, trust_env=False).text
