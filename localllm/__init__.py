@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from localllm.errors import InternalError as InternalError
     from localllm.errors import InvalidModelFile as InvalidModelFile
     from localllm.errors import InvalidParameter as InvalidParameter
+    from localllm.errors import LoadConflict as LoadConflict
     from localllm.errors import LoadFailed as LoadFailed
     from localllm.errors import Loading as Loading
     from localllm.errors import LocalLLMError as LocalLLMError
@@ -74,8 +75,8 @@ _NAMES = {
     "client.sidecar": "Sidecar",
     "config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
-    "InternalError InvalidModelFile InvalidParameter LoadFailed Loading LocalLLMError ModelNotFound NoChatTemplate "
-    "PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError Unavailable "
+    "InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError ModelNotFound "
+    "NoChatTemplate PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError Unavailable "
     "UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
     "llm.async_llm": "AsyncLLM",
     "llm.blocking": "LLM",

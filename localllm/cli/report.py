@@ -20,7 +20,6 @@ _EXIT_CODES = {
     "model_not_found": NOT_FOUND,
     "load_failed": MODEL_OR_BACKEND,
     "load_conflict": MODEL_OR_BACKEND,
-    "loading": MODEL_OR_BACKEND,
     "worker_crashed": MODEL_OR_BACKEND,
 }
 

@@ -114,7 +114,11 @@ class Preparer:
         with self._lock:
             self._wanted.add(message.id)
         if message.method == "render" and self._renderer is not None:
-            messages = msgspec.convert(message.args[0], tuple[Message, ...])
+            try:
+                messages = msgspec.convert(message.args[0], tuple[Message, ...])
+            except msgspec.ValidationError as error:  # this is the reader's thread, which serves everybody
+                self._fail(message, InvalidParameter(f"messages: {error}", param="messages"))
+                return
             self._renderer.add(
                 messages,
                 lambda render: self._reply(message, lambda: render(self._prompts.render_request(messages))),

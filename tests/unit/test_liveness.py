@@ -323,7 +323,7 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
     patient = [Sequence(100 + id, [1] * length, sampling=GREEDY) for id, length in enumerate(prompts)]
     running += patient
     budgets = itertools.cycle([*(Budget(small, small, prefers) for small, prefers in steps), Budget(64, 32, True)])
-    for number in range(60 * len(patient) * (len(steps) + 1)):
+    for number in range(700 * len(patient) * (len(steps) + 1)):
         share = shares.of(running, next(budgets))
         assert sum(share.values()) <= 128
         for one in running:

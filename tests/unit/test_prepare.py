@@ -145,7 +145,8 @@ def test_a_prompt_of_too_many_bytes_is_refused_before_it_is_tokenized() -> None:
     answer = bench.next()
     assert isinstance(answer, Rejected)
     assert (answer.error.code, answer.error.details["prompt_tokens"]) == ("context_length_exceeded", CTX)
-    assert f"has at least {CTX} tokens and the context {CTX}" in answer.error.message
+    assert f"maximum context length is {CTX} tokens" in answer.error.message
+    assert f"resulted in at least {CTX} tokens" in answer.error.message
     assert bench.letters.num_steps == 0
 
 
@@ -157,7 +158,7 @@ def test_a_prompt_that_does_not_fit_is_counted_as_far_as_its_error_needs(length:
     bench.submit(1, "a" * length)
     answer = bench.next()
     assert isinstance(answer, Rejected)
-    assert f"the prompt has {number} tokens" in answer.error.message
+    assert f"your prompt resulted in {number} tokens" in answer.error.message
     assert bench.letters.num_steps <= 2 * CTX / STEP + 1
 
 

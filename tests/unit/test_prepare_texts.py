@@ -184,7 +184,8 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized() -> None:
     preparer(sink, vocab=letters).submit(Embed(1, EmbeddingRequest(texts=("a", "b" * (40 * LONGEST))), None))
     answer = sink.next()
     assert isinstance(answer, Rejected)
-    assert "input 1 has at least 40 tokens and a text may have 32" in answer.error.message
+    assert "maximum context length is 32 tokens" in answer.error.message
+    assert "input 1 resulted in at least 40 tokens" in answer.error.message
     assert answer.error.details["prompt_tokens"] == 40
     assert letters.num_tokenized <= STEP
 

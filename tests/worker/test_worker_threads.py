@@ -133,7 +133,10 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
     half = """
         from localllm.worker.prepare import Preparer
         call = Preparer._call
-        Preparer._call = lambda self, method, args: "\\ud800" if args[0] == "half" else call(self, method, args)
+        def half_a_pair(self, method, args):
+            yield
+            return "\\ud800" if args[0] == "half" else (yield from call(self, method, args))
+        Preparer._call = half_a_pair
     """
 
     async def scenario() -> None:
@@ -145,9 +148,23 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
         with pytest.raises(InvalidParameter):
             await asyncio.wait_for(session.call(5), TIMEOUT_S)  # type: ignore[arg-type]
         with pytest.raises(InternalError, match="what the model's process answers cannot be sent"):
-            await asyncio.wait_for(session.call("render", "half"), TIMEOUT_S)
+            await asyncio.wait_for(session.call("tokenize", "half", True, True), TIMEOUT_S)
         assert await generate(session)
         assert session.alive
+        await session.aclose()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("messages", [5, "x", [5], [{"role": "user"}], [{"role": "user", "content": 5}]])
+def test_messages_that_are_none_cannot_be_rendered_and_silence_nobody(
+    tiny_chat_model: Path, home: Path, messages: object
+) -> None:
+    async def scenario() -> None:
+        session = await start(tiny_chat_model, home, "")
+        with pytest.raises(InvalidParameter, match="messages"):
+            await asyncio.wait_for(session.call("render", messages), TIMEOUT_S)
+        assert await generate(session)
         await session.aclose()
 
     asyncio.run(scenario())
