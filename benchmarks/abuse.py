@@ -1,5 +1,7 @@
 """What everybody else waits for while one client misbehaves: an innocent `/health` and chat beside each attack.
 
+Beside `pulls` it is `/v1/models` that is asked for, which needs a thread as downloads do.
+
     python -m benchmarks.abuse                                  # all attacks in turn, a new server for each
     python -m benchmarks.abuse --only messages --seconds 20
     python -m benchmarks.abuse --python OTHER/bin/python        # the server of another installation, to compare
@@ -145,7 +147,7 @@ async def beside(server: Server, attack: Attack, seconds: float) -> dict[str, An
     attacker.start()
     until_s = time.monotonic() + seconds
     health, chat = await asyncio.gather(
-        innocent(port, until_s, 0.02, "GET", "/health"),
+        innocent(port, until_s, 0.02, "GET", attack.asks),
         innocent(port, until_s, 0.05, "POST", "/v1/chat/completions", CHAT),
     )
     attacker.kill()

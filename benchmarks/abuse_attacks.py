@@ -34,6 +34,8 @@ class Attack:
     run: Callable[[Target], None]
     options: tuple[str, ...] = ()
     few_descriptors: bool = False
+    asks: str = "/health"
+    """What the innocent ask for beside their chats."""
 
 
 def send(target: Target, path: str, body: Any, *, hang_up_s: float | None = None) -> None:
@@ -182,7 +184,7 @@ ATTACKS: dict[str, Attack] = {
     "special_tokens": Attack(special_tokens),
     "messages": Attack(messages),
     "tokenize": Attack(tokenize),
-    "pulls": Attack(pulls),
+    "pulls": Attack(pulls, asks="/v1/models"),
     "connections": Attack(connections, few_descriptors=True),
     "unknown_fields": Attack(unknown_fields),
     "brackets": Attack(brackets),

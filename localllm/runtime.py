@@ -96,14 +96,14 @@ class Runtime:
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
         `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
         """
-        from localllm.registry.pull import Puller
-
         loop, cancel = asyncio.get_running_loop(), threading.Event()
 
         def tell(state: PullState) -> None:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> AvailableModel:
+            from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
+
             with Puller(self._settings, is_trusted=False) as puller:
                 return puller.pull(name, on_state=tell, cancel=cancel)
 

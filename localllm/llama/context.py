@@ -74,7 +74,8 @@ class LlamaBackend:
                 f"llama.cpp made no KV cache for {slots} slots of {ctx} tokens in {kv_type} "
                 f"({library.log.errors_since(mark)}); ask for less with --ctx or --slots"
                 + ("" if kv_type == "f16" else ", or for --kv-type f16")
-                + ("" if flash_attn != "off" else ", or leave out --flash-attn off")
+                + ("" if flash_attn != "off" else ", or leave out --flash-attn off"),
+                param="ctx",
             )
         self.flash_attn: bool = flash_attn != "off" and not _gave_up_flash(library.log.lines_since(mark))
         if flash_attn == "on" and not self.flash_attn:

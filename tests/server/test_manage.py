@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from localllm.client.sse import EventDecoder
-from localllm.errors import DiskFull, PullFailed
+from localllm.errors import DiskFull, LoadFailed, PullFailed
 from localllm.states import PullState
+from localllm.types import LoadedModel
 from tests.server.conftest import Served
 
 HALF = PullState(phase="downloading", id="new:1b", done_bytes=50, total_bytes=100, license="MIT", quant="Q8_0")
@@ -69,6 +70,24 @@ def test_loading_can_be_one_answer(served: Served) -> None:
 def test_loading_what_is_not_there_is_a_404_and_no_stream(served: Served) -> None:
     response = served.http.post("/localllm/load", json={"model": "nothing"})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_a_load_that_fails_for_what_was_asked_is_a_400_and_for_what_is_set_here_a_500(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object, **__: object) -> LoadedModel:
+        raise LoadFailed("no KV cache for 99 slots; ask for less with --ctx or --slots", param="ctx")
+
+    monkeypatch.setattr(served.runtime, "load", fails)
+    for asked, status, code, param in (
+        ({"slots": 99}, 400, "invalid_parameter", "slots"),
+        ({"ctx": 4096, "slots": 99}, 400, "invalid_parameter", "ctx"),
+        ({}, 500, "load_failed", "ctx"),
+    ):
+        refused = served.http.post("/localllm/load", json={"model": "other:1b", "stream": False, **asked})
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"], error["param"]) == (status, code, param)
+        assert "ask for less with --ctx or --slots" in error["message"]
 
 
 def test_unloading_and_removing(served: Served) -> None:

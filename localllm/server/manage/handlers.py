@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import LocalLLMError
+from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
@@ -71,14 +71,20 @@ async def load(request: Request) -> Response:
     news = _News[body.LoadEvent]()
 
     async def work() -> body.LoadEvent:
-        loaded = await state.runtime.load(
-            asked.model,
-            options,
-            on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
-            keep_alive_s=keep_alive_s,
-            stays=False,
-            allow_paths=False,
-        )
+        try:
+            loaded = await state.runtime.load(
+                asked.model,
+                options,
+                on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
+                keep_alive_s=keep_alive_s,
+                stays=False,
+                allow_paths=False,
+            )
+        except LoadFailed as error:
+            if error.param != "ctx" or (asked.ctx, asked.slots) == (None, None):
+                raise
+            # What was asked for was too much: asking for less helps.
+            raise InvalidParameter(error.public, param="slots" if asked.ctx is None else "ctx") from error
         return body.LoadEvent(status="ready", model=loaded.id, fraction=1.0)
 
     return await _respond(request, work(), news, headers, stream=asked.stream is not False)
