@@ -32,7 +32,7 @@ from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 _EMPTY = Delta()
 
 LOOK_UP_S = 0.05
-"""While all that wait wait for the disk: how often deadlines are looked at."""
+"""Poll interval for deadlines while every waiting request is blocked on the disk."""
 KEEP_AFTER_S = 2.0
 """A conversation is written to the disk when the engine had nothing to do for so long."""
 
@@ -291,18 +291,20 @@ class Engine:
                 self._fail(sequence, "it gave no token any probability", output)
             else:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
-        ready = self._ready(plan, output)
-        if not ready:
+        if not (ready := self._ready(plan, output)):
             return
         sequences = [plan.sequences[index] for index in ready]
         rows = [self._backend.logits(index) for index in ready]
         params = [sequence.sampler_params() for sequence in sequences]
         drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
+        is_spoiled = any(sampled.token == NOT_FINITE for _, sampled in drawn)
+        if is_spoiled and not self._suspects and self.scheduler.shares_cells:
+            drawn = []  # all of them look at all cells: whose numbers spoil the others' is found out one by one
         for sequence, sampled in drawn:
             if sampled.token < 0:
                 self._fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
-        if any(sampled.token == NOT_FINITE for _, sampled in drawn):
-            scrub(self._backend, self.scheduler)
+        if is_spoiled:
+            self._suspects.extend((one, one.num_tokens) for one in scrub(self._backend, self.scheduler))
         for sequence, sampled in drawn:
             if sampled.token >= 0:
                 sequence.sampled(sampled.mirostat_mu)

@@ -137,6 +137,11 @@ class Scheduler:
         return min(len(running) + len(self._waiting), len(self._slots)) - self.num_streams
 
     @property
+    def shares_cells(self) -> bool:
+        """Whether several run in a unified cache, so that each looks at what the others hold."""
+        return self.residency.pool is not None and len(self.running) > 1
+
+    @property
     def num_waiting(self) -> int:
         return len(self._waiting)
 

@@ -5,9 +5,13 @@ Knows nothing of slots, waiting sequences or what is cached.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from localllm.engine.pace import Budget
 from localllm.engine.sequence import Sequence
 
+Kind = Literal["tile", "part"]
+"""Who gets the whole tile that there is room for; who gets a part."""
 LEAST_PART = 16
 """Fewer tokens of a prompt are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of each of 2 263."""
 
@@ -18,14 +22,19 @@ class Shares:
     def __init__(self, *, batch_capacity: int, num_slots: int) -> None:
         self._batch_capacity = batch_capacity
         self._num_slots = num_slots
-        self._turn = 0
+        self._turns: dict[Kind, int] = {"tile": 0, "part": 0}
+        """Of each kind of choice by itself: budgets with room for a tile may come at every second step only."""
+        self._chosen_by: set[Kind] = set()
 
     def of(self, running: list[Sequence], budget: Budget) -> dict[int, int]:
         """Id -> tokens of the next step, for each of them."""
+        self._chosen_by.clear()
         share = self._split(running, budget, tiled=True)
         if max(share.values(), default=0) < budget.tile:
             share = self._split(running, budget, tiled=False)
-        self._turn += 0 in share.values()
+        if 0 in share.values():
+            for kind in self._chosen_by:
+                self._turns[kind] += 1
         return share
 
     def _split(self, running: list[Sequence], budget: Budget, *, tiled: bool) -> dict[int, int]:
@@ -50,7 +59,7 @@ class Shares:
         elif not tiled:
             chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= tile]
         elif hungry and left < tile * len(hungry) and hungry[-1].num_pending >= tile:
-            chosen = self._in_turn(hungry)[: left // tile]
+            chosen = self._in_turn(hungry, "tile")[: left // tile] if left >= tile else []
         else:
             chosen = hungry
         share |= {sequence.id: 0 for sequence in hungry if sequence not in chosen}
@@ -66,16 +75,17 @@ class Shares:
     def _enough(self, hungry: list[Sequence], num_tokens: int, part: int) -> list[Sequence]:
         """As few as can take so many tokens beyond their first, each at most such a part."""
         chosen: list[Sequence] = []
-        for sequence in self._in_turn(hungry):
+        for sequence in self._in_turn(hungry, "part"):
             if num_tokens <= 0 and chosen:
                 break
             chosen.append(sequence)
             num_tokens -= min(sequence.num_pending - 1, part)
         return sorted(chosen, key=lambda sequence: sequence.num_pending)
 
-    def _in_turn(self, hungry: list[Sequence]) -> list[Sequence]:
+    def _in_turn(self, hungry: list[Sequence], kind: Kind) -> list[Sequence]:
         """Sorted by need: small ones first, but every other time the one that came first, so that nobody starves."""
-        if self._turn % 2 == 0 or not hungry:
+        self._chosen_by.add(kind)
+        if self._turns[kind] % 2 == 0 or not hungry:
             return hungry
         oldest = min(hungry, key=lambda sequence: (sequence.created_s, sequence.id))
         return [oldest, *(sequence for sequence in hungry if sequence is not oldest)]

@@ -55,9 +55,8 @@ class Answers:
 
 
 def test_who_says_that_token_fails_alone_and_its_slot_serves_the_next(backend: LlamaBackend) -> None:
-    """What it left in the KV cache must not be read by those who come after, were it multiplied by 0.
-
-    In a unified cache those who run beside it fail with it, as they look at its cells; the next are answered.
+    """What it left in the KV cache must not be read by others, were it multiplied by 0: neither by those who run beside
+    it, who look at its cells in a unified cache, nor by those who come after.
     """
     answers = Answers()
     engine = Engine(backend, answers, sampler=native.load(threads=2), max_step_s=60)
@@ -77,8 +76,11 @@ def test_who_says_that_token_fails_alone_and_its_slot_serves_the_next(backend: L
     expected = answers.text[first]
     bad, beside = run([1, *[BAD_TOKEN] * 100], PROMPT)
     assert "not finite" in str(answers.failures[bad])
-    if backend.num_cells is None:
-        assert answers.text[beside] == expected
+    assert answers.text[beside] == expected
+    beside, bad = run(PROMPT, [*PROMPT, 1, BAD_TOKEN])
+    assert "not finite" in str(answers.failures[bad])
+    assert beside not in answers.failures
+    assert answers.text[beside] == expected
     assert all(id in answers.failures for id in run([*PROMPT, 1, BAD_TOKEN], [2, BAD_TOKEN, 3]))
     for id in (*run(PROMPT, PROMPT), *run(PROMPT)):
         assert answers.text.get(id) == expected

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any, NamedTuple, cast
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -305,6 +305,7 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
     assert engine.keeper.next() == 0, "it has gone on since"
 
 
+@example(prompts=[263, 130], num_streams=1, steps=[(1, True)], newcomer=2)
 @settings(max_examples=200)
 @given(
     prompts=st.lists(st.integers(2, 300), min_size=1, max_size=5),
