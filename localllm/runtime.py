@@ -36,6 +36,8 @@ TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
 LEAST_TIME_S = 0.001
 """The shortest time limit that a request can have."""
+SENT_AT_ONCE = 4
+"""Requests of one call between which nothing else has its turn on the loop."""
 NOTICEABLE_S = 0.1
 """A wait for a model from which on it counts; no load is faster."""
 
@@ -161,8 +163,10 @@ class Runtime:
         session.check_room(len(requests))  # all or none: nothing is sent that would be cancelled at once
         sent: list[Pending] = []
         try:
-            for request in requests:
+            for number, request in enumerate(requests, 1):
                 sent.append(session.submit(request))
+                if number % SENT_AT_ONCE == 0:  # each may be of megabytes, and is encoded here
+                    await asyncio.sleep(0)
             num_prompt_tokens = await asyncio.gather(*(pending.mailbox.accepted for pending in sent))
         except BaseException:  # refused, or the caller was cancelled while its prompts were prepared
             for pending in sent:

@@ -19,6 +19,8 @@ class Mailbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.accepted: asyncio.Future[int] = loop.create_future()
+        # Refused before anybody waits for it: no "exception was never retrieved".
+        self.accepted.add_done_callback(lambda accepted: accepted.cancelled() or accepted.exception())
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
