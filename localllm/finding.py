@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from localllm.errors import InvalidParameter
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.threads import Threads
@@ -37,7 +38,9 @@ class Finder:
         self._data_dir = data_dir
         self._threads = Threads("find", 8)
         self._pending: set[asyncio.Future[Found]] = set()
-        self._started: dict[str, tuple[Started, AvailableModel]] = {}
+        self._started: dict[str, Started] = {}
+        self._files: dict[str, tuple[Path, AvailableModel]] = {}
+        """Those that no store has a name for."""
 
     def pending(self) -> set[asyncio.Future[Found]]:
         """Searches that go on: each may be for a model that nobody knows the id of yet."""
@@ -45,12 +48,13 @@ class Finder:
 
     def started(self, id: str) -> Started | None:
         """How the owner had the model of this id loaded, if that was so."""
-        known = self._started.get(id)
-        return None if known is None else known[0]
+        return self._started.get(id)
 
     def remember(self, candidate: Candidate, started: Started) -> None:
         """From now on the model is found by its id, wherever it lies."""
-        self._started[candidate.id] = started, _listed(candidate)
+        self._started[candidate.id] = started
+        if _is_path(started.model):
+            self._files[candidate.id] = candidate.path, _listed(candidate)
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine. Reads files, so call it in a thread."""
@@ -58,7 +62,8 @@ class Finder:
 
         there = available(self._data_dir)
         ids = {model.id for model in there}
-        return [*there, *(listed for id, (_, listed) in list(self._started.items()) if id not in ids)]
+        files = list(self._files.items())
+        return [*there, *(listed for id, (path, listed) in files if id not in ids and path.exists())]
 
     async def find(self, model: str | Path, *, allow_paths: bool) -> Found:
         """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too."""
@@ -85,6 +90,15 @@ def canonical_id(name: str) -> str:
 def _let_go(finding: asyncio.Future[Found]) -> None:
     if not finding.cancelled() and finding.exception() is None:
         finding.result()[0].release()
+
+
+def _is_path(model: str | Path) -> bool:
+    from localllm.registry.names import PathName, parse
+
+    try:
+        return isinstance(model, Path) or isinstance(parse(model), PathName)
+    except InvalidParameter:  # no name, and yet it was found
+        return True
 
 
 def _listed(candidate: Candidate) -> AvailableModel:

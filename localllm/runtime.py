@@ -18,13 +18,13 @@ import msgspec
 from localllm.answers import Answer as Answer
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout, clipped
 from localllm.finding import Finder, Started
 from localllm.finding import canonical_id as canonical_id
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
-from localllm.supervisor.pending import Pending
+from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.threads import Threads
@@ -34,8 +34,6 @@ OnProgress = Callable[[float], None]
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
 
-LEAST_TIME_S = 0.001
-"""The shortest time limit that a request can have."""
 SENT_AT_ONCE = 4
 """Requests of one call between which nothing else has its turn on the loop."""
 NOTICEABLE_S = 0.1
@@ -257,7 +255,7 @@ class Runtime:
                 session = await self._session(model_id, keep_alive_s, embeds=embeds)
         except TimeoutError:
             raise RequestTimeout(
-                f"{model_id} was not loaded within the {min(limits_s):g} s that the request may wait "
+                f"{clipped(model_id)} was not loaded within the {min(limits_s):g} s that the request may wait "
                 "(timeout, queue_timeout); ask again later, or allow more"
             ) from None
         waited_s = time.monotonic() - began_s
@@ -334,7 +332,7 @@ def _with_less_time(request: TimedT, waited_s: float) -> TimedT:
     """What is left of its time limits, so that the wait for a load counts."""
 
     def rest(limit_s: float | None) -> float | None:
-        return None if limit_s is None else max(LEAST_TIME_S, limit_s - waited_s)
+        return None if limit_s is None else max(MIN_TIMEOUT_S, limit_s - waited_s)
 
     return msgspec.structs.replace(
         request, timeout_s=rest(request.timeout_s), queue_timeout_s=rest(request.queue_timeout_s)

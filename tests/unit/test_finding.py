@@ -1,0 +1,46 @@
+"""What the owner of a runtime had loaded stays there by its id, as long as it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from localllm.finding import Finder, Started
+from localllm.registry.disk.store import now_text
+from localllm.registry.listing import remove, store_of
+from localllm.registry.manifest import Manifest
+from localllm.types import LoadOptions
+
+
+def remembered(finder: Finder, model: str | Path) -> str:
+    candidate, _ = asyncio.run(finder.find(model, allow_paths=True))
+    candidate.release()
+    finder.remember(candidate, Started(model, LoadOptions(), -1, True))
+    return candidate.id
+
+
+def ids(finder: Finder) -> list[str]:
+    return [model.id for model in finder.available()]
+
+
+def test_a_file_is_listed_and_found_by_its_id_until_it_is_deleted(tiny_model: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(tiny_model, tmp_path / "mine.gguf"))
+    finder = Finder(tmp_path / "data")
+    assert ids(finder) == ["demo"]
+    assert remembered(finder, str(path)) == "mine"
+    assert ids(finder) == ["demo", "mine"]
+    candidate, _ = asyncio.run(finder.find("mine", allow_paths=False))
+    assert candidate.path == path
+    path.unlink()
+    assert ids(finder) == ["demo"]
+
+
+def test_a_model_of_the_store_is_not_listed_any_more_once_it_is_removed(tiny_model: Path, tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    store.put(Manifest(name="first:1b", created_at=now_text(), files=(store.add_file(tiny_model, how="copy"),)))
+    finder = Finder(tmp_path)
+    assert remembered(finder, "first:1b") == "first:1b"
+    assert ids(finder) == ["demo", "first:1b"]
+    remove("first:1b", tmp_path)
+    assert ids(finder) == ["demo"]
