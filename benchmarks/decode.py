@@ -23,10 +23,10 @@ import numpy as np
 
 from benchmarks.peers import MODEL
 from benchmarks.results import save
-from localllm.engine import native
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.sampler import Sampler
+from localllm.engine.sampling import native
+from localllm.engine.sampling.sampler import Sampler
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.results import save
-from localllm.engine import native
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend

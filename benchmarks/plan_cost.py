@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.results import save
-from localllm.engine.pace import Budget
-from localllm.engine.scheduler import Scheduler
+from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.types import ResolvedSampling
 

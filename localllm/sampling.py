@@ -122,7 +122,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class DrySampling(msgspec.Struct, frozen=True, kw_only=True):
-    """The penalty for going on with a repetition; see `engine.dry`."""
+    """The penalty for going on with a repetition; see `engine.sampling.dry`."""
 
     multiplier: float
     base: float = 1.75

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import queue
 import time
-from collections import deque
 from collections.abc import Callable
 
-from localllm.engine.admission import Admission
-from localllm.engine.backend import Backend, BackendError, Beside
-from localllm.engine.hostcache import Entry
+from localllm.engine.answering import Answers
+from localllm.engine.backend import Backend, Beside
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.slots import ClientSlots
+from localllm.engine.cache.tiers import DiskTier, Keeper
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
-from localllm.engine.pace import Pace
 from localllm.engine.progress import Progress
-from localllm.engine.prompt_logprobs import PromptScorer
-from localllm.engine.sampler import NO_TOKEN_REASONS, NOT_FINITE, NumpySampler, Sampled, Sampler
-from localllm.engine.scheduler import Move, Scheduler, StepPlan
-from localllm.engine.scrubbing import scrub
+from localllm.engine.sampling.prompt_logprobs import PromptScorer
+from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.scheduling.admission import Admission
+from localllm.engine.scheduling.pace import Pace
+from localllm.engine.scheduling.scheduler import Move, Scheduler
 from localllm.engine.sequence import Sequence
-from localllm.engine.slots import ClientSlots
-from localllm.engine.tiers import DiskTier, Keeper
-from localllm.errors import InternalError, InvalidParameter, RequestTimeout
+from localllm.engine.stepping import Stepper
+from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
-from localllm.types import Delta, Finish, FinishReason, TokenLogprob
-
-_EMPTY = Delta()
+from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
@@ -67,7 +65,7 @@ class Engine:
             num_cells=backend.num_cells,
             disk=disk,
         )
-        self._pace = Pace(
+        pace = self._pace = Pace(
             max_step_s=max_step_s,
             prefill_step_s=prefill_step_s,
             batch_capacity=backend.batch_capacity,
@@ -87,13 +85,14 @@ class Engine:
         self.progress = Progress()
         self.clock = clock
         self._backend = backend
-        self._sampler = sampler or NumpySampler()
-        self._scorer = PromptScorer(
-            backend, self._sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
+        sampler = sampler or NumpySampler()
+        scorer = self._scorer = PromptScorer(
+            backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
+        self._answers = Answers(backend, self.scheduler, clock, shifts=context_shift)
+        self._stepper = Stepper(backend, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock)
         self._emit = emit
         self._debug = debug
-        self._shifts = context_shift
         self._disk = disk
         self.keeper = None if disk is None else Keeper(disk, backend, self.scheduler.residency)
         self._computed_something = True
@@ -102,7 +101,6 @@ class Engine:
             disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
         self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        self._suspects: deque[tuple[Sequence, int]] = deque()
         self._stopping = False
 
     def submit(self, sequence: Sequence) -> None:
@@ -169,7 +167,7 @@ class Engine:
         if not self._backend.can_rewind and self.scheduler.num_waiting:
             for slot in range(self._backend.num_slots):
                 self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
-        suspect = self._next_suspect()
+        suspect = self._stepper.next_suspect()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
@@ -182,7 +180,7 @@ class Engine:
                 self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
         self._computed_something = bool(plan.segments)
         if plan.segments:
-            self._compute(plan, output)
+            self._stepper.compute(plan, output)
             self.num_steps += 1
         if output.deltas or output.failures:
             self._emit(output)
@@ -196,7 +194,7 @@ class Engine:
             elif isinstance(item, Cancel):
                 sequence = self.scheduler.find(item.id)
                 if sequence is not None:
-                    output.deltas.append((item.id, self._finish(sequence, "cancelled")))
+                    output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
             elif isinstance(item, Inspect):
                 item.tell(self._status())
             elif isinstance(item, Call):
@@ -219,7 +217,7 @@ class Engine:
         for sequence in self.scheduler.expired(now_s):
             if sequence.first_token_s is not None:
                 last = Delta(text=sequence.text.flush())
-                output.deltas.append((sequence.id, self._finish(sequence, "timeout", last)))
+                output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)
@@ -260,141 +258,3 @@ class Engine:
             self.scheduler.host.fill(entry, self._backend.save(slot), self.scheduler.residency.states)
             if self._disk is not None:
                 self._disk.keep(entry)
-
-    def _next_suspect(self) -> Sequence | None:
-        """One of those that have to be computed alone, until it is as far as it was."""
-        while self._suspects:
-            sequence, num_tokens = self._suspects[0]
-            if sequence.slot is not None and sequence.num_computed < num_tokens:
-                return sequence
-            self._suspects.popleft()
-        return None
-
-    def _compute(self, plan: StepPlan, output: StepOutput) -> None:
-        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
-        started = self.clock()
-        try:
-            self._backend.decode(plan.segments)
-        except BackendError as error:
-            self._isolate(plan, str(error), output)
-            return
-        scores = self._scorer.score(plan.segments, plan.sequences)
-        if scores:
-            self._scorer.observe(plan.segments, self.clock() - started, self.scheduler.num_streams)
-        else:
-            self._learn_pace(plan, self.clock() - started)
-        for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-            if self.scheduler.commit(segment, sequence):
-                self.scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
-        for sequence, prompt_logprobs in scores:
-            if prompt_logprobs is None:
-                self._fail(sequence, "it gave no token any probability", output)
-            else:
-                output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
-        if not (ready := self._ready(plan, output)):
-            return
-        sequences = [plan.sequences[index] for index in ready]
-        rows = [self._backend.logits(index) for index in ready]
-        params = [sequence.sampler_params() for sequence in sequences]
-        drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
-        is_spoiled = any(sampled.token == NOT_FINITE for _, sampled in drawn)
-        if is_spoiled and not self._suspects and self.scheduler.shares_cells:
-            drawn = []  # all of them look at all cells: whose numbers spoil the others' is found out one by one
-        for sequence, sampled in drawn:
-            if sampled.token < 0:
-                self._fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
-        if is_spoiled:
-            self._suspects.extend((one, one.num_tokens) for one in scrub(self._backend, self.scheduler))
-        for sequence, sampled in drawn:
-            if sampled.token >= 0:
-                sequence.sampled(sampled.mirostat_mu)
-                output.deltas.append((sequence.id, self._take_token(sequence, sampled)))
-
-    def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
-        """The segments from which a token is sampled. A request that wants none ends here."""
-        ready = []
-        for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
-            if not segment.wants_token or sequence.slot is None:
-                continue
-            if sequence.max_tokens == 0:
-                output.deltas.append((sequence.id, self._finish(sequence, "length")))
-            else:
-                ready.append(index)
-        return ready
-
-    def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if plan.moves or any(admission.source is not None for admission in plan.admitted):
-            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
-        prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
-        tiled = bool(prompts) and max(prompts) >= self._pace.tile
-        self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
-
-    def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
-        """After a decode that failed, of which only what stood in the slots before is sure.
-
-        A memory that cannot go back to that is emptied, and its sequences are computed from their beginning, one after
-        the other, while everybody else waits.
-        """
-        if len(plan.segments) == 1:
-            self._fail(plan.sequences[0], reason, output)
-        elif self._backend.can_rewind:
-            for segment in plan.segments:
-                self._backend.truncate(segment.slot, segment.start)
-            for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self._compute(StepPlan([segment], [sequence], [], []), output)
-        else:
-            for sequence in plan.sequences:
-                self._backend.truncate(self.scheduler.forget(sequence), 0)
-            self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
-
-    def _fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
-        slot = self.scheduler.remove(sequence)
-        if slot is not None:
-            self._backend.truncate(slot, 0)
-            self.scheduler.residency.truncated(slot, 0)
-        output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
-
-    def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
-        """Append a sampled token; the delta to send."""
-        token = sampled.token
-        if sequence.first_token_s is None:
-            sequence.first_token_s = self.clock()
-        ends = self._backend.ends_generation(token) and not sequence.ignore_eos
-        if ends or token in sequence.stop_tokens:
-            # Beside those of a prompt the end token's is told too: clients count them from the end.
-            told = sequence.prompt_logprobs is not None and sequence.logprobs is not None
-            end = (self._logprob(sampled, self._backend.spelled),) if told else ()
-            return self._finish(sequence, "stop", Delta(text=sequence.text.flush(), logprobs=end))
-        sequence.append(token)
-        text = sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
-        logprobs = () if sequence.logprobs is None else (self._logprob(sampled, self._backend.token_bytes),)
-        if sequence.text.stopped:
-            return self._finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))
-        reason = sequence.limit_reached(self.scheduler.slot_capacity, shifts=self._shifts)
-        if reason is not None:
-            return self._finish(sequence, reason, Delta(text + sequence.text.flush(), 1, logprobs=logprobs))
-        if sequence.num_tokens >= self.scheduler.slot_capacity:
-            self._shift(sequence)
-        return Delta(text, 1, logprobs=logprobs)
-
-    def _shift(self, sequence: Sequence) -> None:
-        """Its slot is full: forget the older half of what it does not have to keep."""
-        assert sequence.slot is not None
-        sequence.keep = min(sequence.keep, sequence.num_computed // 2)
-        drop = (sequence.num_computed - sequence.keep + 1) // 2
-        self._backend.shift(sequence.slot, sequence.keep, drop)
-        self.scheduler.residency.shifted(sequence.slot, sequence.keep, drop)
-        sequence.shift(drop)
-
-    def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
-        top = tuple((spell(token), logprob) for token, logprob in sampled.top)
-        return TokenLogprob(spell(sampled.token), sampled.logprob, top)
-
-    def _finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
-        slot = self.scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
-        if slot is not None and sequence.num_shifted:
-            sound = self.scheduler.residency.sound(slot)
-            self._backend.truncate(slot, sound)
-            self.scheduler.residency.truncated(slot, sound)
-        finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self.clock()))
-        return Delta(last.text, last.num_tokens, finish, last.logprobs)

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from localllm.engine.distinct import Distinct
-from localllm.engine.domain import Domain
-from localllm.engine.dry import Dry
-from localllm.engine.sampler import SamplerParams
+from localllm.engine.cache.domain import Domain
+from localllm.engine.sampling.distinct import Distinct
+from localllm.engine.sampling.dry import Dry
+from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
-    from localllm.engine.waits import Wait
+    from localllm.engine.scheduling.waits import Wait
 
 SHIFTED_ANSWER = 8
 """An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""

@@ -14,7 +14,7 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.diagnosis import Candidate, Question, Report
-from localllm.engine import native
+from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
 from localllm.llama import installed, library, selftest
 from localllm.llama.installed import Installed

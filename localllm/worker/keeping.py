@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
-from localllm.engine.tiers import DiskTier
+from localllm.engine.cache.tiers import DiskTier
 from localllm.gguf.header import read_header
 from localllm.gguf.shards import shard_paths
 from localllm.kvdisk import folder, named

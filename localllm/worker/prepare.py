@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.engine.dry import Dry
-from localllm.engine.encoder import EncoderEngine
+from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
+from localllm.engine.sampling.dry import Dry
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, NoChatTemplate, SlotNotFound
 from localllm.types import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from localllm.embeddings import EmbeddingRequest, RerankRequest
-from localllm.engine.texts import TextJob
+from localllm.engine.embedding.texts import TextJob
 from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up

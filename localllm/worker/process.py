@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from localllm import osdep
-from localllm.engine import native
-from localllm.engine.embedder import Embedder, TextOutput
-from localllm.engine.encoder import EncoderEngine
+from localllm.engine.embedding.embedder import Embedder, TextOutput
+from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.sampler import NumpySampler, Sampler
+from localllm.engine.sampling import native
+from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.messages import (

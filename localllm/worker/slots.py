@@ -12,10 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from localllm.engine.checkpoints import Checkpoint
-from localllm.engine.domain import Domain
+from localllm.engine.cache.checkpoints import Checkpoint
+from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.hostcache import Entry
 from localllm.engine.engine import Engine
-from localllm.engine.hostcache import Entry
 from localllm.errors import LocalLLMError, UnsupportedParameter
 from localllm.kvdisk import file
 from localllm.kvdisk.named import NamedStates

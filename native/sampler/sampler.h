@@ -1,5 +1,5 @@
-// The batch sampler's C ABI: logits rows in, one token each out. Used from Python with ctypes (localllm/engine/native.py),
-// which mirrors these structs field by field. localllm/engine/sampler.py says in NumPy, bit for bit, what this computes.
+// The batch sampler's C ABI: logits rows in, one token each out. Used from Python with ctypes (localllm/engine/sampling/native.py),
+// which mirrors these structs field by field. localllm/engine/sampling/sampler.py says in NumPy, bit for bit, what this computes.
 #ifndef LOCALLLM_SAMPLER_H
 #define LOCALLLM_SAMPLER_H
 

@@ -73,8 +73,8 @@ def test_the_sampler_uses_the_threads_that_compute_the_model_where_these_are_ope
         """
 import os
 import numpy as np
-from localllm.engine import native
-from localllm.engine.sampler import SamplerParams
+from localllm.engine.sampling import native
+from localllm.engine.sampling.sampler import SamplerParams
 loaded = library.load(choice)
 assert (loaded.team is not None) == (sys.platform == "linux" and "OPENMP" in loaded.build.features["CPU"]), loaded.team
 sampler = native.load(threads=3, team=loaded.team)

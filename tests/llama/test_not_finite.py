@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localllm.engine import native
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
 from localllm.llama import library

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.native import load
+from localllm.engine.sampling.native import load
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from localllm.engine import native
-from localllm.engine.dry import Dry
-from localllm.engine.sampler import NumpySampler, Sampler, SamplerParams
+from localllm.engine.sampling import native
+from localllm.engine.sampling.dry import Dry
+from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParams
 from localllm.llama import library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine import native
-from localllm.engine.native import NativeSampler, NotCompiled
-from localllm.engine.sampler import NO_TOKEN, NOT_FINITE, SamplerParams, sample
-from localllm.engine.selection import Row, power_of_2, uniform
+from localllm.engine.sampling import native
+from localllm.engine.sampling.native import NativeSampler, NotCompiled
+from localllm.engine.sampling.sampler import NO_TOKEN, NOT_FINITE, SamplerParams, sample
+from localllm.engine.sampling.selection import Row, power_of_2, uniform
 
 SOURCE = Path(__file__).parents[2] / "native" / "sampler" / "sampler.cpp"
 

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localllm.engine.backend import Segment, State
-from localllm.engine.domain import COMMON, Domain
+from localllm.engine.cache.domain import COMMON, Domain
+from localllm.engine.cache.residency import Residency
+from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.residency import Residency
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import DiskTier
 from localllm.kvdisk.cache import DiskCache
 from localllm.kvdisk.file import Saved, encode
 from localllm.kvdisk.named import NamedStates

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.engine.dry import Dry
+from localllm.engine.sampling.dry import Dry
 from localllm.types import DrySampling
 
 TEXTS = {1: b"a", 2: b"b", 3: b"c", 4: b"\n", 5: b"x\ny", 6: b"<", 7: b"br", 8: b">"}

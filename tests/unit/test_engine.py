@@ -11,10 +11,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine import native
-from localllm.engine.dry import Dry
 from localllm.engine.engine import Engine, StepOutput
-from localllm.engine.scheduler import StepPlan
+from localllm.engine.sampling import native
+from localllm.engine.sampling.dry import Dry
+from localllm.engine.scheduling.scheduler import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.states import EngineStatus

@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from localllm.engine.admission import MAX_LEADERS
-from localllm.engine.aging import AGED_S, EVERY, Turns
+from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.pace import Budget
+from localllm.engine.scheduling.admission import MAX_LEADERS
+from localllm.engine.scheduling.aging import AGED_S, EVERY, Turns
+from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.shares import Shares
+from localllm.engine.scheduling.waits import MAX_READING_S
 from localllm.engine.sequence import Sequence
-from localllm.engine.shares import Shares
-from localllm.engine.tiers import DiskTier
-from localllm.engine.waits import MAX_READING_S
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 

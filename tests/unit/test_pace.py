@@ -8,7 +8,7 @@ import pytest
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
-from localllm.engine.pace import TILE, Pace
+from localllm.engine.scheduling.pace import TILE, Pace
 from localllm.engine.sequence import Sequence as Request
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from localllm.embeddings import EmbeddingRequest, RerankRequest
-from localllm.engine.texts import TextJob
+from localllm.engine.embedding.texts import TextJob
 from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence as Many
 
 from localllm.engine.backend import Segment
-from localllm.engine.encoder import EncoderEngine
+from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.progress import Progress
 from localllm.engine.sequence import Sequence

@@ -10,11 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.residency import Residency, common_prefix
+from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.hostcache import Entry
-from localllm.engine.residency import Residency, common_prefix
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import DiskTier
 from localllm.errors import InvalidParameter, SlotBusy
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, FakeDiskCache, alone

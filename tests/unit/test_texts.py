@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.engine.aging import AGED_S
 from localllm.engine.backend import BackendError, Piece, Vectors
-from localllm.engine.embedder import Embedder, TextOutput, shaped
-from localllm.engine.encoder import EncoderEngine
+from localllm.engine.embedding.embedder import Embedder, TextOutput, shaped
+from localllm.engine.embedding.encoder import EncoderEngine
+from localllm.engine.embedding.texts import Limits, TextJob, TextQueue
 from localllm.engine.engine import Engine
-from localllm.engine.texts import Limits, TextJob, TextQueue
+from localllm.engine.scheduling.aging import AGED_S
 from localllm.errors import InternalError, LoadFailed, RequestTimeout
 from tests.fakes import FakeBackend
 

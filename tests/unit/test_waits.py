@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, cast
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
-from localllm.engine.scheduler import MAX_LOOKS
+from localllm.engine.scheduling.scheduler import MAX_LOOKS
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import DiskTier
 from tests.fakes import FakeBackend, FakeDiskCache
 from tests.unit.test_engine import GREEDY, Collector
 from tests.unit.test_liveness import LAYOUTS, Clock

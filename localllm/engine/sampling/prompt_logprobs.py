@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from localllm.engine.backend import Backend, Segment
-from localllm.engine.pace import ASSUMED_TOKENS_PER_S
-from localllm.engine.sampler import Sampled, Sampler, SamplerParams
-from localllm.engine.selection import Row
+from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
+from localllm.engine.sampling.selection import Row
+from localllm.engine.scheduling.pace import ASSUMED_TOKENS_PER_S
 from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 

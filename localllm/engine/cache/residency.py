@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import State
-from localllm.engine.cells import CellPool
-from localllm.engine.checkpoints import Checkpoint, added, restart, within
-from localllm.engine.domain import COMMON, Domain
+from localllm.engine.cache.cells import CellPool
+from localllm.engine.cache.checkpoints import Checkpoint, added, restart, within
+from localllm.engine.cache.domain import COMMON, Domain
 
 LOSS = 0.1
 """What losing a token of an idle slot costs, in tokens to compute: how likely somebody comes back for it."""

@@ -9,7 +9,7 @@ import queue
 import time
 from collections.abc import Callable
 
-from localllm.engine.embedder import Embedder
+from localllm.engine.embedding.embedder import Embedder
 from localllm.engine.progress import Progress
 from localllm.engine.sequence import Sequence
 from localllm.states import EngineStatus

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
-from localllm.engine.texts import Limits, Text, TextJob, TextQueue
+from localllm.engine.embedding.texts import Limits, Text, TextJob, TextQueue
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512

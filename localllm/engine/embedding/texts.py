@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from localllm.engine.aging import AGED_S, Turns
 from localllm.engine.backend import Piece
+from localllm.engine.scheduling.aging import AGED_S, Turns
 
 TILE = 64
 """A text is cut after whole tiles of so many tokens, as in `pace`: the rows of half a tile take as long as one's."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import State
-from localllm.engine.checkpoints import Checkpoint, num_bytes, restart
-from localllm.engine.domain import COMMON, Domain
-from localllm.engine.residency import common_prefix
+from localllm.engine.cache.checkpoints import Checkpoint, num_bytes, restart
+from localllm.engine.cache.domain import COMMON, Domain
+from localllm.engine.cache.residency import common_prefix
 
 
 class Entry:

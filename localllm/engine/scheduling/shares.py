@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from localllm.engine.pace import Budget
+from localllm.engine.scheduling.pace import Budget
 from localllm.engine.sequence import Sequence
 
 Kind = Literal["tile", "part"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localllm.engine.backend import Backend
-from localllm.engine.scheduler import Scheduler
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 
 

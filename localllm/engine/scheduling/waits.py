@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import Literal, NamedTuple
 
-from localllm.engine.hostcache import HostCache
-from localllm.engine.residency import Found, Residency
+from localllm.engine.cache.hostcache import HostCache
+from localllm.engine.cache.residency import Found, Residency
+from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import DiskTier
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 MAX_READING_S = 10.0

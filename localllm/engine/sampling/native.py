@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.sampler import Sampled, SamplerParams
-from localllm.engine.selection import Row
+from localllm.engine.sampling.sampler import Sampled, SamplerParams
+from localllm.engine.sampling.selection import Row
 
 ABI = 4
 MAX_TOP = 20

@@ -16,17 +16,17 @@ from bisect import insort
 from itertools import pairwise
 from typing import NamedTuple
 
-from localllm.engine.admission import Admission, Admitter
-from localllm.engine.aging import AGED_S, Turns
 from localllm.engine.backend import Segment, State
-from localllm.engine.checkpoints import SPACING
-from localllm.engine.hostcache import Entry, HostCache
-from localllm.engine.pace import Budget
-from localllm.engine.residency import LOSS, Residency
+from localllm.engine.cache.checkpoints import SPACING
+from localllm.engine.cache.hostcache import Entry, HostCache
+from localllm.engine.cache.residency import LOSS, Residency
+from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.scheduling.admission import Admission, Admitter
+from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.shares import Shares
+from localllm.engine.scheduling.waits import Waits
 from localllm.engine.sequence import Sequence
-from localllm.engine.shares import Shares
-from localllm.engine.tiers import DiskTier
-from localllm.engine.waits import Waits
 from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.selection import (
+from localllm.engine.sampling.selection import (
     FORBIDDEN,
     HUGE,
     LOG2_E,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.checkpoints import Checkpoint
-from localllm.engine.hostcache import Entry, HostCache
-from localllm.engine.residency import Found, Placement, Residency, common_prefix
+from localllm.engine.cache.checkpoints import Checkpoint
+from localllm.engine.cache.hostcache import Entry, HostCache
+from localllm.engine.cache.residency import Found, Placement, Residency, common_prefix
+from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING, DiskTier
+from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.engine.sequence import Sequence
-from localllm.engine.tiers import WORTH_READING, WORTH_SAVING, DiskTier
-from localllm.engine.waits import MAX_READING_S, Leader, WaitMemory, Waits
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_WAITING = 32

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from localllm.engine.backend import Backend
-from localllm.engine.hostcache import Entry
-from localllm.engine.scheduler import Scheduler
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.errors import InvalidParameter, SlotBusy, SlotNotFound
 
 

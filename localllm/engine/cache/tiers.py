@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import Backend, State
-from localllm.engine.checkpoints import Checkpoint
-from localllm.engine.domain import Domain
-from localllm.engine.hostcache import Entry
-from localllm.engine.residency import Residency, common_prefix
+from localllm.engine.cache.checkpoints import Checkpoint
+from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.residency import Residency, common_prefix
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry

@@ -1,0 +1,1 @@
+"""What is in the KV cache and the tiers behind it."""

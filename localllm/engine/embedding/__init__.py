@@ -1,0 +1,1 @@
+"""Texts to vectors, beside a generation or alone."""

@@ -1,0 +1,1 @@
+"""Rows of logits to tokens and log-probabilities."""

@@ -1,0 +1,1 @@
+"""Which sequence gets which tokens in the next step, and where a waiting one goes."""
