@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
@@ -18,11 +19,13 @@ from localllm.engine.cache.tiers import DiskTier, Keeper
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
+from localllm.engine.proposals import DecodeHook, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.admission import Admission
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.scheduler import Move, Scheduler
+from localllm.engine.scheduling.plan import Move
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
 from localllm.errors import InvalidParameter, RequestTimeout
@@ -52,6 +55,8 @@ class Engine:
         disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
+        proposer: Proposer | None = None,
+        hooks: Many[DecodeHook] = (),
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
@@ -90,7 +95,17 @@ class Engine:
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
         self._answers = Answers(backend, self.scheduler, clock, shifts=context_shift)
-        self._stepper = Stepper(backend, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock)
+        self._stepper = Stepper(
+            backend,
+            self.scheduler,
+            self._answers,
+            sampler,
+            pace=pace,
+            scorer=scorer,
+            clock=clock,
+            proposer=proposer,
+            hooks=hooks,
+        )
         self._emit = emit
         self._debug = debug
         self._disk = disk
@@ -168,6 +183,7 @@ class Engine:
             for slot in range(self._backend.num_slots):
                 self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
         suspect = self._stepper.next_suspect()
+        self._stepper.propose()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)

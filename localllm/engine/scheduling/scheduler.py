@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from bisect import insort
 from itertools import pairwise
-from typing import NamedTuple
 
 from localllm.engine.backend import Segment, State
 from localllm.engine.cache.checkpoints import SPACING
@@ -23,7 +22,9 @@ from localllm.engine.cache.residency import LOSS, Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.scheduling.admission import Admission, Admitter
 from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.plan import Move, StepPlan
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
 from localllm.engine.sequence import Sequence
@@ -41,27 +42,6 @@ MAX_LOOKS = 32
 """Waiting sequences whose prompts are compared with all that is cached, in one step: 0.1 ms each at 8,000 tokens."""
 SPARSE_CELLS = 1024
 """A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
-
-
-class Move(NamedTuple):
-    """A running sequence goes to a lower slot, so that the busy ones lie side by side."""
-
-    source: int
-    slot: int
-    num_tokens: int
-    save: Entry | None
-    """Where to save first what that slot holds."""
-
-
-class StepPlan(NamedTuple):
-    """One decode: what to compute, in slot order, and who was just given a slot."""
-
-    segments: list[Segment]
-    sequences: list[Sequence]
-    """`sequences[i]` owns `segments[i]`."""
-    admitted: list[Admission]
-    moves: list[Move]
-    """To be made after the admissions."""
 
 
 class Scheduler:
@@ -108,6 +88,12 @@ class Scheduler:
         """Of prompts whose log-probabilities are wanted, all of a step together."""
         self._slots: list[Sequence | None] = [None] * num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
+        self.drafter = Drafter(
+            slot_capacity=slot_capacity,
+            batch_capacity=batch_capacity,
+            can_rewind=can_rewind,
+            is_unified=num_cells is not None,
+        )
         self._waiting: list[Sequence] = []
         """By rank."""
         self._turns = Turns()
@@ -195,8 +181,8 @@ class Scheduler:
         for sequence in self._settled:
             if sequence.num_pending != 1 or sequence.slot is None:
                 return None
-            segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], wants_token=True))
-        return StepPlan(segments, self._settled, [], [])
+            segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], 1))
+        return self.drafter.drafted(StepPlan(segments, self._settled, [], []))
 
     def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
@@ -224,13 +210,15 @@ class Scheduler:
             if self._most_checkpoints:
                 count = min(count, self._next_checkpoint(sequence) - start)
             end = start + count
-            wants_rows = sequence.wants_scores and sequence.can_score(end) > sequence.num_scored
-            wants_token = end == sequence.num_tokens
-            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], wants_token, wants_rows))
+            num_outputs = 1 if end == sequence.num_tokens else 0
+            if sequence.wants_scores and sequence.can_score(end) > sequence.num_scored:
+                num_outputs = min(count, end - max(0, sequence.num_scored - 1))
+            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], num_outputs))
             sequences.append(sequence)
         changes = bool(self._waiting or admitted or moves or only)
-        self._settled = [] if changes or any(sequence.num_pending > 1 for sequence in running) else running
-        return StepPlan(segments, sequences, admitted, moves)
+        self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else running
+        plan = StepPlan(segments, sequences, admitted, moves)
+        return plan if only is not None else self.drafter.drafted(plan)
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""
@@ -261,15 +249,28 @@ class Scheduler:
         assert sequence.slot is not None
         self.residency.truncated(sequence.slot, 0)
         sequence.num_computed = sequence.num_cached = 0
+        sequence.num_prefill = sequence.num_tokens
         return sequence.slot
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
-        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted; then call `checkpointed`."""
-        self.residency.written(segment.slot, segment.start, segment.tokens)
-        sequence.num_computed = segment.start + len(segment.tokens)
+        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted; then call `checkpointed`.
+
+        Those behind the sequence's own are nobody's until they are taken: see `advance`.
+        """
+        tokens, end = segment.tokens, segment.start + len(segment.tokens)
+        if end > sequence.num_tokens:
+            tokens, end = tokens[: sequence.num_tokens - end], sequence.num_tokens
+        self.residency.written(segment.slot, segment.start, tokens)
+        sequence.num_computed = end
         if not self._most_checkpoints or sequence.num_computed >= sequence.num_prompt:
             return False
         return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
+
+    def advance(self, sequence: Sequence) -> None:
+        """The last token that it took was computed before it was taken."""
+        assert sequence.slot is not None
+        self.residency.written(sequence.slot, sequence.num_computed, sequence.tokens[-1:])
+        sequence.num_computed += 1
 
     def checkpointed(self, slot: int, state: State) -> None:
         """What the slot holds can be gone back to, as long as there is main memory for it."""
