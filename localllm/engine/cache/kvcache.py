@@ -7,7 +7,6 @@ Knows nothing of sequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as Many
 
 from localllm.engine.backend import Backend, Segment
@@ -52,12 +51,13 @@ class KvCache:
 
     # ---- what the scheduler decided
 
-    def apply(self, operations: Iterable[Operation]) -> None:
+    def apply(self, operations: Many[Operation]) -> None:
         """Carry out operations in order, and believe each. Raises `AssertionError` for one that must not be."""
+        wanted = [operation.entry for operation in operations if isinstance(operation, Restore)]
         for operation in operations:
             match operation:
                 case Save(slot):
-                    self._keep(self.save(slot))
+                    self._save(slot, wanted)
                 case Copy(source, slot, length, domain):
                     self._copy(source, slot, length, domain)
                 case Restore(slot, entry, domain):
@@ -148,8 +148,10 @@ class KvCache:
 
     # ---- one operation each
 
-    def _keep(self, entry: Entry) -> None:
-        self.host.add(entry, self.residency.states)
+    def _save(self, slot: int, wanted: Many[Entry]) -> None:
+        """`wanted` entries are about to be restored: others are evicted for it before them."""
+        entry = self.save(slot)
+        self.host.add(entry, self.residency.states, wanted)
         if self.disk is not None:
             self.disk.store(entry)
 
