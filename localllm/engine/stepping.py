@@ -124,7 +124,7 @@ class Stepper:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._kv.cut(segment.slot, segment.start)
+                self._kv.cut(segment.slot)
             for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
                 self.compute(StepPlan([segment], [sequence]), output)
         else:

@@ -83,14 +83,14 @@ class KvCache:
         """Those tokens were computed at `start`; they continue what the slot held."""
         self.residency.written(slot, start, tokens)
 
-    def cut(self, slot: int, length: int) -> int:
+    def cut(self, slot: int, length: int | None = None) -> int:
         """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.
 
-        Returns how many. Whatever the backend has behind what is believed goes too. What a failed decode leaves in a
-        memory that cannot rewind is not known: cut that to 0.
+        Returns how many. None: all that were `written`; what a decode computed behind them goes in any case. What a
+        failed decode leaves in a memory that cannot rewind is not known: cut that to 0.
         """
-        held = self.residency.held[slot]
-        length = self.residency.nearest(slot, min(length, held.length))
+        held = self.residency.held[slot].length
+        length = self.residency.nearest(slot, held if length is None else min(length, held))
         checkpoint = self.residency.way_back(slot, length)
         self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
         return length
