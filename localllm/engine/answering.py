@@ -57,13 +57,13 @@ class Answers:
             num_kept += 1
             delta = _joined(delta, self._take_token(sequence, sampled))
         if num_kept < num_behind:
-            self._kv.cut(slot, self._kv.residency.held[slot].length)
+            self._kv.cut(slot)
         return delta
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed behind its last token is cut from the cache."""
         if drawn.num_behind:
-            self._kv.cut(drawn.slot, self._kv.residency.held[drawn.slot].length)
+            self._kv.cut(drawn.slot)
 
     def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
         """Append a forced or sampled token; the delta to send."""

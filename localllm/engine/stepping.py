@@ -150,13 +150,13 @@ class Stepper:
         """
         if any(draft.tokens for draft in plan.drafts.values()):  # no guess costs a request its answer
             for segment in plan.segments:
-                self._kv.cut(segment.slot, segment.start)
+                self._kv.cut(segment.slot)
             self.compute(plan.without_guesses(), output)
         elif len(plan.segments) == 1:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._kv.cut(segment.slot, segment.start)
+                self._kv.cut(segment.slot)
             for index in range(len(plan.segments)):
                 self.compute(plan.alone(index), output)
         else:
