@@ -178,7 +178,7 @@ class Worker:
         load = self._loads.get()
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
-        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress())
+        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress(), data_dir)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())
