@@ -25,6 +25,7 @@ from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Move, Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
+from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta
@@ -52,6 +53,7 @@ class Engine:
         disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
+        team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.scheduler = Scheduler(
@@ -90,7 +92,10 @@ class Engine:
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
         self._answers = Answers(backend, self.scheduler, clock, shifts=context_shift)
-        self._stepper = Stepper(backend, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock)
+        self._team = team
+        self._stepper = Stepper(
+            backend, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock, team=team
+        )
         self._emit = emit
         self._debug = debug
         self._disk = disk
@@ -211,6 +216,7 @@ class Engine:
             num_steps=self.num_steps,
             host_cache_bytes=scheduler.cached_bytes,
             host_cache_entries=len(scheduler.host.entries),
+            num_threads=0 if self._team is None else self._team.num_threads,
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:

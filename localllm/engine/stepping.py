@@ -18,6 +18,7 @@ from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, Sampl
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Scheduler, StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Team
 from localllm.types import Delta
 
 
@@ -34,6 +35,7 @@ class Stepper:
         pace: Pace,
         scorer: PromptScorer,
         clock: Callable[[], float],
+        team: Team | None = None,
     ) -> None:
         self._backend = backend
         self._scheduler = scheduler
@@ -42,6 +44,7 @@ class Stepper:
         self._pace = pace
         self._scorer = scorer
         self._clock = clock
+        self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
 
@@ -56,12 +59,16 @@ class Stepper:
 
     def compute(self, plan: StepPlan, output: StepOutput) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
+        if self._team is not None:
+            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started = self._clock()
         try:
             self._backend.decode(plan.segments)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
+        if self._team is not None:
+            self._team.end(self._clock() - started, is_telling=_is_telling(plan))
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
             self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)
@@ -80,6 +87,8 @@ class Stepper:
         sequences = [plan.sequences[index] for index in ready]
         rows = [self._backend.logits(index) for index in ready]
         params = [sequence.sampler_params() for sequence in sequences]
+        if self._team is not None:
+            self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
         drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
         is_spoiled = any(sampled.token == NOT_FINITE for _, sampled in drawn)
         if is_spoiled and not self._suspects and self._scheduler.shares_cells:
@@ -107,8 +116,8 @@ class Stepper:
         return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if plan.moves or any(admission.source is not None for admission in plan.admitted):
-            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
+        if not _is_telling(plan):
+            return
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
         tiled = bool(prompts) and max(prompts) >= self._pace.tile
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
@@ -130,3 +139,8 @@ class Stepper:
             for sequence in plan.sequences:
                 self._backend.truncate(self._scheduler.forget(sequence), 0)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
+
+
+def _is_telling(plan: StepPlan) -> bool:
+    """Whether the step's time says anything of its tokens: with a copy's decode llama.cpp moves that one's cells."""
+    return not plan.moves and all(admission.source is None for admission in plan.admitted)

@@ -42,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker": BASE | {"ranges"},
     "worker.process": BASE | {"engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},
+    "worker.cpu_clocks": BASE | {"engine"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk", "gguf"},
     "worker.slots": BASE | {"engine", "kvdisk"},
     "worker.prepare": BASE | {"engine", "chat"},
