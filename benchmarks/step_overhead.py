@@ -37,7 +37,7 @@ class NoArithmetic:
     slot_capacity = 1 << 20
     can_rewind = True
     can_shift = wants_dense = False
-    num_cells = None
+    num_cells: int | None = None
     tile = grain = 64
 
     def __init__(self, num_slots: int) -> None:
