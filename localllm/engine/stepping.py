@@ -72,6 +72,7 @@ class Stepper:
             return
         if self._team is not None:
             self._team.end(self._clock() - started, is_telling=not moves_cells)
+            self._sampler.threads = self._team.num_threads
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
             self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)

@@ -86,7 +86,7 @@ class Trials:
         typical_s = _typical(self._present_s)
         has_jumped = not self._reference_s / JUMP <= typical_s <= self._reference_s * JUMP
         allowed_s = MOST_SHARE * self._total_s + COMPARED * typical_s
-        if self._since < (FIRST_AFTER if has_jumped else self._pause) or self._cost_s > allowed_s:
+        if self._since < (min(FIRST_AFTER, self._pause) if has_jumped else self._pause) or self._cost_s > allowed_s:
             return
         self._reference_s = typical_s
         fewer, more = _next_fewer(present), _next_more(present, most)
@@ -123,13 +123,13 @@ class Trials:
         self._tries_more = tried > self._present(most)
         self.best = None if tried == most else tried
         self.num_changes += 1
-        self._pause = FIRST_AFTER
+        self._pause = COMPARED  # the next number in this direction
         self._reference_s = _typical(self._tried_s)
 
     def _failed(self) -> None:
         self._since = 0
         self._tries_more = not self._tries_more
-        self._pause = min(2 * self._pause, MOST_BETWEEN)
+        self._pause = min(max(2 * self._pause, FIRST_AFTER), MOST_BETWEEN)
 
     def _wanted(self, tried: int, most: int) -> float:
         """At most so much of the present time makes that number the better one."""
