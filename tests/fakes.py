@@ -73,6 +73,11 @@ class FakeBackend:
         self._poison = poison
         self._broken_at, self._nonsense = broken_at, nonsense
 
+    threads = 0
+
+    def set_threads(self, threads: int) -> None:
+        self.threads = threads
+
     def length(self, slot: int) -> int:
         return len(self.cells[slot])
 

@@ -27,6 +27,7 @@ from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
+from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta
@@ -56,6 +57,7 @@ class Engine:
         beside: Beside | None = None,
         proposer: Proposer | None = None,
         hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
@@ -83,6 +85,7 @@ class Engine:
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
+        self._team = team
         self._stepper = Stepper(
             backend,
             self.kv,
@@ -94,6 +97,7 @@ class Engine:
             clock=clock,
             proposer=proposer,
             hooks=hooks,
+            team=team,
         )
         self._emit = emit
         self._debug = debug
@@ -204,6 +208,7 @@ class Engine:
             num_steps=self.num_steps,
             host_cache_bytes=self.kv.num_bytes,
             host_cache_entries=len(self.kv.host.entries),
+            num_threads=0 if self._team is None else self._team.num_threads,
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:

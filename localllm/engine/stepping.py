@@ -23,6 +23,7 @@ from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Team
 from localllm.types import Delta
 
 
@@ -42,17 +43,20 @@ class Stepper:
         clock: Callable[[], float],
         proposer: Proposer | None = None,
         hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
     ) -> None:
         self._backend = backend
         self._kv = kv
         self._scheduler = scheduler
         self._answers = answers
-        self._drawer = Drawer(backend, sampler)
+        self._sampler = sampler
+        self._drawer = Drawer(backend, sampler, team)
         self._proposer = proposer
         self._hooks = hooks
         self._pace = pace
         self._scorer = scorer
         self._clock = clock
+        self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
 
@@ -77,12 +81,17 @@ class Stepper:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
         for hook in self._hooks:
             hook.before_decode(plan)
+        if self._team is not None:
+            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started, moves_cells = self._clock(), self._kv.pending.any
         try:
             self._kv.decode(plan.segments)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
+        if self._team is not None:
+            self._team.end(self._clock() - started, is_telling=not moves_cells)
+            self._sampler.threads = self._team.num_threads
         for hook in self._hooks:
             hook.after_decode(plan)
         scores = self._scorer.score(plan.segments, plan.sequences)

@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.process": BASE | {"engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},
     "worker.attention": BASE | {"llama"},
+    "worker.cpu_clocks": BASE | {"engine"},
     "worker.identity": BASE | {"kvdisk", "gguf"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk"},
     "worker.slots": BASE | {"engine", "kvdisk"},
