@@ -99,11 +99,12 @@ def _padded_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     """Two lengths, 1 and another, for those who gain most by it; or those and all between them, for fewer passes."""
     shapes = []
     longest = max(1 + len(wish.gains) for wish in wishes)
-    for length in sorted({min(level, longest) for level in _LEVELS}):
+    for length in sorted({min(level, longest) for level in _LEVELS}) if longest > 1 else ():
         gains = [sum(wish.gains[: length - 1]) for wish in wishes]
         order = sorted(range(len(wishes)), key=lambda place: -gains[place])
         num_gaining = sum(gain > 0 for gain in gains)
-        for count in sorted({*(1 << bits for bits in range(num_gaining.bit_length())), num_gaining, len(wishes)}):
+        counts = {*(1 << bits for bits in range(num_gaining.bit_length())), num_gaining, len(wishes)}
+        for count in sorted(counts - {0}):
             chosen = set(order[:count])
             shapes.append(_padded(wishes, length, chosen))
             between = set(range(min(chosen), max(chosen) + 1))
