@@ -37,7 +37,7 @@ class NoArithmetic:
     slot_capacity = 1 << 20
     can_rewind = True
     can_shift = wants_dense = False
-    num_cells = None
+    num_cells: int | None = None
     tile = grain = 64
 
     def __init__(self, num_slots: int) -> None:
@@ -70,6 +70,8 @@ class NoArithmetic:
     def scrub(self) -> None: ...
 
     def shift(self, slot: int, keep: int, drop: int) -> None: ...
+
+    def set_threads(self, threads: int) -> None: ...
 
     def decode(self, segments: Sequence[Segment]) -> None: ...
 

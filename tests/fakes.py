@@ -73,6 +73,11 @@ class FakeBackend:
         self._poison = poison
         self._broken_at, self._nonsense = broken_at, nonsense
 
+    threads = 0
+
+    def set_threads(self, threads: int) -> None:
+        self.threads = threads
+
     def length(self, slot: int) -> int:
         return len(self.cells[slot])
 
@@ -220,7 +225,7 @@ class FakeDiskCache:
         self._reading: dict[DiskEntry, int] = {}
         self._there: list[DiskEntry] = []
 
-    def put(
+    def store(
         self,
         tokens: npt.NDArray[np.int32],
         state: Bytes,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from localllm.engine.backend import Backend
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import Sampled
@@ -32,9 +33,12 @@ def _joined(first: Delta, then: Delta) -> Delta:
 class Answers:
     """Of every running sequence; used by the engine's thread."""
 
-    def __init__(self, backend: Backend, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool) -> None:
+    def __init__(
+        self, backend: Backend, kv: KvCache, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool
+    ) -> None:
         """`shifts`: a full slot forgets the older half of what it does not have to keep."""
         self._backend = backend
+        self._kv = kv
         self._scheduler = scheduler
         self._clock = clock
         self._shifts = shifts
@@ -53,13 +57,13 @@ class Answers:
             num_kept += 1
             delta = _joined(delta, self._take_token(sequence, sampled))
         if num_kept < num_behind:
-            self._backend.truncate(slot, sequence.num_computed)
+            self._kv.cut(slot)
         return delta
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed behind its last token is cut from the cache."""
         if drawn.num_behind:
-            self._backend.truncate(drawn.slot, drawn.sequence.num_computed)
+            self._kv.cut(drawn.slot)
 
     def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
         """Append a forced or sampled token; the delta to send."""
@@ -90,8 +94,7 @@ class Answers:
         assert sequence.slot is not None
         sequence.keep = min(sequence.keep, sequence.num_computed // 2)
         drop = (sequence.num_computed - sequence.keep + 1) // 2
-        self._backend.shift(sequence.slot, sequence.keep, drop)
-        self._scheduler.residency.shifted(sequence.slot, sequence.keep, drop)
+        self._kv.shift(sequence.slot, sequence.keep, drop)
         sequence.shift(drop)
 
     def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
@@ -101,15 +104,12 @@ class Answers:
     def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
         if slot is not None and sequence.num_shifted:
-            sound = self._scheduler.residency.sound(slot)
-            self._backend.truncate(slot, sound)
-            self._scheduler.residency.truncated(slot, sound)
+            self._kv.cut(slot, self._kv.residency.held[slot].sound)
         finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
         return Delta(last.text, last.num_tokens, finish, last.logprobs)
 
     def fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
         slot = self._scheduler.remove(sequence)
         if slot is not None:
-            self._backend.truncate(slot, 0)
-            self._scheduler.residency.truncated(slot, 0)
+            self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))

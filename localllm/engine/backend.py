@@ -125,6 +125,10 @@ class Backend(Protocol):
         """Take `drop` tokens out of the slot after its first `keep`; those behind them move forward."""
         ...
 
+    def set_threads(self, threads: int) -> None:
+        """That compute from the next `decode` on."""
+        ...
+
     def decode(self, segments: Sequence[Segment]) -> None:
         """Compute all segments in one batch. Segments come in ascending slot order.
 
@@ -201,6 +205,10 @@ class EmbeddingBackend(Protocol):
         Of texts that are begun and not in this batch there is at most one. Raises `BackendError`; the texts in the
         batch are forgotten then.
         """
+        ...
+
+    def set_threads(self, threads: int) -> None:
+        """That compute from the next `compute` on."""
         ...
 
     def forget(self, place: int) -> None:

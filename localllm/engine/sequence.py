@@ -1,7 +1,7 @@
 """One request as the engine sees it: token ids, counters that catch up, and the text they make.
 
     tokens          [0 ................ num_tokens)
-    in the KV cache [0 .. num_computed)
+    in the KV cache [0 .. num_computed)      as its slot's `Held` says
     still to compute          [num_computed .. num_tokens)
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
@@ -73,7 +74,6 @@ class Sequence:
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
-        self.num_computed = 0
         self.num_prefill = self.num_prompt
         """Its first tokens that are computed together: the prompt, or all there were when the cache lost them."""
         self.num_shifted = 0
@@ -91,6 +91,8 @@ class Sequence:
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if they are wanted."""
         self.text = TextStream(stop)
+        self.held: Held = NOWHERE
+        """What is in the KV cache of it: its slot's, or nothing."""
         self._parameters = Parameters(
             sampling, self.tokens, num_top=logprobs, min_tokens=min_tokens, end_tokens=end_tokens, dry=dry
         )
@@ -100,7 +102,6 @@ class Sequence:
         """What may be computed behind its last token in the next step."""
         self.guess_rate = OPTIMISTIC_RATE
         """How often a guess was right lately; optimistic until measured."""
-        self.slot: int | None = None
         self.leaders: set[int] = set()
         """Ids of the sequences whose work on the same prefix it has waited for."""
         self.wait: Wait | None = None
@@ -118,6 +119,15 @@ class Sequence:
         self.first_token_s: float | None = None
 
     @property
+    def slot(self) -> int | None:
+        return self.held.slot
+
+    @property
+    def num_computed(self) -> int:
+        """Tokens that are in the KV cache: written down there alone."""
+        return self.held.length
+
+    @property
     def num_tokens(self) -> int:
         return len(self.tokens)
 
@@ -127,7 +137,7 @@ class Sequence:
 
     @property
     def num_pending(self) -> int:
-        return len(self.tokens) - self.num_computed
+        return len(self.tokens) - self.held.length
 
     @property
     def is_prefilling(self) -> bool:
@@ -140,7 +150,7 @@ class Sequence:
     @property
     def next_deadline_s(self) -> float:
         """When its time is over: all of it, or what it may wait for a slot."""
-        return min(self.deadline_s, self.queue_deadline_s) if self.slot is None else self.deadline_s
+        return min(self.deadline_s, self.queue_deadline_s) if self.held.slot is None else self.deadline_s
 
     @property
     def wants_scores(self) -> bool:
@@ -177,7 +187,6 @@ class Sequence:
         """Forget `drop` tokens after those to keep; nobody else's prompt is compared with what is left."""
         del self.tokens[self.keep : self.keep + drop]
         self.prompt = self.prompt[: self.keep]
-        self.num_computed -= drop
         self.num_shifted += drop
         self.num_prefill = 0
         self._parameters.shifted(self.tokens)

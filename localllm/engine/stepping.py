@@ -12,6 +12,7 @@ from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.inbox import StepOutput
 from localllm.engine.proposals import DecodeHook, Proposer
@@ -22,6 +23,7 @@ from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Team
 from localllm.types import Delta
 
 
@@ -31,6 +33,7 @@ class Stepper:
     def __init__(
         self,
         backend: Backend,
+        kv: KvCache,
         scheduler: Scheduler,
         answers: Answers,
         sampler: Sampler,
@@ -40,16 +43,20 @@ class Stepper:
         clock: Callable[[], float],
         proposer: Proposer | None = None,
         hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
     ) -> None:
         self._backend = backend
+        self._kv = kv
         self._scheduler = scheduler
         self._answers = answers
-        self._drawer = Drawer(backend, sampler)
+        self._sampler = sampler
+        self._drawer = Drawer(backend, sampler, team)
         self._proposer = proposer
         self._hooks = hooks
         self._pace = pace
         self._scorer = scorer
         self._clock = clock
+        self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
 
@@ -74,23 +81,28 @@ class Stepper:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
         for hook in self._hooks:
             hook.before_decode(plan)
-        started = self._clock()
+        if self._team is not None:
+            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
+        started, moves_cells = self._clock(), self._kv.pending.any
         try:
-            self._backend.decode(plan.segments)
+            self._kv.decode(plan.segments)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
+        if self._team is not None:
+            self._team.end(self._clock() - started, is_telling=not moves_cells)
+            self._sampler.threads = self._team.num_threads
         for hook in self._hooks:
             hook.after_decode(plan)
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
             num_rows = sum(each.num_rows for each in scores)
             self._scorer.observe(num_rows, self._clock() - started, self._scheduler.num_streams)
-        else:
+        elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
             self._learn_pace(plan, self._clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
-                self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
+                self._kv.checkpoint(segment.slot)
         for sequence, prompt_logprobs, _ in scores:
             if prompt_logprobs is None:
                 self._answers.fail(sequence, "it gave no token any probability", output)
@@ -114,7 +126,7 @@ class Stepper:
             if failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:
-            self._suspects.extend((one, one.num_tokens) for one in scrub(self._backend, self._scheduler))
+            self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
 
     def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
         """The segments from which a token is sampled. A request that wants none ends here."""
@@ -129,8 +141,6 @@ class Stepper:
         return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if plan.moves or any(admission.source is not None for admission in plan.admitted):
-            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         if any(draft.tokens for draft in plan.drafts.values()):
             return  # streams had more than one row, which are no prompt's
         prompts = [
@@ -149,16 +159,16 @@ class Stepper:
         """
         if any(draft.tokens for draft in plan.drafts.values()):  # no guess costs a request its answer
             for segment in plan.segments:
-                self._backend.truncate(segment.slot, segment.start)
+                self._kv.cut(segment.slot)
             self.compute(plan.without_guesses(), output)
         elif len(plan.segments) == 1:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._backend.truncate(segment.slot, segment.start)
+                self._kv.cut(segment.slot)
             for index in range(len(plan.segments)):
                 self.compute(plan.alone(index), output)
         else:
             for sequence in plan.sequences:
-                self._backend.truncate(self._scheduler.forget(sequence), 0)
+                self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)

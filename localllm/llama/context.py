@@ -92,6 +92,7 @@ class LlamaBackend:
         self._get_logits: Any = self._api._lib["llama_get_logits"]
         """As an address: the binding's own makes a pointer object."""
         self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
+        self._threads = threads
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
@@ -209,6 +210,12 @@ class LlamaBackend:
         buffer = np.frombuffer(state, np.uint8)
         read = self._api.llama_state_seq_set_data_ext(self._context, _pointer(buffer), len(state), slot, flags)
         assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
+
+    def set_threads(self, threads: int) -> None:
+        """llama.cpp takes one number for a single token and one for batches, in which several streams' tokens are."""
+        if threads != self._threads:
+            self._threads = threads
+            self._api.llama_set_n_threads(self._context, threads, threads)
 
     def decode(self, segments: Sequence[Segment]) -> None:
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)

@@ -32,7 +32,7 @@ def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
 ) -> None:
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
         backend.decode([Segment(0, 0, PROMPT, num_outputs=1)])
-        assert cache.put(np.array(PROMPT, np.int32), backend.save(0)) is not None
+        assert cache.store(np.array(PROMPT, np.int32), backend.save(0)) is not None
         backend.decode([Segment(0, len(PROMPT), NEXT, num_outputs=1)])
         computed = backend.logits(0)[-1].copy()
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:

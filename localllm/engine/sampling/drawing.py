@@ -16,6 +16,7 @@ from localllm.engine.sampling.sampler import NOT_FINITE, Sampled, Sampler, Sampl
 from localllm.engine.sampling.selection import HUGE, Row
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Team
 
 
 class Drawn(NamedTuple):
@@ -33,9 +34,11 @@ class Drawn(NamedTuple):
 class Drawer:
     """Used by the engine's thread."""
 
-    def __init__(self, backend: Backend, sampler: Sampler) -> None:
+    def __init__(self, backend: Backend, sampler: Sampler, team: Team | None = None) -> None:
+        """`team`: decides how many threads draw."""
         self._backend = backend
         self._sampler = sampler
+        self._team = team
 
     def draw(self, plan: StepPlan, ready: Many[int]) -> list[Drawn]:
         """For the plan's segments of those numbers, which were just computed."""
@@ -43,14 +46,14 @@ class Drawer:
             sequences = [plan.sequences[index] for index in ready]
             rows = [self._backend.logits(index)[-1] for index in ready]
             params = [sequence.sampler_params() for sequence in sequences]
-            sampled = self._sampler.sample(rows, params)
+            sampled = self._sample(rows, params)
             return [Drawn(sequence, [one]) for sequence, one in zip(sequences, sampled, strict=True)]
         rows, params = [], []
         for index in ready:
             its_rows, its_params = self._rows_of(plan, index)
             rows += its_rows
             params += its_params
-        each = iter(zip(rows, self._sampler.sample(rows, params) if rows else (), strict=True))
+        each = iter(zip(rows, self._sample(rows, params) if rows else (), strict=True))
         drawn = []
         for index in ready:
             sequence, segment = plan.sequences[index], plan.segments[index]
@@ -64,6 +67,11 @@ class Drawer:
             tokens += _verified(sequence, draft, found)
             drawn.append(Drawn(sequence, _up_to_a_failure(tokens), len(draft.tokens), segment.slot))
         return drawn
+
+    def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[Sampled]:
+        if self._team is not None and rows:
+            self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
+        return self._sampler.sample(rows, params)
 
     def _rows_of(self, plan: StepPlan, index: int) -> tuple[Many[Row], list[SamplerParams]]:
         sequence = plan.sequences[index]

@@ -6,31 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from localllm.engine.backend import Segment
-from localllm.engine.cache.hostcache import Entry
 from localllm.engine.proposals import Draft
-from localllm.engine.scheduling.admission import Admission
 from localllm.engine.sequence import Sequence
 
 
-class Move(NamedTuple):
-    """A running sequence goes to a lower slot, so that the busy ones lie side by side."""
-
-    source: int
-    slot: int
-    num_tokens: int
-    save: Entry | None
-    """Where to save first what that slot holds."""
-
-
 class StepPlan(NamedTuple):
-    """One decode: what to compute, in slot order, and who was just given a slot."""
+    """One decode: what to compute, in slot order."""
 
     segments: list[Segment]
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
-    admitted: list[Admission]
-    moves: list[Move]
-    """To be made after the admissions."""
     drafts: Mapping[int, Draft] = {}
     """What is computed behind sequences' last tokens, by their ids."""
 
@@ -46,10 +31,10 @@ class StepPlan(NamedTuple):
                 drafts[sequence.id] = Draft((), draft.forced[:1])
             num_outputs = 1 if not draft.forced or sequence.logprobs is not None else 0
             segments.append(Segment(segment.slot, segment.start, segment.tokens[:1], num_outputs))
-        return StepPlan(segments, self.sequences, [], [], drafts)
+        return StepPlan(segments, self.sequences, drafts)
 
     def alone(self, index: int) -> StepPlan:
         """That segment only."""
         sequence = self.sequences[index]
         drafts = {sequence.id: self.drafts[sequence.id]} if sequence.id in self.drafts else {}
-        return StepPlan([self.segments[index]._replace(num_padding=0)], [sequence], [], [], drafts)
+        return StepPlan([self.segments[index]._replace(num_padding=0)], [sequence], drafts)
