@@ -31,6 +31,8 @@ from localllm.client.sidecar import Sidecar
 MAX_TOKENS = 1500
 SETTLED_S = 0.5
 """Other work runs for so long before a request comes."""
+ENDED_S = 1.0
+"""A server that nobody listens to any more computes its last step for so long, which must not slow the next one."""
 
 
 class Condition(NamedTuple):
@@ -113,15 +115,15 @@ def main() -> None:
             for condition in CONDITIONS:
                 if arguments.only not in condition.name:
                     continue
-                with beside(condition):
-                    for name, server in servers.items():
+                for name, server in servers.items():
+                    with beside(condition):
                         figures = asyncio.run(stream(server, arguments.seconds, number))
                         runs.setdefault(condition.name, {}).setdefault(name, []).append(figures)
-                        print(
-                            condition.name, name, {key: round(value, 1) for key, value in figures.items()}, flush=True
-                        )
-    figures = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
-    save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(figures)})
+                    shown = {key: round(value, 1) for key, value in figures.items()}
+                    print(condition.name, name, shown, flush=True)
+                    time.sleep(ENDED_S)
+    typical = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
+    save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(typical)})
 
 
 def with_ratios(figures: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
