@@ -117,13 +117,12 @@ def main() -> None:
                     continue
                 for name, server in servers.items():
                     with beside(condition):
-                        figures = asyncio.run(stream(server, arguments.seconds, number))
-                        runs.setdefault(condition.name, {}).setdefault(name, []).append(figures)
-                    shown = {key: round(value, 1) for key, value in figures.items()}
-                    print(condition.name, name, shown, flush=True)
+                        run = asyncio.run(stream(server, arguments.seconds, number))
+                    runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
+                    print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
                     time.sleep(ENDED_S)
-    typical = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
-    save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(typical)})
+    figures = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
+    save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(figures)})
 
 
 def with_ratios(figures: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
@@ -19,6 +20,7 @@ from localllm.engine.cache.writeback import Writeback
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
+from localllm.engine.proposals import DecodeHook, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.pace import Pace
@@ -53,6 +55,8 @@ class Engine:
         disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
+        proposer: Proposer | None = None,
+        hooks: Many[DecodeHook] = (),
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -83,7 +87,17 @@ class Engine:
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
         self._team = team
         self._stepper = Stepper(
-            backend, self.kv, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock, team=team
+            backend,
+            self.kv,
+            self.scheduler,
+            self._answers,
+            sampler,
+            pace=pace,
+            scorer=scorer,
+            clock=clock,
+            proposer=proposer,
+            hooks=hooks,
+            team=team,
         )
         self._emit = emit
         self._debug = debug
@@ -155,6 +169,7 @@ class Engine:
         now_s = self.clock()
         self._end_expired(now_s, output)
         suspect = self._stepper.next_suspect()
+        self._stepper.propose()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)

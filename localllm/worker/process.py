@@ -180,7 +180,7 @@ class Worker:
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
         before_load = CLOCKS.read()
-        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress())
+        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress(), data_dir)
         team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
