@@ -21,6 +21,7 @@ from localllm.engine.progress import Progress
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.admission import Admission
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Move, Scheduler
 from localllm.engine.sequence import Sequence
@@ -65,13 +66,8 @@ class Engine:
             num_cells=backend.num_cells,
             disk=disk,
         )
-        pace = self._pace = Pace(
-            max_step_s=max_step_s,
-            prefill_step_s=prefill_step_s,
-            batch_capacity=backend.batch_capacity,
-            tile=backend.tile,
-            grain=backend.grain,
-        )
+        cost = StepCost(tile=backend.tile, grain=backend.grain)
+        pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
                 "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",

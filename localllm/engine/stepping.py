@@ -64,7 +64,8 @@ class Stepper:
             return
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
-            self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)
+            num_tokens = sum(len(segment.tokens) for segment in plan.segments if segment.wants_rows)
+            self._scorer.observe(num_tokens, self._clock() - started, self._scheduler.num_streams)
         else:
             self._learn_pace(plan, self._clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
@@ -109,9 +110,7 @@ class Stepper:
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):
             return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
-        prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
-        tiled = bool(prompts) and max(prompts) >= self._pace.tile
-        self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
+        self._pace.observe([(segment.slot, segment.start, len(segment.tokens)) for segment in plan.segments], seconds)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
         """After a decode that failed, of which only what stood in the slots before is sure.

@@ -23,6 +23,7 @@ from localllm.engine.cache.residency import LOSS, Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.scheduling.admission import Admission, Admitter
 from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
@@ -107,7 +108,7 @@ class Scheduler:
         self.max_scored_tokens = batch_capacity
         """Of prompts whose log-probabilities are wanted, all of a step together."""
         self._slots: list[Sequence | None] = [None] * num_slots
-        self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
+        self._shares = Shares(batch_capacity=batch_capacity)
         self._waiting: list[Sequence] = []
         """By rank."""
         self._turns = Turns()
@@ -209,7 +210,7 @@ class Scheduler:
         running = self.running if only is None else [only]
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
-            budget = Budget(self._batch_capacity, self._batch_capacity)
+            budget = Budget(math.inf, math.inf, StepCost())
         share = self._shares.of(running, budget)
         num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
