@@ -63,8 +63,8 @@ def logits_of(backend: LlamaBackend, tokens: list[int], chunk: int) -> list[floa
     backend.truncate(0, 0)
     for start in range(0, len(tokens), chunk):
         part = tokens[start : start + chunk]
-        backend.decode([Segment(0, start, part, wants_token=start + len(part) == len(tokens))])
-    row = [float(logit) for logit in backend.logits(0)]
+        backend.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
+    row = [float(logit) for logit in backend.logits(0)[-1]]
     backend.truncate(0, 0)
     return row
 
@@ -105,7 +105,7 @@ def test_five_hundred_requests_through_eight_slots_answer_as_each_alone(backend:
         prompt, answer = request.tokens[: request.num_prompt], request.tokens[request.num_prompt :]
         solo = Sequence(request.id, prompt, sampling=GREEDY, max_tokens=24)
         for slot in range(SLOTS):  # every answer from an empty cache
-            alone.scheduler.residency.truncated(slot, 0)
+            alone.kv.cut(slot, 0)
         alone.submit(solo)
         alone.step()
         while alone.scheduler.has_work:

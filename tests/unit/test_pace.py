@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.cache.held import Held
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.cost import MAX_SLOWDOWN, TILE, CostModel, Part, StepCost
 from localllm.engine.scheduling.pace import LONGEST_TILE, Budget, Pace
@@ -112,7 +113,8 @@ def running_on(machine: Machine, depths: list[int], pending: list[int]) -> list[
     running = []
     for slot, (depth, left) in enumerate([*((depth, 1) for depth in depths), *((2 * left, left) for left in pending)]):
         sequence = Sequence(slot, [1] * (depth + left), sampling=GREEDY)
-        sequence.slot, sequence.num_computed = slot, depth
+        sequence.held = Held(slot, 0)
+        sequence.held.length = depth
         running.append(sequence)
     return running
 

@@ -169,7 +169,7 @@ class SlowRows(FakeBackend):
     def decode(self, segments: Many[Segment]) -> None:
         super().decode(segments)
         for segment in segments:
-            self.now_s += len(segment.tokens) * (0.01 if segment.wants_rows else 0.001)
+            self.now_s += len(segment.tokens) * (0.01 if segment.slot else 0.001)
 
 
 @pytest.mark.parametrize("num_prompts", [1, 3])
@@ -184,7 +184,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
     drain(engine)
     for id, prompt in enumerate(prompts, start=1):
         check(told.of_prompt(id), prompt, 1)
-    rows = [sum(len(each.tokens) for each in batch if each.wants_rows) for batch in backend.batches]
+    rows = [sum(each.num_outputs for each in batch if each.slot) for batch in backend.batches]
     beside = [count for count in rows if count]
     assert max(beside[5:]) <= 11, "learned: ten rows are 100 ms"
     assert max(beside) <= 21, "assumed at first"

@@ -15,6 +15,7 @@ import numpy as np
 from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
 from localllm.engine.embedding.texts import Limits, Text, TextJob, TextQueue
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
+from localllm.engine.team import Team
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512
@@ -47,6 +48,7 @@ class Embedder:
         max_step_s: float = 0.3,
         prefill_step_s: float = 0.1,
         clock: Callable[[], float] = time.perf_counter,
+        team: Team | None = None,
     ) -> None:
         """`make_backend` is called when the first text comes; `LoadFailed` ends the requests that are there."""
         self.clock = clock
@@ -55,6 +57,7 @@ class Embedder:
         self._emit = emit
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
+        self._team = team
         self._cost = CostModel((ASSUMED_PASS * ASSUMED_TOKEN_S, ASSUMED_TOKEN_S))
         """Of a batch, and of a token in it."""
         self._queue = TextQueue()
@@ -86,12 +89,16 @@ class Embedder:
         limits = Limits(backend.splits_texts, backend.max_texts, backend.together_tokens)
         planned = self._queue.plan(self._budget(num_streams), limits, self.clock())
         pieces = [piece for _, piece in planned]
+        if self._team is not None:
+            backend.set_threads(self._team.begin(sum(len(piece.tokens) for piece in pieces), is_text=True))
         started_s = self.clock()
         try:
             results = backend.compute(pieces)
         except BackendError as error:
             self._isolate([text for text, _ in planned], error)
             return
+        if self._team is not None:
+            self._team.end(self.clock() - started_s)
         num_tokens = sum(len(piece.tokens) for piece in pieces)
         if num_tokens <= LARGEST_TOKENS:  # a longer text says nothing of batches: its tokens cost more
             self._cost.observe((1, num_tokens), self.clock() - started_s)

@@ -33,6 +33,8 @@ class Scores(NamedTuple):
     sequence: Sequence
     logprobs: tuple[TokenLogprob, ...] | None
     """Of its next tokens; None: a row holds no probabilities."""
+    num_rows: int
+    """That were computed for them."""
 
 
 class PromptScorer:
@@ -59,7 +61,7 @@ class PromptScorer:
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
-            if segment.wants_rows
+            if sequence.prompt_logprobs is not None and segment.num_outputs and sequence.wants_scores
         ]
 
     def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
@@ -68,20 +70,20 @@ class PromptScorer:
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
         assert sequence.prompt_logprobs is not None
-        rows = self._backend.rows(index)
-        self._vocabulary_size = rows.shape[1]
-        scored, until = sequence.num_scored, sequence.can_score(segment.start + len(segment.tokens))
+        rows, end = self._backend.logits(index), segment.start + len(segment.tokens)
+        self._vocabulary_size = len(rows[0])
+        scored, until = sequence.num_scored, sequence.can_score(end)
         tokens = sequence.tokens[max(1, scored) : until]
-        first = max(1, scored) - 1 - segment.start
-        logprobs = self._logprobs(list(rows[first : first + len(tokens)]), tokens, sequence.prompt_logprobs)
+        first = max(1, scored) - 1 - (end - segment.num_outputs)
+        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, sequence.prompt_logprobs)
         if logprobs is None:
-            return Scores(sequence, None)
+            return Scores(sequence, None, len(rows))
         if scored == 0:
             logprobs.insert(0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan))
         sequence.num_scored = until
-        return Scores(sequence, tuple(logprobs))
+        return Scores(sequence, tuple(logprobs), len(rows))
 
-    def _logprobs(self, rows: list[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
+    def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler says how likely the likeliest tokens are, and that says it of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
         found = self._sampler.sample(rows, [params] * len(rows))
@@ -91,14 +93,14 @@ class PromptScorer:
         return [
             TokenLogprob(
                 spelled(token),
-                _logprob(row, token, sampled),
+                logprob_of(row, token, sampled),
                 tuple((spelled(other), logprob) for other, logprob in sampled.top[:num_top]),
             )
             for row, token, sampled in zip(rows, tokens, found, strict=True)
         ]
 
 
-def _logprob(row: Row, token: int, sampled: Sampled) -> float:
+def logprob_of(row: Row, token: int, sampled: Sampled) -> float:
     """The very same number as in `top` for a token that is there: clients compare them."""
     known = dict(sampled.top)
     if token in known:

@@ -45,7 +45,7 @@ class Shares:
 
     def of(self, running: list[Sequence], budget: Budget) -> dict[int, int]:
         """Id -> tokens of the next step, for each of them."""
-        prompts = sorted((each for each in running if each.num_pending > 1), key=lambda each: each.num_pending)
+        prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
         if not prompts:
             return share
