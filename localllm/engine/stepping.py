@@ -141,15 +141,8 @@ class Stepper:
         return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if any(draft.tokens for draft in plan.drafts.values()):
-            return  # streams had more than one row, which are no prompt's
-        prompts = [
-            len(segment.tokens)
-            for segment, sequence in zip(plan.segments, plan.sequences, strict=True)
-            if sequence.is_prefilling
-        ]
-        tiled = bool(prompts) and max(prompts) >= self._pace.tile
-        self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
+        parts = [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]
+        self._pace.observe(parts, seconds)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
         """After a decode that failed, of which only what stood in the slots before is sure.

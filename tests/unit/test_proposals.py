@@ -290,14 +290,18 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     observed: list[int] = []
     sequences = requests(1, GREEDY, {"max_tokens": 30})
     engine = Engine(backend, Answers(sequences), proposer=Knowing(known))
-    monkeypatch.setattr(engine._pace, "observe", lambda _streams, prompts, _seconds, **_: observed.append(prompts))
+    monkeypatch.setattr(
+        engine._pace, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts))
+    )
     engine.submit(sequences[0])
     engine.step()
     assert sequences[0].is_prefilling is False
     while engine.scheduler.has_work:
         engine.step()
     assert len(backend.batches) <= 1 + -(-30 // MOST_ROWS)
-    assert [count for count in observed if count] == [3], "the prompt was learned from, and nothing else as one"
+    assert observed == [sum(len(each.tokens) for each in batch) for batch in backend.batches], (
+        "rows are learned as rows"
+    )
 
 
 def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
