@@ -64,6 +64,8 @@ class Engine:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
         cost = StepCost(tile=backend.tile, grain=backend.grain)
+        if backend.num_cells is None:  # a unified cache takes unequal rows in one pass, which that does not know
+            self.scheduler.drafter.cost = cost.seconds
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
