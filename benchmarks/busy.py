@@ -31,6 +31,8 @@ from localllm.client.sidecar import Sidecar
 MAX_TOKENS = 1500
 SETTLED_S = 0.5
 """Other work runs for so long before a request comes."""
+ENDED_S = 1.0
+"""A server that nobody listens to any more computes its last step for so long, which must not slow the next one."""
 
 
 class Condition(NamedTuple):
@@ -113,11 +115,12 @@ def main() -> None:
             for condition in CONDITIONS:
                 if arguments.only not in condition.name:
                     continue
-                with beside(condition):
-                    for name, server in servers.items():
+                for name, server in servers.items():
+                    with beside(condition):
                         run = asyncio.run(stream(server, arguments.seconds, number))
-                        runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
-                        print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
+                    runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
+                    print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
+                    time.sleep(ENDED_S)
     figures = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
     save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(figures)})
 
