@@ -33,10 +33,11 @@ ROUNDS = 5
 class NoArithmetic:
     """A backend that takes every batch and always gives the same logits, every slot its own."""
 
-    batch_capacity = 512
+    batch_capacity = ubatch_capacity = 512
     slot_capacity = 1 << 20
     can_rewind = True
-    can_shift = wants_dense = False
+    can_shift = wants_dense = can_be_interrupted = False
+    num_nodes, lost_s = 0, 0.0
     num_cells = None
     tile = grain = 64
 
@@ -70,7 +71,12 @@ class NoArithmetic:
 
     def shift(self, slot: int, keep: int, drop: int) -> None: ...
 
-    def decode(self, segments: Sequence[Segment]) -> None: ...
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        return True
+
+    def interrupt(self, within_s: float) -> None: ...
+
+    def clear_interrupts(self) -> None: ...
 
     def logits(self, index: int) -> npt.NDArray[np.float32]:
         row: npt.NDArray[np.float32] = self._rows[index]

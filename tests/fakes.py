@@ -7,7 +7,7 @@ that loses a token, reorders a batch or reads a stale slot is caught.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +48,25 @@ class FakeBackend:
         window: int | None = None,
         slack: int = 4,
         num_cells: int | None = None,
+        ubatch_capacity: int | None = None,
     ) -> None:
-        """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then."""
+        """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then.
+
+        `ubatch_capacity`: a decode may be interrupted, and is computed in ubatches of so many tokens.
+        """
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
+        self.ubatch_capacity = ubatch_capacity or batch_capacity
+        self.can_be_interrupted = ubatch_capacity is not None and (can_rewind or window is not None)
+        self.num_nodes = 0
+        self.lost_s = 0.0
+        self.interrupted_within_s = math.inf
+        """How soon somebody wants the decode to end; infinity: nobody does."""
+        self.within_s: list[float | None] = []
+        """Of every decode."""
+        self.during: Callable[[int], None] = lambda _: None
+        """Called before each token of a decode that may be interrupted, with how many were computed."""
         self.tile = self.grain = TILE
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
@@ -140,8 +154,9 @@ class FakeBackend:
         del self.cells[slot][length:]
         self._seen_from[slot] = seen_from
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         self.pending.clear()
+        self.within_s.append(within_s)
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
             for segment in segments:  # as llama.cpp may: some of the batch is in the cache already
@@ -152,7 +167,8 @@ class FakeBackend:
         assert 0 < sum(len(segment.tokens) for segment in segments) <= self.batch_capacity
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
-        for segment in segments:
+        computed = segments if within_s is None else self._until_interrupted(segments)
+        for segment in computed:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
@@ -161,7 +177,46 @@ class FakeBackend:
                 seen_from = max(0, len(cells) - self._window - self._slack)
                 self._seen_from[segment.slot] = max(seen_from, self._seen_from[segment.slot])
             assert len(cells) <= self.slot_capacity
+        if computed is not segments:
+            return False
         self.batches.append(list(segments))
+        return True
+
+    def interrupt(self, within_s: float) -> None:
+        self.interrupted_within_s = min(self.interrupted_within_s, within_s)
+
+    def clear_interrupts(self) -> None:
+        self.interrupted_within_s = math.inf
+
+    def _until_interrupted(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """The segments; or what whole ubatches computed of them before somebody interrupted that.
+
+        As llama.cpp does: as many tokens of each segment in each ubatch.
+        """
+        num_done = dict.fromkeys(range(len(segments)), 0)
+        num_computed = 0
+        while any(num_done[i] < len(segment.tokens) for i, segment in enumerate(segments)):
+            together = [i for i, segment in enumerate(segments) if num_done[i] < len(segment.tokens)]
+            together = together[: self.ubatch_capacity]
+            most = min(len(segments[i].tokens) - num_done[i] for i in together)
+            count = max(1, min(most, self.ubatch_capacity // len(together)))
+            for _ in range(count * len(together)):
+                self.during(num_computed)
+                num_computed += 1
+                if self.interrupted_within_s <= 0:
+                    return self._parts(segments, num_done)
+            for i in together:
+                num_done[i] += count
+            if self.interrupted_within_s < math.inf:
+                break
+        return (
+            segments
+            if num_computed == sum(len(segment.tokens) for segment in segments)
+            else self._parts(segments, num_done)
+        )
+
+    def _parts(self, segments: Sequence[Segment], num_done: dict[int, int]) -> list[Segment]:
+        return [segment._replace(tokens=segment.tokens[: num_done[i]]) for i, segment in enumerate(segments)]
 
     def _take_cells(self, slot: int, count: int) -> None:
         self._ids[slot] += range(self._next_id, self._next_id + count)

@@ -17,6 +17,7 @@ from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, Sampler
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Scheduler, StepPlan
+from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.types import Delta
 
@@ -33,6 +34,8 @@ class Stepper:
         *,
         pace: Pace,
         scorer: PromptScorer,
+        whole: WholeBatches,
+        interruptions: Interruptions,
         clock: Callable[[], float],
     ) -> None:
         self._backend = backend
@@ -41,6 +44,8 @@ class Stepper:
         self._sampler = sampler
         self._pace = pace
         self._scorer = scorer
+        self._whole = whole
+        self._interruptions = interruptions
         self._clock = clock
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
@@ -54,19 +59,26 @@ class Stepper:
             self._suspects.popleft()
         return None
 
-    def compute(self, plan: StepPlan, output: StepOutput) -> None:
-        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
+    def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:
+        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails.
+
+        With `within_s` it may be interrupted, and is after so many seconds: then what stays is kept.
+        """
         started = self._clock()
         try:
-            self._backend.decode(plan.segments)
+            if not self._backend.decode(plan.segments, within_s=within_s):
+                self._keep(plan, self._clock() - started)
+                return
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
         scores = self._scorer.score(plan.segments, plan.sequences)
+        seconds = self._clock() - started
+        self._interruptions.computed(seconds)
         if scores:
-            self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)
+            self._scorer.observe(plan.segments, seconds, self._scheduler.num_streams)
         else:
-            self._learn_pace(plan, self._clock() - started)
+            self._learn_pace(plan, seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
@@ -106,11 +118,26 @@ class Stepper:
                 ready.append(index)
         return ready
 
+    def _keep(self, plan: StepPlan, seconds: float) -> None:
+        """Of an interrupted decode what whole ubatches computed; but for a last token, whose logits are gone."""
+        self._interruptions.computed(max(0.0, seconds - self._backend.lost_s))
+        self._interruptions.lost(self._backend.lost_s)
+        for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+            num_kept = self._backend.length(segment.slot) - segment.start
+            if segment.wants_token and num_kept == len(segment.tokens):
+                num_kept -= 1
+                self._backend.truncate(segment.slot, segment.start + num_kept)
+            kept = segment._replace(tokens=segment.tokens[:num_kept], wants_token=False)
+            if num_kept and self._scheduler.commit(kept, sequence):
+                self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
+
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
         if plan.moves or any(admission.source is not None for admission in plan.admitted):
             return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
         tiled = bool(prompts) and max(prompts) >= self._pace.tile
+        if len(prompts) == len(plan.segments):
+            self._whole.observe(sum(prompts), seconds)
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:

@@ -114,13 +114,14 @@ class SlowBackend(FakeBackend):
         self.num_copies += 1
         self._copying_s += self._copy_s
 
-    def decode(self, segments: Sequence[Segment]) -> None:
-        super().decode(segments)
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             rows = len(segment.tokens)
             self.now_s += rows * (self._row_s if rows < TILE else self._tile_row_s)
         self.now_s += self._copying_s
         self._copying_s = 0.0
+        return is_whole
 
 
 def beside_a_stream(backend: SlowBackend) -> tuple[Engine, Collector]:

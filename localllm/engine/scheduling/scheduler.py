@@ -26,6 +26,7 @@ from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
+from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.states import SlotStatus
 
@@ -35,8 +36,6 @@ MOVING = 0.1
 """What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
 PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
-
-
 MAX_LOOKS = 32
 """Waiting sequences whose prompts are compared with all that is cached, in one step: 0.1 ms each at 8,000 tokens."""
 SPARSE_CELLS = 1024
@@ -106,6 +105,8 @@ class Scheduler:
         self._batch_capacity = batch_capacity
         self.max_scored_tokens = batch_capacity
         """Of prompts whose log-probabilities are wanted, all of a step together."""
+        self.whole: WholeBatches | None = None
+        """What gives prompts more than the budget has, while nobody streams."""
         self._slots: list[Sequence | None] = [None] * num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
         self._waiting: list[Sequence] = []
@@ -164,11 +165,14 @@ class Scheduler:
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Those whose time is over."""
-        if now_s < self._earliest_s:
+        if now_s < self._earliest_s or now_s < self.next_deadline_s():
             return []
+        return [sequence for sequence in (*self.running, *self._waiting) if sequence.next_deadline_s <= now_s]
+
+    def next_deadline_s(self) -> float:
         everybody = (*self.running, *self._waiting)
         self._earliest_s = min((sequence.next_deadline_s for sequence in everybody), default=math.inf)
-        return [sequence for sequence in everybody if sequence.next_deadline_s <= now_s]
+        return self._earliest_s
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
@@ -210,6 +214,8 @@ class Scheduler:
         self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
+        if self.whole is not None:
+            budget = self.whole.budget(budget, running, self._waiting)
         share = self._shares.of(running, budget)
         num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
