@@ -61,12 +61,14 @@ class FakeBackend:
         self.can_be_interrupted = ubatch_capacity is not None and (can_rewind or window is not None)
         self.num_nodes = 0
         self.lost_s = 0.0
-        self.interrupted_within_s = math.inf
-        """How soon somebody wants the decode to end; infinity: nobody does."""
-        self.within_s: list[float | None] = []
-        """Of every decode."""
-        self.during: Callable[[int], None] = lambda _: None
-        """Called before each token of a decode that may be interrupted, with how many were computed."""
+        self.token_s = 0.0
+        """What computing a token takes, of `now_s`."""
+        self.now_s = 0.0
+        self.during: Callable[[], None] = lambda: None
+        """Called after each token of a decode that may be interrupted."""
+        self._ends_s = math.inf
+        """When somebody wants the decode to end at the latest."""
+        self.was_asked = False
         self.tile = self.grain = TILE
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
@@ -156,7 +158,6 @@ class FakeBackend:
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         self.pending.clear()
-        self.within_s.append(within_s)
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
             for segment in segments:  # as llama.cpp may: some of the batch is in the cache already
@@ -167,7 +168,11 @@ class FakeBackend:
         assert 0 < sum(len(segment.tokens) for segment in segments) <= self.batch_capacity
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
-        computed = segments if within_s is None else self._until_interrupted(segments)
+        if within_s is None:
+            computed = segments
+            self.now_s += self.token_s * sum(len(segment.tokens) for segment in segments)
+        else:
+            computed = self._until_interrupted(segments, within_s)
         for segment in computed:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
@@ -183,40 +188,37 @@ class FakeBackend:
         return True
 
     def interrupt(self, within_s: float) -> None:
-        self.interrupted_within_s = min(self.interrupted_within_s, within_s)
+        self.was_asked = True
+        self._ends_s = min(self._ends_s, self.now_s + within_s)
 
     def clear_interrupts(self) -> None:
-        self.interrupted_within_s = math.inf
+        self.was_asked = False
+        self._ends_s = math.inf
 
-    def _until_interrupted(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+    def _until_interrupted(self, segments: Sequence[Segment], within_s: float) -> Sequence[Segment]:
         """The segments; or what whole ubatches computed of them before somebody interrupted that.
 
         As llama.cpp does: as many tokens of each segment in each ubatch.
         """
-        num_done = dict.fromkeys(range(len(segments)), 0)
-        num_computed = 0
-        while any(num_done[i] < len(segment.tokens) for i, segment in enumerate(segments)):
-            together = [i for i, segment in enumerate(segments) if num_done[i] < len(segment.tokens)]
+        num_done = [0] * len(segments)
+        self._ends_s = min(self._ends_s, self.now_s + (0 if self.was_asked else within_s))
+        while together := [i for i, segment in enumerate(segments) if num_done[i] < len(segment.tokens)]:
             together = together[: self.ubatch_capacity]
             most = min(len(segments[i].tokens) - num_done[i] for i in together)
-            count = max(1, min(most, self.ubatch_capacity // len(together)))
-            for _ in range(count * len(together)):
-                self.during(num_computed)
-                num_computed += 1
-                if self.interrupted_within_s <= 0:
-                    return self._parts(segments, num_done)
+            count = min(most, self.ubatch_capacity // len(together))
+            began_s = self.now_s
+            for number in range(count * len(together)):
+                self.now_s += self.token_s
+                self.num_nodes += 1
+                self.during()
+                is_first_of_next = number == 0 and any(num_done)
+                if self.now_s >= self._ends_s or (is_first_of_next and self.was_asked):
+                    self.lost_s = self.now_s - began_s
+                    parts = zip(segments, num_done, strict=True)
+                    return [segment._replace(tokens=segment.tokens[:done]) for segment, done in parts]
             for i in together:
                 num_done[i] += count
-            if self.interrupted_within_s < math.inf:
-                break
-        return (
-            segments
-            if num_computed == sum(len(segment.tokens) for segment in segments)
-            else self._parts(segments, num_done)
-        )
-
-    def _parts(self, segments: Sequence[Segment], num_done: dict[int, int]) -> list[Segment]:
-        return [segment._replace(tokens=segment.tokens[: num_done[i]]) for i, segment in enumerate(segments)]
+        return segments
 
     def _take_cells(self, slot: int, count: int) -> None:
         self._ids[slot] += range(self._next_id, self._next_id + count)

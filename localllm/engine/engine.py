@@ -217,7 +217,11 @@ class Engine:
                 self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
         self._computed_something = bool(plan.segments)
         if plan.segments:
-            self._stepper.compute(plan, output, within_s=self._listen(plan) if may_interrupt else None)
+            within_s = self._listen(plan) if may_interrupt else None
+            if within_s is not None and (output.deltas or output.failures):
+                self._emit(output)  # the batch may take long
+                output = StepOutput(self.num_steps, [], [])
+            self._stepper.compute(plan, output, within_s=within_s)
             self.num_steps += 1
         self._emit_all(output)
         if self._beside is not None:

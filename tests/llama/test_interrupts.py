@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from localllm.engine.backend import Segment
@@ -18,10 +19,11 @@ from tests.llama.test_kv_reuse import GREEDY, Recorder, assert_as_fresh, prompt_
 from tests.models import families
 from tests.models.maker import write_llama
 
+Row = npt.NDArray[np.float32]
 UBATCH = 64
-TOLERANCE = 1e-3
-"""By how much logits of about 10 may differ when their tokens were computed in other ubatches; a cell that is missing
-makes them differ by more than 0.1."""
+TOLERANCE = 0.02
+"""By how much logits of about 10 may differ when their tokens were computed in other ubatches: 0.008 was seen. A wrong
+token makes them differ by more than 0.1."""
 CASES: list[tuple[Callable[[Path], Path], str, int | None]] = [
     (write_llama, "on", None),
     (write_llama, "off", None),
@@ -52,11 +54,11 @@ def backend(
     model.close()
 
 
-def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int]) -> list[np.ndarray]:
+def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int]) -> list[Row]:
     """All prompts at once, interrupted after so many nodes each time; the row behind each prompt."""
     for slot in range(backend.num_slots):
         backend.truncate(slot, 0)
-    rows: dict[int, np.ndarray] = {}
+    rows: dict[int, Row] = {}
     while len(rows) < len(prompts):
         pending = [
             (slot, backend.length(slot), prompt) for slot, prompt in enumerate(prompts) if slot not in rows
@@ -89,3 +91,64 @@ def test_a_prompt_interrupted_at_random_nodes_has_the_logits_of_one_that_was_not
         stops = iter([int(stop) for stop in rng.integers(0, nodes, 5)])
         for row, fresh in zip(compute(backend, prompts, stops), expected, strict=True):
             assert np.abs(row - fresh).max() < TOLERANCE
+
+
+def test_requests_that_arrive_and_are_cancelled_at_random_change_nobody_elses_answer(backend: LlamaBackend) -> None:
+    """Each decode ends after some nodes, or when somebody arrives: at once, or with its ubatch."""
+    recorder, rng = Recorder(backend), np.random.default_rng(7)
+    prompts = [prompt_of(backend, 40 + number, 80 * (number % 3 + 1)) for number in range(6)]
+    recorder.engine._whole.observe(1000, 0.5)
+    ids = [recorder.ask(prompt) for prompt in prompts[:3]]
+    num_steps = 0
+    while recorder.engine.scheduler.has_work or num_steps == 0:
+        if num_steps < 25:
+            backend._interrupt.stop_after(int(rng.integers(0, 400)))
+        if num_steps in (3, 5, 9):
+            ids.append(recorder.ask(prompts[len(ids)]))
+            gone = Sequence(100 + num_steps, prompt_of(backend, num_steps, 300), sampling=GREEDY, max_tokens=5)
+            recorder.engine.submit(gone)
+            timer = threading.Timer(0.002 * num_steps, recorder.engine.cancel, [gone.id])
+            timer.start()
+        recorder.engine.step()
+        recorder.engine.check_integrity()
+        num_steps += 1
+    timer.join()
+    recorder.engine.step()
+    for id, prompt in zip(ids, prompts, strict=True):
+        assert_as_fresh(backend, prompt, recorder.answer(id))
+
+
+def test_who_asks_from_another_thread_ends_a_decode_and_only_one_that_listens(backend: LlamaBackend) -> None:
+    prompt = prompt_of(backend, 1, 500)
+    for slot in range(backend.num_slots):
+        backend.truncate(slot, 0)
+    backend.clear_interrupts()
+    backend.interrupt(0)
+    assert backend.decode([Segment(0, 0, prompt[:100], wants_token=False)]), "nobody said that it may be interrupted"
+    backend.clear_interrupts()
+    assert backend.decode([Segment(0, 100, prompt[100:200], wants_token=False)], within_s=1e9)
+    backend.interrupt(60)
+    assert not backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=1e9)
+    assert backend.length(0) == 200, "who asked before it began is not kept waiting"
+    backend.clear_interrupts()
+    assert not backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=0)
+    nodes = backend.num_nodes
+    timer = threading.Timer(0.001, backend.interrupt, [60])
+    timer.start()
+    is_whole = backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=1e9)
+    timer.join()
+    assert backend.num_nodes > nodes, "what watches over a worker sees a decode get on"
+    assert is_whole == (backend.length(0) == 500)
+    assert (backend.length(0) - 200) % UBATCH == (300 % UBATCH if is_whole else 0)
+
+
+@pytest.mark.parametrize("write", [families.write_recurrent, families.write_hybrid])
+def test_a_recurrent_memory_is_never_interrupted(
+    loaded_library: library.Library, tmp_path: Path, write: Callable[[Path], Path]
+) -> None:
+    """What a ubatch that was not finished left of its state is of no use."""
+    model = LlamaModel(loaded_library, write(tmp_path / "m.gguf"), gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=256, slots=1, threads=1, batch_tokens=64)
+    assert not backend.can_be_interrupted
+    backend.free()
+    model.close()

@@ -14,7 +14,7 @@ from localllm.engine.sequence import Sequence
 LONGEST_UBATCH_S = 2.0
 """A ubatch that would take longer is made smaller: so much is lost at most by ending a step."""
 LEAST_PROMPT = 64
-"""Tokens of each prompt that a step of several has at least, however short the shortest is."""
+"""Tokens of each prompt that a step of several has, if there is time, however short the shortest is."""
 NEARLY_ALL = 1.25
 """Prompts of nearly equal lengths end together, if that makes the shortest wait so many times as long at most."""
 ALLOWED_LOSS_S = 0.3
@@ -75,7 +75,9 @@ class WholeBatches:
         else:
             most = self._batch_capacity if len(running) == 1 else max(self._ubatch_capacity, bounded.tiled)
         needs = sorted(_next_event(sequence, waiting) for sequence in running)
-        first = len(needs) * max(needs[0], LEAST_PROMPT if len(needs) > 1 else 1)
+        first = len(needs) * needs[0]
+        if len(needs) > 1:
+            first = max(first, min(len(needs) * LEAST_PROMPT, bounded.tiled))
         tokens = sum(needs) if sum(needs) <= NEARLY_ALL * first else first
         tokens = min(tokens, most)
         return bounded._replace(tiled=tokens, small=tokens)
