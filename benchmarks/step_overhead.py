@@ -38,7 +38,7 @@ class NoArithmetic:
     can_rewind = True
     can_shift = wants_dense = can_be_interrupted = False
     num_nodes, lost_s = 0, 0.0
-    num_cells = None
+    num_cells: int | None = None
     tile = grain = 64
 
     def __init__(self, num_slots: int) -> None:

@@ -242,8 +242,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     context_shift: bool = False
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
-    """No step is planned longer that cannot be interrupted, so that a cancel or a new request never waits longer. On the
-    CPU one of prompts can be while nothing streams (not of recurrent and hybrid models), and is as long as its batch."""
+    """No step is planned longer that cannot be interrupted, so that a cancel or a new request never waits longer. On
+    the CPU one of prompts can be while nothing streams (not of recurrent and hybrid models), and is as long as its
+    batch."""
     prefill_step_ms: int = 100
     """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
     for the prompts."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
@@ -28,6 +29,7 @@ class Stepper:
     def __init__(
         self,
         backend: Backend,
+        kv: KvCache,
         scheduler: Scheduler,
         answers: Answers,
         sampler: Sampler,
@@ -39,6 +41,7 @@ class Stepper:
         clock: Callable[[], float],
     ) -> None:
         self._backend = backend
+        self._kv = kv
         self._scheduler = scheduler
         self._answers = answers
         self._sampler = sampler
@@ -64,9 +67,9 @@ class Stepper:
 
         With `within_s` it may be interrupted, and is after so many seconds: then what stays is kept.
         """
-        started = self._clock()
+        started, moves_cells = self._clock(), self._kv.pending.any
         try:
-            if not self._backend.decode(plan.segments, within_s=within_s):
+            if not self._kv.decode(plan.segments, within_s=within_s):
                 self._keep(plan, self._clock() - started)
                 return
         except BackendError as error:
@@ -77,11 +80,11 @@ class Stepper:
         self._interruptions.computed(seconds)
         if scores:
             self._scorer.observe(plan.segments, seconds, self._scheduler.num_streams)
-        else:
+        elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
             self._learn_pace(plan, seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
-                self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
+                self._kv.checkpoint(segment.slot)
         for sequence, prompt_logprobs in scores:
             if prompt_logprobs is None:
                 self._answers.fail(sequence, "it gave no token any probability", output)
@@ -100,7 +103,7 @@ class Stepper:
             if sampled.token < 0:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
         if is_spoiled:
-            self._suspects.extend((one, one.num_tokens) for one in scrub(self._backend, self._scheduler))
+            self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
         for sequence, sampled in drawn:
             if sampled.token >= 0:
                 sequence.sampled(sampled.mirostat_mu)
@@ -124,16 +127,15 @@ class Stepper:
         self._interruptions.lost(self._backend.lost_s)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             num_kept = self._backend.length(segment.slot) - segment.start
-            if segment.wants_token and num_kept == len(segment.tokens):
-                num_kept -= 1
-                self._backend.truncate(segment.slot, segment.start + num_kept)
+            if segment.wants_token:
+                num_kept = min(num_kept, len(segment.tokens) - 1)
             kept = segment._replace(tokens=segment.tokens[:num_kept], wants_token=False)
-            if num_kept and self._scheduler.commit(kept, sequence):
-                self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
+            wants_checkpoint = num_kept > 0 and self._scheduler.commit(kept, sequence)
+            self._kv.cut(segment.slot, segment.start + num_kept)
+            if wants_checkpoint:
+                self._kv.checkpoint(segment.slot)
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if plan.moves or any(admission.source is not None for admission in plan.admitted):
-            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
         tiled = bool(prompts) and max(prompts) >= self._pace.tile
         if len(prompts) == len(plan.segments):
@@ -150,10 +152,10 @@ class Stepper:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._backend.truncate(segment.slot, segment.start)
+                self._kv.cut(segment.slot, segment.start)
             for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self.compute(StepPlan([segment], [sequence], [], []), output)
+                self.compute(StepPlan([segment], [sequence]), output)
         else:
             for sequence in plan.sequences:
-                self._backend.truncate(self._scheduler.forget(sequence), 0)
+                self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
