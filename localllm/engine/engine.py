@@ -10,6 +10,7 @@ import math
 import queue
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from localllm.engine.answering import Answers
@@ -21,13 +22,16 @@ from localllm.engine.cache.writeback import Writeback
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
+from localllm.engine.proposals import DecodeHook, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.scheduler import Scheduler, StepPlan
+from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
+from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta
@@ -69,6 +73,9 @@ class Engine:
         disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
+        proposer: Proposer | None = None,
+        hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
@@ -98,6 +105,7 @@ class Engine:
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
         self._whole = WholeBatches(batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
         self._interruptions = Interruptions()
+        self._team = team
         self._stepper = Stepper(
             backend,
             self.kv,
@@ -109,6 +117,9 @@ class Engine:
             whole=self._whole,
             interruptions=self._interruptions,
             clock=clock,
+            proposer=proposer,
+            hooks=hooks,
+            team=team,
         )
         self._emit = emit
         self._debug = debug
@@ -186,6 +197,7 @@ class Engine:
         self._end_expired(now_s, output)
         suspect = self._stepper.next_suspect()
         may_interrupt = self._may_interrupt and suspect is None
+        self._stepper.propose()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
@@ -213,7 +225,7 @@ class Engine:
 
     def _listen(self, plan: StepPlan) -> float | None:
         """For how long the decode may go on, until somebody's time is over; None: it must not be interrupted."""
-        if any(segment.wants_rows for segment in plan.segments):
+        if any(sequence.wants_scores for sequence in plan.sequences):
             return None  # what is computed and not scored would have to be computed again
         running = self.scheduler.running
         now_s = self.clock()
@@ -271,6 +283,7 @@ class Engine:
             num_steps=self.num_steps,
             host_cache_bytes=self.kv.num_bytes,
             host_cache_entries=len(self.kv.host.entries),
+            num_threads=0 if self._team is None else self._team.num_threads,
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:

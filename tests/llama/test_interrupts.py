@@ -64,11 +64,11 @@ def compute(backend: LlamaBackend, prompts: list[list[int]], stops: Iterator[int
         pending = [
             (slot, backend.length(slot), prompt) for slot, prompt in enumerate(prompts) if slot not in rows
         ]  # fmt: skip
-        segments = [Segment(slot, start, prompt[start:], wants_token=True) for slot, start, prompt in pending]
+        segments = [Segment(slot, start, prompt[start:], num_outputs=1) for slot, start, prompt in pending]
         if (stop := next(stops, None)) is not None:
             backend._interrupt.stop_after(stop)
         if backend.decode(segments, within_s=1e9):
-            rows |= {segment.slot: backend.logits(index).copy() for index, segment in enumerate(segments)}
+            rows |= {segment.slot: backend.logits(index)[0].copy() for index, segment in enumerate(segments)}
             continue
         for segment in segments:
             held = backend.length(segment.slot)
@@ -125,18 +125,18 @@ def test_who_asks_from_another_thread_ends_a_decode_and_only_one_that_listens(ba
         backend.truncate(slot, 0)
     backend.clear_interrupts()
     backend.interrupt(0)
-    assert backend.decode([Segment(0, 0, prompt[:100], wants_token=False)]), "nobody said that it may be interrupted"
+    assert backend.decode([Segment(0, 0, prompt[:100], num_outputs=0)]), "nobody said that it may be interrupted"
     backend.clear_interrupts()
-    assert backend.decode([Segment(0, 100, prompt[100:200], wants_token=False)], within_s=1e9)
+    assert backend.decode([Segment(0, 100, prompt[100:200], num_outputs=0)], within_s=1e9)
     backend.interrupt(60)
-    assert not backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=1e9)
+    assert not backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
     assert backend.length(0) == 200, "who asked before it began is not kept waiting"
     backend.clear_interrupts()
-    assert not backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=0)
+    assert not backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=0)
     nodes = backend.num_nodes
     timer = threading.Timer(0.001, backend.interrupt, [60])
     timer.start()
-    is_whole = backend.decode([Segment(0, 200, prompt[200:], wants_token=False)], within_s=1e9)
+    is_whole = backend.decode([Segment(0, 200, prompt[200:], num_outputs=0)], within_s=1e9)
     timer.join()
     assert backend.num_nodes > nodes, "what watches over a worker sees a decode get on"
     assert is_whole == (backend.length(0) == 500)

@@ -82,12 +82,17 @@ class HostCache:
         """Whether any entry can be made to hold exactly these tokens."""
         return any(self.serves(entry, tokens, domain) for entry in self._entries)
 
-    def add(self, new: Entry, others: Iterable[State] = ()) -> None:
-        """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be."""
+    def add(self, new: Entry, others: Iterable[State] = (), wanted: Iterable[Entry] = ()) -> None:
+        """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be.
+
+        `wanted` entries count as used after it.
+        """
         self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens, entry.domain)]
         self._entries.append(new)
         self.changes += 1
         new.number = self.changes
+        for entry in wanted:
+            self.used(entry)
         self.trim(others)
 
     def trim(self, others: Iterable[State] = ()) -> None:

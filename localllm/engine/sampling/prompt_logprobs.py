@@ -35,6 +35,8 @@ class Scores(NamedTuple):
     sequence: Sequence
     logprobs: tuple[TokenLogprob, ...] | None
     """Of its next tokens; None: a row holds no probabilities."""
+    num_rows: int
+    """That were computed for them."""
 
 
 class PromptScorer:
@@ -59,12 +61,11 @@ class PromptScorer:
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
-            if segment.wants_rows
+            if sequence.prompt_logprobs is not None and segment.num_outputs and sequence.wants_scores
         ]
 
-    def observe(self, segments: Many[Segment], seconds: float, num_streams: int) -> None:
-        """The step took so long, scores included. One with few tokens tells nothing, unless it was too long."""
-        num_tokens = sum(len(segment.tokens) for segment in segments if segment.wants_rows)
+    def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
+        """A step that scored so many took so long, scores included. Few tell nothing, unless it was too long."""
         limit_s, most = self._limits_s[num_streams > 0], self.max_tokens(num_streams)
         if 2 * num_tokens >= most or seconds > limit_s:
             fitting = num_tokens * limit_s / max(seconds, 1e-6)
@@ -72,20 +73,20 @@ class PromptScorer:
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
         assert sequence.prompt_logprobs is not None
-        rows = self._backend.rows(index)
-        self._vocabulary_size = rows.shape[1]
-        scored, until = sequence.num_scored, sequence.can_score(segment.start + len(segment.tokens))
+        rows, end = self._backend.logits(index), segment.start + len(segment.tokens)
+        self._vocabulary_size = len(rows[0])
+        scored, until = sequence.num_scored, sequence.can_score(end)
         tokens = sequence.tokens[max(1, scored) : until]
-        first = max(1, scored) - 1 - segment.start
-        logprobs = self._logprobs(list(rows[first : first + len(tokens)]), tokens, sequence.prompt_logprobs)
+        first = max(1, scored) - 1 - (end - segment.num_outputs)
+        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, sequence.prompt_logprobs)
         if logprobs is None:
-            return Scores(sequence, None)
+            return Scores(sequence, None, len(rows))
         if scored == 0:
             logprobs.insert(0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan))
         sequence.num_scored = until
-        return Scores(sequence, tuple(logprobs))
+        return Scores(sequence, tuple(logprobs), len(rows))
 
-    def _logprobs(self, rows: list[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
+    def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler says how likely the likeliest tokens are, and that says it of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
         found = self._sampler.sample(rows, [params] * len(rows))
@@ -95,14 +96,14 @@ class PromptScorer:
         return [
             TokenLogprob(
                 spelled(token),
-                _logprob(row, token, sampled),
+                logprob_of(row, token, sampled),
                 tuple((spelled(other), logprob) for other, logprob in sampled.top[:num_top]),
             )
             for row, token, sampled in zip(rows, tokens, found, strict=True)
         ]
 
 
-def _logprob(row: Row, token: int, sampled: Sampled) -> float:
+def logprob_of(row: Row, token: int, sampled: Sampled) -> float:
     """The very same number as in `top` for a token that is there: clients compare them."""
     known = dict(sampled.top)
     if token in known:
