@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
-from localllm.engine.scheduling.pace import TILE
+from localllm.engine.scheduling.cost import TILE
 from localllm.kvdisk.entry import Entry as DiskEntry
 from localllm.kvdisk.file import Bytes, Saved
 from localllm.kvdisk.file import Checkpoint as DiskCheckpoint

@@ -25,6 +25,7 @@ from localllm.engine.progress import Progress
 from localllm.engine.proposals import DecodeHook, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
@@ -80,13 +81,8 @@ class Engine:
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
-        pace = self._pace = Pace(
-            max_step_s=max_step_s,
-            prefill_step_s=prefill_step_s,
-            batch_capacity=backend.batch_capacity,
-            tile=backend.tile,
-            grain=backend.grain,
-        )
+        cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
+        pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
                 "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",

@@ -167,17 +167,9 @@ class Stepper:
                 self._kv.checkpoint(segment.slot)
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if any(draft.tokens for draft in plan.drafts.values()):
-            return  # streams had more than one row, which are no prompt's
-        prompts = [
-            len(segment.tokens)
-            for segment, sequence in zip(plan.segments, plan.sequences, strict=True)
-            if sequence.is_prefilling
-        ]
-        tiled = bool(prompts) and max(prompts) >= self._pace.tile
-        if len(prompts) == len(plan.segments):
-            self._whole.observe(sum(prompts), seconds)
-        self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
+        parts = [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]
+        self._whole.is_measured = True
+        self._pace.observe(parts, seconds)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
         """After a decode that failed, of which only what stood in the slots before is sure.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
@@ -253,38 +254,34 @@ def test_no_more_is_lost_than_is_said(events: list[tuple[bool, float]]) -> None:
         assert lost_s <= ALLOWED_LOSS_S + largest_s + LOSS_SHARE * computed_s + 1e-9
 
 
-BOUNDED = Budget(128, 64)
-
-
 def prompts_of(*lengths: int) -> list[Sequence]:
     return [Sequence(id, [1] * length, sampling=GREEDY) for id, length in enumerate(lengths)]
 
 
 @pytest.mark.parametrize(
-    ("tokens_per_s", "lengths", "tokens"),
+    ("lengths", "tokens"),
     [
-        (None, [6000], 128),  # nothing is known yet
-        (1000, [6000], 2048),
-        (1000, [700], 700),
-        (100, [6000], 200),  # a ubatch of 512 would take 5 s
-        (10, [6000], 128),
-        (1000, [6000, 6000], 512),  # in one ubatch: llama.cpp gives each an equal part of every one
-        (1000, [72, 6000], 144),  # both get 72, and the short one its first token
-        (1000, [5, 6000], 128),
-        (1000, [72] * 8, 512),
-        (1000, [60, 70], 130),  # nearly alike: together
+        ([6000], 2048),
+        ([700], 700),
+        ([6000, 6000], 512),  # in one ubatch: llama.cpp gives each an equal part of every one
+        ([72, 6000], 144),  # both get 72, and the short one its first token
+        ([5, 6000], 128),
+        ([72] * 8, 512),
+        ([60, 70], 130),  # nearly alike: together
     ],
 )
-def test_a_step_takes_as_much_of_prompts_as_makes_nobody_wait_for_long(
-    tokens_per_s: float | None, lengths: list[int], tokens: int
-) -> None:
+def test_a_step_takes_as_much_of_prompts_as_makes_nobody_wait_for_long(lengths: list[int], tokens: int) -> None:
     whole = WholeBatches(batch_capacity=2048, ubatch_capacity=512)
-    if tokens_per_s is not None:
-        whole.observe(100, 100 / tokens_per_s)
-    budget = whole.budget(BOUNDED, prompts_of(*lengths), [])
-    assert (budget.tiled, budget.small) == ((128, 64) if tokens_per_s is None else (tokens, tokens))
-    if tokens_per_s is not None and tokens > BOUNDED.tiled:
-        assert min(tokens, 512) / tokens_per_s <= LONGEST_UBATCH_S
+    cost = StepCost()
+    cost.observe([(0, 0, 512)], 0.5)
+    bounded = Budget(0.1, 0.2, cost)
+    assert whole.budget(bounded, prompts_of(*lengths), []) == bounded, "nothing was measured yet"
+    whole.is_measured = True
+    budget = whole.budget(bounded, prompts_of(*lengths), [])
+    assert budget.most_tokens == tokens
+    cost.observe([(0, 0, 512)], 50)
+    cost.observe([(0, 0, 512)], 50)
+    assert whole.budget(bounded, prompts_of(*lengths), []).step_s <= LONGEST_UBATCH_S, "no longer ubatch is lost"
 
 
 def test_a_batch_ends_where_a_prefix_ends_that_others_wait_for() -> None:

@@ -23,6 +23,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Compact, Copy, Operation, Save, Truncate
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.plan import StepPlan
@@ -64,7 +65,7 @@ class Scheduler:
         self.whole: WholeBatches | None = None
         """What gives prompts more than the budget has, while nobody streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
-        self._shares = Shares(batch_capacity=batch_capacity, num_slots=kv.num_slots)
+        self._shares = Shares(batch_capacity=batch_capacity)
         self.drafter = Drafter(
             slot_capacity=kv.slot_capacity,
             batch_capacity=batch_capacity,
@@ -181,7 +182,7 @@ class Scheduler:
         running = self.running if only is None else [only]
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
-            budget = Budget(self._batch_capacity, self._batch_capacity)
+            budget = Budget(math.inf, math.inf, StepCost())
         if self.whole is not None:
             budget = self.whole.budget(budget, running, self._waiting)
         share = self._shares.of(running, budget)

@@ -6,9 +6,10 @@ it. Ending it loses the ubatch that was being computed: how much is lost in all 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Many
 
-from localllm.engine.scheduling.pace import TELLING, Budget
+from localllm.engine.scheduling.pace import Budget
 from localllm.engine.sequence import Sequence
 
 LONGEST_UBATCH_S = 2.0
@@ -49,38 +50,34 @@ class Interruptions:
 
 
 class WholeBatches:
-    """Learns how fast prompts are computed while nobody streams."""
+    """Says how much of a step prompts get while nobody streams."""
 
     def __init__(self, *, batch_capacity: int, ubatch_capacity: int) -> None:
         self._batch_capacity = batch_capacity
         self._ubatch_capacity = ubatch_capacity
-        self._tokens_per_s: float | None = None
-
-    def observe(self, num_tokens: int, seconds: float) -> None:
-        """A step of prompts only took so long."""
-        if num_tokens >= TELLING:
-            self._tokens_per_s = num_tokens / max(seconds, 1e-9)
+        self.is_measured = False
+        """Whether a step was: until then the cost of steps is not known, and they stay bounded."""
 
     def budget(self, bounded: Budget, running: Many[Sequence], waiting: Many[Sequence]) -> Budget:
         """In the place of one that bounds a step's time: for `running` prompts, some of whose prefixes are waited for.
 
         A prompt alone gets a whole batch, and several, which llama.cpp computes in ubatches of equal parts, one ubatch:
-        or less, as much as lets the first of them end. The first step, of which nothing is known, stays bounded.
+        or less, as much as lets the first of them end.
         """
-        if self._tokens_per_s is None or not running or any(sequence.wants_scores for sequence in running):
+        if not self.is_measured or not running or any(sequence.wants_scores for sequence in running):
             return bounded
-        in_time = int(self._tokens_per_s * LONGEST_UBATCH_S)
-        if in_time < self._ubatch_capacity:
-            most = max(in_time, bounded.tiled)
-        else:
-            most = self._batch_capacity if len(running) == 1 else max(self._ubatch_capacity, bounded.tiled)
+        count, cost = len(running), bounded.cost
+        depth = max(sequence.num_computed for sequence in running)
+        ubatch_s = cost.seconds([(0, depth, self._ubatch_capacity)])
+        most_s = math.inf if ubatch_s <= LONGEST_UBATCH_S else LONGEST_UBATCH_S
         needs = sorted(_next_event(sequence, waiting) for sequence in running)
-        first = len(needs) * needs[0]
-        if len(needs) > 1:
-            first = max(first, min(len(needs) * LEAST_PROMPT, bounded.tiled))
-        tokens = sum(needs) if sum(needs) <= NEARLY_ALL * first else first
-        tokens = min(tokens, most)
-        return bounded._replace(tiled=tokens, small=tokens)
+        most_tokens = count * max(needs[0], LEAST_PROMPT) if count > 1 else needs[0]
+        if sum(needs) <= NEARLY_ALL * most_tokens:
+            most_tokens = sum(needs)
+        most_tokens = min(most_tokens, self._batch_capacity if count == 1 else self._ubatch_capacity)
+        if needs[0] < LEAST_PROMPT < needs[-1]:
+            most_s = bounded.step_s  # others get more than the shortest needs only as far as there is time
+        return bounded._replace(step_s=max(bounded.step_s, most_s), most_tokens=most_tokens)
 
 
 def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
