@@ -33,10 +33,11 @@ ROUNDS = 5
 class NoArithmetic:
     """A backend that takes every batch and always gives the same logits, every slot its own."""
 
-    batch_capacity = 512
+    batch_capacity = ubatch_capacity = 512
     slot_capacity = 1 << 20
     can_rewind = True
-    can_shift = wants_dense = False
+    can_shift = wants_dense = can_be_interrupted = False
+    num_nodes, lost_s = 0, 0.0
     num_cells: int | None = None
     tile = grain = 64
 
@@ -73,7 +74,12 @@ class NoArithmetic:
 
     def set_threads(self, threads: int) -> None: ...
 
-    def decode(self, segments: Sequence[Segment]) -> None: ...
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        return True
+
+    def interrupt(self, within_s: float) -> None: ...
+
+    def clear_interrupts(self) -> None: ...
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         return self._outputs[index]

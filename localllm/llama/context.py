@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
+from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
@@ -49,11 +50,13 @@ class LlamaBackend:
         kv_type: KvType = "f16",
         flash_attn: FlashAttn = "auto",
         ubatch_tokens: int | None = None,
+        is_offloaded: bool = False,
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
 
         `ubatch_tokens`: of a batch's `batch_tokens` so many are computed at once; None: all.
-        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail.
+        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail. `is_offloaded`:
+        some of it is computed on GPUs, which nothing interrupts.
         """
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
@@ -82,6 +85,9 @@ class LlamaBackend:
             self._api.llama_free(self._context)
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
+        self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
+        self._has_shifted = False
+        """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
         self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
         self._outputs: list[tuple[int, int]] = []
         """Of every segment of the last decode, its rows of the logits: `[first, end)`."""
@@ -112,6 +118,29 @@ class LlamaBackend:
     @property
     def batch_capacity(self) -> int:
         return self._batch.capacity
+
+    @property
+    def ubatch_capacity(self) -> int:
+        return int(self._api.llama_n_ubatch(self._context))
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        # A recurrent state is changed in place: what a ubatch that was not finished left of it is of no use.
+        return self._interrupt.works and self.memory_kind != "recurrent"
+
+    @property
+    def num_nodes(self) -> int:
+        return self._interrupt.num_nodes
+
+    @property
+    def lost_s(self) -> float:
+        return self._interrupt.lost_s
+
+    def interrupt(self, within_s: float) -> None:
+        self._interrupt.ask(within_s)
+
+    def clear_interrupts(self) -> None:
+        self._interrupt.clear()
 
     @property
     def tile(self) -> int:
@@ -198,6 +227,7 @@ class LlamaBackend:
         self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._lengths[slot] -= drop
+        self._has_shifted = True
 
     def _read_state(self, slot: int, flags: int) -> State:
         size = self._api.llama_state_seq_get_size_ext(self._context, slot, flags)
@@ -217,13 +247,20 @@ class LlamaBackend:
             self._threads = threads
             self._api.llama_set_n_threads(self._context, threads, threads)
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
-        status = self._api.llama_decode(self._context, self._batch.struct)
+        slots = [segment.slot for segment in segments]
+        with self._interrupt.listening(slots, None if self._has_shifted else within_s):
+            status = self._api.llama_decode(self._context, self._batch.struct)
+        self._has_shifted = False
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
+        if status == ABORTED:
+            for slot in slots:
+                self._lengths[slot] = self.length(slot)
+            return False
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
         end = 0
@@ -236,6 +273,7 @@ class LlamaBackend:
         address = self._get_logits(self._context)
         if address != self._logits_at:
             self._logits_at, self._logit_rows = address, []
+        return True
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         (first, end), rows = self._outputs[index], self._logit_rows
@@ -313,7 +351,7 @@ def _pointer(buffer: npt.NDArray[np.uint8]) -> Any:
     return ctypes.cast(ctypes.c_void_p(buffer.ctypes.data), ctypes.POINTER(ctypes.c_uint8))
 
 
-_DECODE_STATUS = {1: "no room in the KV cache", 2: "aborted", -1: "llama.cpp refused the batch"}
+_DECODE_STATUS = {1: "no room in the KV cache", -1: "llama.cpp refused the batch"}
 
 
 class _Batch:

@@ -166,10 +166,11 @@ class SlowRows(FakeBackend):
 
     now_s = 0.0
 
-    def decode(self, segments: Many[Segment]) -> None:
-        super().decode(segments)
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
+        is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             self.now_s += len(segment.tokens) * (0.01 if segment.slot else 0.001)
+        return is_whole
 
 
 @pytest.mark.parametrize("num_prompts", [1, 3])
