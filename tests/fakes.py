@@ -48,12 +48,14 @@ class FakeBackend:
         window: int | None = None,
         slack: int = 4,
         num_cells: int | None = None,
+        max_outputs: int | None = None,
     ) -> None:
         """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then."""
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
         self.tile = self.grain = TILE
+        self.max_outputs = max_outputs or batch_capacity
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
@@ -120,6 +122,9 @@ class FakeBackend:
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
         return bytes(self.cells[slot])
 
+    def state_bytes(self, slot: int) -> int:
+        return len(self.cells[slot])
+
     def restore(self, slot: int, state: State, length: int) -> None:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
@@ -150,6 +155,8 @@ class FakeBackend:
         if any(self._poison in segment.tokens for segment in segments):
             raise BackendError("a token that nobody can compute")
         assert 0 < sum(len(segment.tokens) for segment in segments) <= self.batch_capacity
+        num_outputs = sum(len(one.tokens) if one.wants_rows else one.wants_token for one in segments)
+        assert num_outputs <= self.max_outputs, "llama.cpp aborts the process"
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
         for segment in segments:

@@ -255,6 +255,7 @@ class Engine:
 
     def _save(self, entry: Entry | None, slot: int) -> None:
         if entry is not None:
+            self.scheduler.host.make_room(self._backend.state_bytes(slot), self.scheduler.residency.states)
             self.scheduler.host.fill(entry, self._backend.save(slot), self.scheduler.residency.states)
             if self._disk is not None:
                 self._disk.keep(entry)

@@ -19,11 +19,10 @@ from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.llama.states import SavedStates
 from localllm.llama.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
 
-WHOLE = 0
-"""As flags of a state: all of it."""
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 """LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
@@ -49,10 +48,13 @@ class LlamaBackend:
         kv_type: KvType = "f16",
         flash_attn: FlashAttn = "auto",
         ubatch_tokens: int | None = None,
+        max_outputs: int | None = None,
+        states_bytes: int = 0,
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
 
         `ubatch_tokens`: of a batch's `batch_tokens` so many are computed at once; None: all.
+        `max_outputs`: rows of logits of a batch; None: all. `states_bytes`: memory for saved states (`buffers`).
         `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail.
         """
         self._api: Any = library.api
@@ -61,6 +63,8 @@ class LlamaBackend:
         params.n_seq_max = slots
         params.n_batch = max(batch_tokens, slots)
         params.n_ubatch = max(ubatch_tokens or batch_tokens, slots)
+        self.max_outputs: int = max(min(max_outputs or params.n_batch, params.n_batch), slots)
+        params.n_outputs_max = self.max_outputs  # llama.cpp makes room for so many rows; a batch with more aborts
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = num_cells is not None
         params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
@@ -103,6 +107,7 @@ class LlamaBackend:
         self.num_slots = slots
         self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
         self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
+        self._states = SavedStates(self._api, self._context, states_bytes)
         self.can_rewind = self._warm_up() and not recurrent and not self._window
         self.wants_dense = not (self.can_rewind or self._window)
         if num_cells is not None and not self.can_rewind:
@@ -178,18 +183,21 @@ class LlamaBackend:
         self.truncate(slot, length)
 
     def save(self, slot: int) -> State:
-        return self._read_state(slot, WHOLE)
+        return self._states.read(slot)
+
+    def state_bytes(self, slot: int) -> int:
+        return self._states.num_bytes(slot)
 
     def restore(self, slot: int, state: State, length: int) -> None:
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        self._write_state(slot, state, WHOLE)
+        self._states.write(slot, state)
         self._lengths[slot] = length
 
     def checkpoint(self, slot: int) -> State:
-        return self._read_state(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+        return self._states.read(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
 
     def rewind(self, slot: int, state: State, length: int) -> None:
-        self._write_state(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+        self._states.write(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
         if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
             raise AssertionError(f"llama.cpp does not go back to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = length
@@ -200,19 +208,12 @@ class LlamaBackend:
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._lengths[slot] -= drop
 
-    def _read_state(self, slot: int, flags: int) -> State:
-        size = self._api.llama_state_seq_get_size_ext(self._context, slot, flags)
-        buffer = np.empty(size, np.uint8)  # neither zeroed first nor copied afterwards
-        written = self._api.llama_state_seq_get_data_ext(self._context, _pointer(buffer), size, slot, flags)
-        assert written == size, f"llama.cpp saved {written} of {size} bytes"
-        return buffer.data
-
-    def _write_state(self, slot: int, state: State, flags: int) -> None:
-        buffer = np.frombuffer(state, np.uint8)
-        read = self._api.llama_state_seq_set_data_ext(self._context, _pointer(buffer), len(state), slot, flags)
-        assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
-
     def decode(self, segments: Sequence[Segment]) -> None:
+        num_outputs = sum(
+            len(tokens) if wants_rows else wants_token for _, _, tokens, wants_token, wants_rows in segments
+        )
+        if num_outputs > self.max_outputs:
+            raise BackendError(f"{num_outputs} rows of logits where {self.max_outputs} fit")
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         status = self._api.llama_decode(self._context, self._batch.struct)
@@ -227,6 +228,7 @@ class LlamaBackend:
             self._lengths[slot] = start + len(tokens)
             num_outputs += len(tokens) if wants_rows else wants_token
             self._outputs.append(num_outputs - 1 if wants_token or wants_rows else -1)
+        self._states.expect(self._lengths)
         address = self._get_logits(self._context)
         if address != self._logits_at:
             self._logits_at, self._logit_rows = address, []
@@ -256,7 +258,8 @@ class LlamaBackend:
         return self.vocab.ends_generation(token)
 
     def free(self) -> None:
-        """Release batch and KV cache; the model may be closed after this."""
+        """Release batch and KV cache; the model may be closed after this. Saved states stay whose they are."""
+        self._states.close()
         self._batch.free()
         self._api.llama_free(self._context)
 
@@ -271,7 +274,10 @@ class LlamaBackend:
             self.decode([Segment(0, 0, [0, 0], wants_token=True)])
         except BackendError as error:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+        two_tokens = self._states.num_bytes(0)
         can_rewind = bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        one_token = two_tokens if self._window else self._states.num_bytes(0)  # as large in a memory that keeps both
+        self._states.learn(2, two_tokens, two_tokens - one_token)
         self.truncate(0, 0)
         return can_rewind
 
@@ -305,10 +311,6 @@ def _items(array: npt.NDArray[Any]) -> Any:
     data: Any = array
     kind: Any = array.dtype.char
     return memoryview(data).cast("B").cast(kind)
-
-
-def _pointer(buffer: npt.NDArray[np.uint8]) -> Any:
-    return ctypes.cast(ctypes.c_void_p(buffer.ctypes.data), ctypes.POINTER(ctypes.c_uint8))
 
 
 _DECODE_STATUS = {1: "no room in the KV cache", 2: "aborted", -1: "llama.cpp refused the batch"}

@@ -89,6 +89,8 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int) -> L
         threads=threads,
         batch_tokens=load.options.batch_tokens,
         ubatch_tokens=load.placement.ubatch_tokens,
+        max_outputs=load.placement.max_outputs,
+        states_bytes=load.options.kv_ram_mb * 2**20,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
         flash_attn=load.placement.flash_attn,

@@ -41,6 +41,8 @@ class Placement(msgspec.Struct, frozen=True):
     flash_attn_reason: str
     ubatch_tokens: int
     """Of a batch, as many are computed at once."""
+    max_outputs: int
+    """Rows of logits that a batch gives at most."""
     num_cells: int
     """Tokens that the whole KV cache holds."""
     gpu_layers: int

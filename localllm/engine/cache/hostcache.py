@@ -83,6 +83,16 @@ class HostCache:
         new.number = self.changes
         return new
 
+    def make_room(self, num_bytes: int, others: Iterable[State] = ()) -> None:
+        """Before a state of so many bytes is saved: what would have to go afterwards goes now, and its memory serves.
+
+        The newest entry is the reserved one; of a state that never fits nothing else goes.
+        """
+        others = tuple(others)
+        while len(self._entries) > 1 and num_bytes <= self.max_bytes < num_bytes + self.bytes_with(others):
+            del self._entries[0]
+            self.changes += 1
+
     def fill(self, entry: Entry, state: State, others: Iterable[State] = ()) -> None:
         """Give a reserved entry its state, and drop the oldest ones that no longer fit beside it, or itself."""
         entry.state = state

@@ -51,7 +51,9 @@ class PromptScorer:
 
     def max_tokens(self, num_streams: int) -> int:
         """That the next step may score, while so many answers stream."""
-        in_memory = max(1, MAX_BYTES // (4 * self._vocabulary_size))
+        # The other slots have a row each.
+        outputs = self._backend.max_outputs - self._backend.num_slots + 1
+        in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         return min(in_memory, max(LEAST_TOKENS, int(self._most[num_streams > 0])))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
