@@ -83,7 +83,6 @@ def measure_save(lib: library.Library, path: Path) -> None:
                 ms, state = timed(lambda: backend.save(0))  # noqa: B023  called at once
                 line.append(f"{ms:.0f} ms ({faults() - before} faults)")
                 size = len(state)
-                dropping_ms, state = timed(lambda: None)
                 del state
             sizing_ms, _ = timed(lambda: backend.state_bytes(0))  # noqa: B023
             print(f"{way}: {size / 2**20:.0f} MiB, saves {', '.join(line)}; size asked in {sizing_ms:.2f} ms;",
@@ -94,16 +93,20 @@ def measure_save(lib: library.Library, path: Path) -> None:
 
 def measure_gaps(lib: library.Library, path: Path) -> None:
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
-    for _ in range(2):
-        for way, states_bytes in WAYS.items():
-            backend = LlamaBackend(
-                lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
-                flash_attn="on",
-            )  # fmt: skip
-            print(f"{way}: " + gaps(backend), flush=True)
-            backend.free()
-            gc.collect()
+    for way, states_bytes in WAYS.items():
+        backend = LlamaBackend(
+            lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
+            flash_attn="on",
+        )  # fmt: skip
+        print(f"{way}: " + gaps(backend), flush=True)
+        backend.free()
+        gc.collect()
     model.close()
+
+
+def run_out(engine: Engine) -> None:
+    while engine.scheduler.has_work:
+        engine.step()
 
 
 def gaps(backend: LlamaBackend) -> str:
@@ -118,8 +121,8 @@ def gaps(backend: LlamaBackend) -> str:
     for id in range(4):
         prompt = [300 + (id + place) % 17 + 20 * id for place in range(TOKENS)]
         engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
-    while engine.scheduler.has_work or not engine.num_steps:
-        engine.step()
+    engine.step()
+    run_out(engine)
     for id in range(100, 104):
         engine.submit(Sequence(id, [id % 50 + 400], sampling=greedy, max_tokens=120))
     while len(stamps) < 20:
@@ -132,8 +135,7 @@ def gaps(backend: LlamaBackend) -> str:
             engine.step()
     longest = max(after - before for before, after in pairwise(stamps))
     saved = len(engine.scheduler.host.entries)
-    while engine.scheduler.has_work:
-        engine.step()
+    run_out(engine)
     return f"{saved} states saved, longest gap {1000 * longest:.0f} ms, without saves {1000 * quiet:.0f} ms"
 
 

@@ -28,6 +28,9 @@ FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 FLASH_TILE, MATRIX_TILE = 64, 32
 """ggml's flash attention computes 64 rows together, and fewer one by one. Without it matrices are multiplied: 8, 32, 64
 rows of 1.3 B on two cores take 31, 20, 18 ms a row behind nothing, 38, 24, 24 behind 1,000."""
+STATE_COPY_SHARE = 3
+"""A slot that is filled to less than this fraction of its capacity is copied through a state, which holds its own cells
+only (LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a token each: a pass over the weights costs as much as four tokens."""
 
@@ -100,6 +103,8 @@ class LlamaBackend:
         self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
+        self._copied: set[int] = set()
+        """Slots from or into which the next decode copies cells."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
         self._window: int = 0 if recurrent else self._api.llama_model_n_swa(model.handle)
         """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
@@ -165,13 +170,16 @@ class LlamaBackend:
 
     def copy(self, source: int, slot: int, length: int) -> None:
         """In a unified cache the cells are shared. In a partitioned one this is metadata, and llama.cpp moves the
-        cells, the whole slot's, at the beginning of the next decode.
+        cells, the whole slot's, at the beginning of the next decode; or it goes through a saved state, at once, where
+        that is less.
 
-        Of a memory that goes back to checkpoints through a saved state, at once: what `rewind` puts into the slot would
-        be overwritten by cells that come later.
+        Of a memory that goes back to checkpoints always through a state: what `rewind` puts into the slot would be
+        overwritten by cells that come later.
         """
-        if not self.can_rewind:
-            self.restore(slot, self.save(source), length)
+        if not self.can_rewind or self._is_copied_as_state(source, slot):
+            self.restore(slot, self.save(source), self._lengths[source])
+            if length < self._lengths[slot]:
+                self.truncate(slot, length)
             return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         if self.num_cells is not None:
@@ -179,8 +187,14 @@ class LlamaBackend:
             self._lengths[slot] = length
             return
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
+        self._copied |= {source, slot}
         self._lengths[slot] = self._lengths[source]
         self.truncate(slot, length)
+
+    def _is_copied_as_state(self, source: int, slot: int) -> bool:
+        """Where that is faster, and no cells are still to be copied from or into one of the two."""
+        is_short = STATE_COPY_SHARE * self._lengths[source] < self.slot_capacity
+        return self.num_cells is None and is_short and self._copied.isdisjoint((source, slot))
 
     def save(self, slot: int) -> State:
         return self._states.read(slot)
@@ -217,6 +231,7 @@ class LlamaBackend:
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         status = self._api.llama_decode(self._context, self._batch.struct)
+        self._copied.clear()
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()

@@ -23,7 +23,11 @@ LOSS = 0.1
 
 
 RESTORING = 16
-"""What bringing a state back from main memory costs, in tokens to compute: 3 ms for 1,000 tokens of a 193 M model."""
+"""What bringing a state back from main memory costs, in tokens to compute: LOG.md, "What a save costs"."""
+TOKENS_COPIED = 64
+"""So many are copied through a state in the time that one takes to compute: LOG.md, "What a save costs"."""
+LEAST_COPY = 8
+"""In tokens to compute, of the shortest."""
 
 
 class Placement(NamedTuple):
@@ -54,9 +58,8 @@ class Residency:
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
         """`num_cells`: of a unified cache, which all slots share; None: each has cells of its own."""
         self.copy_tokens = max(32, slot_capacity // 128) if num_cells is None else 0
-        """What a copy costs, in tokens to compute: it moves the whole slot, and everybody waits.
-
-        28 ms at 8,192 tokens of a 193 M model, which computes 40 tokens in that time. In a unified cache nothing moves.
+        """What a copy of a full slot costs, in tokens to compute, while everybody waits; nothing moves in a unified
+        cache. What a slot that holds little costs: `copy_cost`. Figures: LOG.md, "What a save costs".
         """
         self.pool = None if num_cells is None else CellPool(num_cells, num_slots, slot_capacity)
         self.checkpoints: list[tuple[Checkpoint, ...]] = [()] * num_slots
@@ -217,6 +220,10 @@ class Residency:
         """As `found`, of one slot, for a sequence that goes elsewhere."""
         return self._restart(slot, prompt[:-1], domain, self._can_lend_from(slot))
 
+    def copy_cost(self, num_tokens: int) -> int:
+        """What a copy of a slot that holds so much costs, in tokens to compute: little is copied through a state."""
+        return min(self.copy_tokens, max(LEAST_COPY, num_tokens // TOKENS_COPIED))
+
     def way_back(self, slot: int, length: int) -> Checkpoint | None:
         """The checkpoint that is needed to cut what the slot holds to `length`; None: it can be cut as it is."""
         if length == 0 or length >= self._least[slot]:
@@ -233,12 +240,13 @@ class Residency:
         def cost(option: Placement) -> tuple[float, int, int]:
             held = option.source is None and option.restored is None
             lost = self._lengths[option.slot] - (option.num_cached if held else 0)
-            moving = 0 if held else self.copy_tokens if option.restored is None else RESTORING
+            copied = 0 if option.source is None else self._lengths[option.source]
+            moving = 0 if held else RESTORING if option.source is None else self.copy_cost(copied)
             return num_prompt - option.num_cached + moving + LOSS * lost, self._used[option.slot], option.slot
 
         options = [Placement(slot, found.held[slot]) for slot in free]
         best = max(range(len(found.lent)), key=found.lent.__getitem__)
-        if found.lent[best] > self.copy_tokens:
+        if found.lent[best] > self.copy_cost(self._lengths[best]):
             options += [Placement(slot, found.lent[best], source=best) for slot in free if slot != best]
         if found.saved and max(found.saved) > RESTORING:
             entry = max(range(len(found.saved)), key=found.saved.__getitem__)

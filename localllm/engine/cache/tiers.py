@@ -23,7 +23,9 @@ from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_SAVING = 64
-"""Tokens that a conversation must have to be saved: saving 1,000 takes as long as computing 70."""
+"""Tokens that a conversation must have to be saved: below that, computing it again costs little more than `RESTORING`.
+
+Saving itself is cheap, 1,000 tokens take as long as computing 7 (LOG.md, "What a save costs")."""
 WORTH_READING = 64
 """Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
 INDEXED = min(WORTH_SAVING, WORTH_READING)

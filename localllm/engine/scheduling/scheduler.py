@@ -31,8 +31,9 @@ from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
-MOVING = 0.1
-"""What moving a token's cells to another slot costs, in tokens to compute: saved and restored, 53 ms for 1,000."""
+MOVING = 0.02
+"""What moving a token's cells to another slot costs, in tokens to compute, saved and restored: LOG.md, "What a save
+costs"."""
 PASS = 4
 """What one more pass over all weights costs, in tokens to compute."""
 
@@ -360,7 +361,7 @@ class Scheduler:
         """In tokens to compute."""
         if self._wants_dense:
             return MOVING * sequence.num_computed
-        return self.residency.copy_tokens + LOSS * len(self.residency.tokens(free))
+        return self.residency.copy_cost(sequence.num_computed) + LOSS * len(self.residency.tokens(free))
 
     def _gain_a_step(self, free: int) -> float:
         """Of moving the highest running sequence there, in tokens to compute."""
