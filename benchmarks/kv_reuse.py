@@ -74,7 +74,7 @@ class Run:
         self.engine.step()
         busy = {request.slot for request in self.engine.scheduler.running}
         for slot in set() if self._reuses else set(range(SLOTS)) - busy:
-            self.engine.scheduler.residency.truncated(slot, 0)
+            self.engine.kv.cut(slot, 0)
 
     @property
     def num_generated(self) -> int:

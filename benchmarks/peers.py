@@ -48,7 +48,7 @@ def unpack_source(folder: Path) -> Path:
     source = folder / f"llama_cpp_python-{version}"
     if not source.is_dir():
         run(
-            sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder,
+            sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", "-d", folder,
             f"llama-cpp-python=={version}",
         )  # fmt: skip
         with tarfile.open(folder / f"llama_cpp_python-{version}.tar.gz") as archive:

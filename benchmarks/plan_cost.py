@@ -15,6 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.results import save
+from benchmarks.step_overhead import NoArithmetic
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
@@ -28,15 +31,24 @@ NUM_SAVED = 24
 STEPS = 200
 
 
+class Layout(NoArithmetic):
+    """A backend that computes nothing."""
+
+    slot_capacity = 16_384
+
+    def __init__(self, num_cells: int | None) -> None:
+        self.num_slots = NUM_SLOTS
+        self.num_cells = num_cells
+
+
 def scheduler(num_cells: int | None) -> Scheduler:
     """With main memory that is full."""
-    made = Scheduler(
-        num_slots=NUM_SLOTS, slot_capacity=16_384, batch_capacity=512, kv_ram_bytes=NUM_SAVED, num_cells=num_cells
-    )
+    kv = KvCache(Layout(num_cells), kv_ram_bytes=NUM_SAVED)
+    made = Scheduler(kv, batch_capacity=512)
     for number in range(NUM_SAVED):
         tokens = np.arange(LENGTH, dtype=np.int32)
         tokens[number + 1 :] += 7
-        made.host.fill(made.host.reserve(tokens), b"1")
+        kv.host.add(Entry(tokens, b"1"))
     return made
 
 

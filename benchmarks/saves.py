@@ -134,7 +134,7 @@ def gaps(backend: LlamaBackend) -> str:
         for _ in range(20):
             engine.step()
     longest = max(after - before for before, after in pairwise(stamps))
-    saved = len(engine.scheduler.host.entries)
+    saved = len(engine.kv.host.entries)
     run_out(engine)
     return f"{saved} states saved, longest gap {1000 * longest:.0f} ms, without saves {1000 * quiet:.0f} ms"
 

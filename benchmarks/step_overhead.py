@@ -34,10 +34,11 @@ class NoArithmetic:
     """A backend that takes every batch and always gives the same logits, every slot its own."""
 
     batch_capacity = 512
+    max_outputs = 512
     slot_capacity = 1 << 20
     can_rewind = True
     can_shift = wants_dense = False
-    num_cells = None
+    num_cells: int | None = None
     tile = grain = 64
 
     def __init__(self, num_slots: int) -> None:
@@ -55,6 +56,9 @@ class NoArithmetic:
 
     def save(self, slot: int) -> State:
         return b""
+
+    def state_bytes(self, slot: int) -> int:
+        return 1
 
     def restore(self, slot: int, state: State, length: int) -> None: ...
 

@@ -230,7 +230,7 @@ class FakeDiskCache:
         self._reading: dict[DiskEntry, int] = {}
         self._there: list[DiskEntry] = []
 
-    def put(
+    def store(
         self,
         tokens: npt.NDArray[np.int32],
         state: Bytes,

@@ -50,7 +50,7 @@ def opened(root: Path, *, parts: Parts = PARTS, model: str = "tiny", **options: 
 
 def put(cache: DiskCache, tokens: npt.NDArray[np.int32], state: bytes = b"state", **options: Any) -> Entry:
     """And wait until it is written."""
-    entry = cache.put(tokens, state, **options)
+    entry = cache.store(tokens, state, **options)
     assert entry is not None
     assert cache.flush(TIMEOUT_S)
     return entry

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from localllm.engine.backend import Backend
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.sampler import Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
@@ -21,9 +22,12 @@ _EMPTY = Delta()
 class Answers:
     """Of every running sequence; used by the engine's thread."""
 
-    def __init__(self, backend: Backend, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool) -> None:
+    def __init__(
+        self, backend: Backend, kv: KvCache, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool
+    ) -> None:
         """`shifts`: a full slot forgets the older half of what it does not have to keep."""
         self._backend = backend
+        self._kv = kv
         self._scheduler = scheduler
         self._clock = clock
         self._shifts = shifts
@@ -56,8 +60,7 @@ class Answers:
         assert sequence.slot is not None
         sequence.keep = min(sequence.keep, sequence.num_computed // 2)
         drop = (sequence.num_computed - sequence.keep + 1) // 2
-        self._backend.shift(sequence.slot, sequence.keep, drop)
-        self._scheduler.residency.shifted(sequence.slot, sequence.keep, drop)
+        self._kv.shift(sequence.slot, sequence.keep, drop)
         sequence.shift(drop)
 
     def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
@@ -67,15 +70,12 @@ class Answers:
     def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
         if slot is not None and sequence.num_shifted:
-            sound = self._scheduler.residency.sound(slot)
-            self._backend.truncate(slot, sound)
-            self._scheduler.residency.truncated(slot, sound)
+            self._kv.cut(slot, self._kv.residency.held[slot].sound)
         finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
         return Delta(last.text, last.num_tokens, finish, last.logprobs)
 
     def fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
         slot = self._scheduler.remove(sequence)
         if slot is not None:
-            self._backend.truncate(slot, 0)
-            self._scheduler.residency.truncated(slot, 0)
+            self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))

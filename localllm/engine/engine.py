@@ -12,17 +12,17 @@ from collections.abc import Callable
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
-from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.slots import ClientSlots
-from localllm.engine.cache.tiers import DiskTier, Keeper
+from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.writeback import Writeback
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
-from localllm.engine.scheduling.admission import Admission
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.scheduler import Move, Scheduler
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
 from localllm.errors import InvalidParameter, RequestTimeout
@@ -31,7 +31,7 @@ from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
-KEEP_AFTER_S = 2.0
+STORE_AFTER_S = 2.0
 """A conversation is written to the disk when the engine had nothing to do for so long."""
 
 
@@ -54,17 +54,8 @@ class Engine:
         beside: Beside | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.scheduler = Scheduler(
-            num_slots=backend.num_slots,
-            slot_capacity=backend.slot_capacity,
-            batch_capacity=backend.batch_capacity,
-            can_rewind=backend.can_rewind,
-            wants_dense=backend.wants_dense,
-            kv_ram_bytes=kv_ram_bytes,
-            most_checkpoints=most_checkpoints,
-            num_cells=backend.num_cells,
-            disk=disk,
-        )
+        self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
+        self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
         pace = self._pace = Pace(
             max_step_s=max_step_s,
             prefill_step_s=prefill_step_s,
@@ -77,9 +68,7 @@ class Engine:
                 "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",
                 param="context_shift",
             )
-        for slot in range(backend.num_slots):
-            backend.truncate(slot, 0)
-        self.slots = ClientSlots(self.scheduler, backend, self._save)
+        self.slots = ClientSlots(self.kv, self.scheduler)
         """To be used by what `call_soon` calls only."""
         self.num_steps = 0
         self.progress = Progress()
@@ -89,15 +78,15 @@ class Engine:
         scorer = self._scorer = PromptScorer(
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
-        self._answers = Answers(backend, self.scheduler, clock, shifts=context_shift)
-        self._stepper = Stepper(backend, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock)
+        self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
+        self._stepper = Stepper(
+            backend, self.kv, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock
+        )
         self._emit = emit
         self._debug = debug
-        self._disk = disk
-        self.keeper = None if disk is None else Keeper(disk, backend, self.scheduler.residency)
+        self.writeback = None if disk is None else Writeback(self.kv, disk)
         self._computed_something = True
         if disk is not None:
-            disk.can_rewind = backend.can_rewind
             disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
         self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
@@ -132,31 +121,29 @@ class Engine:
             item = self._next_item()
             self.progress.advance()
             self.step(item)
-        if self.keeper is not None:
-            self.keeper.keep_all(self.progress.advance)
+        if self.writeback is not None:
+            self.writeback.store_all(self.progress.advance)
 
     def _next_item(self) -> Item | None:
         """What arrived, if there is nothing to compute; otherwise that comes first."""
         has_texts = self._beside is not None and self._beside.has_work
         if has_texts or (self.scheduler.has_work and self._computed_something):
             return None
-        has_more_to_keep = self.keeper is not None and self.keeper.next() is not None
-        timeout_s = LOOK_UP_S if self.scheduler.has_work else KEEP_AFTER_S if has_more_to_keep else None
+        has_more_to_store = self.writeback is not None and self.writeback.next() is not None
+        timeout_s = LOOK_UP_S if self.scheduler.has_work else STORE_AFTER_S if has_more_to_store else None
         self.progress.rest()
         try:
             return self._inbox.get(timeout=timeout_s)
         except queue.Empty:
-            if self.keeper is not None and not self.scheduler.has_work:
+            if self.writeback is not None and not self.scheduler.has_work:
                 self.progress.advance()
-                self.keeper.keep_while(self._inbox.empty)
+                self.writeback.store_while(self._inbox.empty)
             return None
 
     def check_integrity(self) -> None:
         """The scheduler is sound, and every slot holds what it believes. Raises `AssertionError`."""
         self.scheduler.check_integrity()
-        for slot in range(self._backend.num_slots):
-            held, believed = self._backend.length(slot), len(self.scheduler.residency.tokens(slot))
-            assert held == believed, f"slot {slot} holds {held} tokens, not {believed}"
+        self.kv.check_integrity()
 
     def step(self, first: Item | None = None) -> None:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
@@ -164,20 +151,12 @@ class Engine:
         self._take_inbox(first, output)
         now_s = self.clock()
         self._end_expired(now_s, output)
-        if not self._backend.can_rewind and self.scheduler.num_waiting:
-            for slot in range(self._backend.num_slots):
-                self.scheduler.residency.can_be_cut(slot, self._backend.least(slot))
         suspect = self._stepper.next_suspect()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
-            self._admit(plan.admitted, now_s)
-            self._move(plan.moves)
-            for slot in self.scheduler.to_compact() if plan.admitted else ():
-                state = self._backend.save(slot)
-                self._backend.restore(slot, state, len(self.scheduler.residency.tokens(slot)))
         self._computed_something = bool(plan.segments)
         if plan.segments:
             self._stepper.compute(plan, output)
@@ -209,8 +188,8 @@ class Engine:
             slots=scheduler.slot_status(),
             num_waiting=scheduler.num_waiting,
             num_steps=self.num_steps,
-            host_cache_bytes=scheduler.cached_bytes,
-            host_cache_entries=len(scheduler.host.entries),
+            host_cache_bytes=self.kv.num_bytes,
+            host_cache_entries=len(self.kv.host.entries),
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:
@@ -227,35 +206,3 @@ class Engine:
                 seconds, whose = sequence.queue_deadline_s, "a request may wait (queue_timeout_s)"
             error = RequestTimeout(f"{waited} within the {seconds - sequence.created_s:.3g} s that {whose}")
             output.failures.append((sequence.id, error))
-
-    def _admit(self, admitted: list[Admission], now_s: float) -> None:
-        for sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached in admitted:
-            sequence.admitted_s = now_s
-            for idle in emptied:
-                self._save(idle.save, idle.slot)
-                if idle.slot != source:
-                    self._backend.truncate(idle.slot, 0)
-            self._save(save, slot)
-            if restore is not None:
-                self._backend.restore(slot, restore.state, len(restore.tokens))
-            if source is not None:
-                self._backend.copy(source, slot, num_copied)
-                if any(idle.slot == source for idle in emptied):
-                    self._backend.truncate(source, 0)
-            if checkpoint is not None:
-                self._backend.rewind(slot, checkpoint.state, num_cached)
-            elif source is None or num_cached < num_copied:
-                self._backend.truncate(slot, num_cached)
-
-    def _move(self, moves: list[Move]) -> None:
-        for source, slot, num_tokens, save in moves:
-            self._save(save, slot)
-            self._backend.copy(source, slot, num_tokens)
-            self._backend.truncate(source, 0)
-
-    def _save(self, entry: Entry | None, slot: int) -> None:
-        if entry is not None:
-            self.scheduler.host.make_room(self._backend.state_bytes(slot), self.scheduler.residency.states)
-            self.scheduler.host.fill(entry, self._backend.save(slot), self.scheduler.residency.states)
-            if self._disk is not None:
-                self._disk.keep(entry)

@@ -1,7 +1,7 @@
 """One request as the engine sees it: token ids, counters that catch up, and the text they make.
 
     tokens          [0 ................ num_tokens)
-    in the KV cache [0 .. num_computed)
+    in the KV cache [0 .. num_computed)      as its slot's `Held` says
     still to compute          [num_computed .. num_tokens)
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.sampling.distinct import Distinct
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import SamplerParams
@@ -65,7 +66,6 @@ class Sequence:
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
-        self.num_computed = 0
         self.num_shifted = 0
         """Tokens that were taken out of its middle."""
         self.keep = keep
@@ -86,7 +86,8 @@ class Sequence:
         """Generated token -> how often, if that matters."""
         self._repeated = self._first_repeated()
         self._sampler_params = self._first_params(end_tokens)
-        self.slot: int | None = None
+        self.held: Held = NOWHERE
+        """What is in the KV cache of it: its slot's, or nothing."""
         self.leaders: set[int] = set()
         """Ids of the sequences whose work on the same prefix it has waited for."""
         self.wait: Wait | None = None
@@ -104,6 +105,15 @@ class Sequence:
         self.first_token_s: float | None = None
 
     @property
+    def slot(self) -> int | None:
+        return self.held.slot
+
+    @property
+    def num_computed(self) -> int:
+        """Tokens that are in the KV cache: written down there alone."""
+        return self.held.length
+
+    @property
     def num_tokens(self) -> int:
         return len(self.tokens)
 
@@ -113,12 +123,12 @@ class Sequence:
 
     @property
     def num_pending(self) -> int:
-        return len(self.tokens) - self.num_computed
+        return len(self.tokens) - self.held.length
 
     @property
     def next_deadline_s(self) -> float:
         """When its time is over: all of it, or what it may wait for a slot."""
-        return min(self.deadline_s, self.queue_deadline_s) if self.slot is None else self.deadline_s
+        return min(self.deadline_s, self.queue_deadline_s) if self.held.slot is None else self.deadline_s
 
     @property
     def wants_scores(self) -> bool:
@@ -159,7 +169,6 @@ class Sequence:
         """Forget `drop` tokens after those to keep; nobody else's prompt is compared with what is left."""
         del self.tokens[self.keep : self.keep + drop]
         self.prompt = self.prompt[: self.keep]
-        self.num_computed -= drop
         self.num_shifted += drop
         self._repeated = self._first_repeated()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
@@ -27,6 +28,7 @@ class Stepper:
     def __init__(
         self,
         backend: Backend,
+        kv: KvCache,
         scheduler: Scheduler,
         answers: Answers,
         sampler: Sampler,
@@ -36,6 +38,7 @@ class Stepper:
         clock: Callable[[], float],
     ) -> None:
         self._backend = backend
+        self._kv = kv
         self._scheduler = scheduler
         self._answers = answers
         self._sampler = sampler
@@ -56,20 +59,20 @@ class Stepper:
 
     def compute(self, plan: StepPlan, output: StepOutput) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
-        started = self._clock()
+        started, moves_cells = self._clock(), self._kv.pending.any
         try:
-            self._backend.decode(plan.segments)
+            self._kv.decode(plan.segments)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
             self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)
-        else:
+        elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
             self._learn_pace(plan, self._clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
-                self._scheduler.checkpointed(segment.slot, self._backend.checkpoint(segment.slot))
+                self._kv.checkpoint(segment.slot)
         for sequence, prompt_logprobs in scores:
             if prompt_logprobs is None:
                 self._answers.fail(sequence, "it gave no token any probability", output)
@@ -88,7 +91,7 @@ class Stepper:
             if sampled.token < 0:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
         if is_spoiled:
-            self._suspects.extend((one, one.num_tokens) for one in scrub(self._backend, self._scheduler))
+            self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
         for sequence, sampled in drawn:
             if sampled.token >= 0:
                 sequence.sampled(sampled.mirostat_mu)
@@ -107,8 +110,6 @@ class Stepper:
         return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        if plan.moves or any(admission.source is not None for admission in plan.admitted):
-            return  # llama.cpp moved a copy's cells with this decode: its time says nothing of tokens
         prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
         tiled = bool(prompts) and max(prompts) >= self._pace.tile
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
@@ -123,10 +124,10 @@ class Stepper:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._backend.truncate(segment.slot, segment.start)
+                self._kv.cut(segment.slot, segment.start)
             for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self.compute(StepPlan([segment], [sequence], [], []), output)
+                self.compute(StepPlan([segment], [sequence]), output)
         else:
             for sequence in plan.sequences:
-                self._backend.truncate(self._scheduler.forget(sequence), 0)
+                self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)

@@ -1,6 +1,6 @@
 """What an engine keeps on disk: conversations to look up by their tokens, written and read on threads of their own.
 
-    put ->  queued  -> (writer thread) -> stored ;   evicted, replaced, damaged, or not to be written: gone
+    store -> queued -> (writer thread) -> stored ;   evicted, replaced, damaged, or not to be written: gone
     prefetch: (reader thread) -> in memory until `load` takes it or `drop` forgets it
 
 Everything may be called from any thread. Only the constructor, `load` of what is not in memory, `flush` and `close`
@@ -114,7 +114,7 @@ class DiskCache:
         """Whether all of these tokens are the beginning of an entry."""
         return any(is_beginning(tokens, domain, entry) for entry in self._entries)
 
-    def put(
+    def store(
         self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = (), *, domain: str = ""
     ) -> Entry | None:
         """Have it written, and replace what is its beginning. The entry can be loaded at once.
@@ -201,7 +201,7 @@ class DiskCache:
                 self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was put is written or given up; False if that takes longer."""
+        """Wait until all that was given to `store` is written or given up; False if that takes longer."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stop or self._is_idle(), timeout_s)
 
@@ -312,7 +312,7 @@ class DiskCache:
         """Holds the state no longer than it must, which is why it is not a part of the loop."""
         with self._changed:
             saved = self._queued.get(entry)
-        others = None if saved is None else self._store(entry, saved)
+        others = None if saved is None else self._write_file(entry, saved)
         with self._changed:
             self._queued.pop(entry, None)
             if others is None or entry not in self._entries:  # not written, or closed meanwhile
@@ -337,7 +337,7 @@ class DiskCache:
                     self._forget(entry)
         self._adopt(items)
 
-    def _store(self, entry: Entry, saved: Saved) -> list[Item] | None:
+    def _write_file(self, entry: Entry, saved: Saved) -> list[Item] | None:
         """What else there is; None where it could not be written."""
         try:
             head, sections = encode(self.fingerprint, entry.tokens, saved, domain=entry.domain)

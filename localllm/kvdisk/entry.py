@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from localllm.kvdisk.file import Damaged, Foreign, Saved, read_head, read_saved, read_tokens
 from localllm.kvdisk.folder import Folder, Item
+from localllm.prefix import common_prefix
 
 
 class Entry:
@@ -78,7 +79,7 @@ def read(folder: Folder, entry: Entry) -> Saved:
 
 def is_beginning(tokens: npt.NDArray[np.int32], domain: str, of: Entry) -> bool:
     """Whether these tokens of that domain are the beginning of an entry, or all of it."""
-    return domain == of.domain and len(tokens) <= len(of.tokens) and np.array_equal(tokens, of.tokens[: len(tokens)])
+    return domain == of.domain and common_prefix(tokens, of.tokens) == len(tokens)
 
 
 def _read_entry(folder: Folder, name: str) -> Entry:

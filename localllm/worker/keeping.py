@@ -23,14 +23,14 @@ from localllm.worker.messages import Load
 logger = logging.getLogger("localllm")
 
 
-class Kept(NamedTuple):
+class DiskStates(NamedTuple):
     """What a model has on the disk."""
 
     tier: DiskTier
     named: NamedStates
 
 
-def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Path) -> Kept | None:
+def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Path) -> DiskStates | None:
     """None where no disk is to be used (`kv_disk_mb` 0)."""
     max_bytes = load.options.kv_disk_mb * 2**20
     if max_bytes == 0:
@@ -43,7 +43,7 @@ def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Pat
             beside_bytes=lambda: named_bytes(slots), warn=lambda text: logger.warning("%s", text),
         )
     )  # fmt: skip
-    return Kept(tier, NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes))
+    return DiskStates(tier, NamedStates(slots, conversations, model=load.model_id, parts=parts, max_bytes=max_bytes))
 
 
 def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:

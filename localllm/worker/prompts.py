@@ -9,8 +9,11 @@ from collections.abc import Callable, Generator, Iterator
 from collections.abc import Sequence as Tokens
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from localllm.chat.request import RenderRequest
 from localllm.errors import InvalidParameter, TemplateError
+from localllm.prefix import common_prefix
 from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults
 from localllm.worker.refusals import too_long
 
@@ -160,10 +163,10 @@ class Prompts:
         """How many tokens a prompt and another text begin alike with."""
         at = 0
         for step in self._vocab.tokenize_in_steps(text, memo=memo):
-            for token in step:
-                if at == len(tokens) or tokens[at] != token:
-                    return at
-                at += 1
+            both = common_prefix(np.asarray(tokens[at : at + len(step)]), np.asarray(step))
+            at += both
+            if both < len(step):
+                return at
             yield
         return at
 

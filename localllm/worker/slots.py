@@ -1,4 +1,4 @@
-"""Slots to named files and back, on a thread of its own: the engine gives and takes states, and waits for no disk.
+"""Slots to named files and back, on a thread of its own: the engine saves and restores states, and waits for no disk.
 
 One thing after the other, so that at most one state is in memory. Knows nothing of names' rules and files' format.
 """
@@ -58,7 +58,7 @@ class SlotFiler:
         started_s = time.perf_counter()
         named = self._disk()
         named.check(name)
-        entry = self._on_engine(lambda: self._engine.slots.take(slot))
+        entry = self._on_engine(lambda: self._engine.slots.save(slot))
         checkpoints = tuple(file.Checkpoint(one.length, one.state) for one in entry.checkpoints)
         size_bytes = named.write(name, entry.tokens, file.Saved(entry.state, checkpoints), entry.domain.digest)
         return SlotTransfer(len(entry.tokens), size_bytes, time.perf_counter() - started_s)
@@ -67,9 +67,8 @@ class SlotFiler:
         started_s = time.perf_counter()
         found = self._disk().read(name)
         checkpoints = tuple(Checkpoint(one.position, one.state) for one in found.saved.checkpoints)
-        entry = Entry(found.tokens, checkpoints, Domain(found.domain))
-        entry.state = found.saved.state
-        self._on_engine(lambda: self._engine.slots.put(slot, entry))
+        entry = Entry(found.tokens, found.saved.state, checkpoints, Domain(found.domain))
+        self._on_engine(lambda: self._engine.slots.restore(slot, entry))
         return SlotTransfer(len(found.tokens), found.size_bytes, time.perf_counter() - started_s)
 
     def _erase_slot(self, slot: int) -> int:
@@ -77,12 +76,12 @@ class SlotFiler:
 
     def _keep(self) -> int:
         """Everything that slots hold goes to the disk, without a name; how many of them had something new."""
-        keeper = self._engine.keeper
-        if keeper is None:
+        writeback = self._engine.writeback
+        if writeback is None:
             raise _no_disk("model")
         count, first = 0, 0
-        while (slot := self._on_engine(lambda: keeper.keep_next(first))) is not None:  # noqa: B023  called at once
-            keeper.flush()
+        while (slot := self._on_engine(lambda: writeback.store_next(first))) is not None:  # noqa: B023  called at once
+            writeback.flush()
             count, first = count + 1, slot + 1
         return count
 

@@ -105,7 +105,7 @@ def test_five_hundred_requests_through_eight_slots_answer_as_each_alone(backend:
         prompt, answer = request.tokens[: request.num_prompt], request.tokens[request.num_prompt :]
         solo = Sequence(request.id, prompt, sampling=GREEDY, max_tokens=24)
         for slot in range(SLOTS):  # every answer from an empty cache
-            alone.scheduler.residency.truncated(slot, 0)
+            alone.kv.cut(slot, 0)
         alone.submit(solo)
         alone.step()
         while alone.scheduler.has_work:

@@ -32,7 +32,7 @@ def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
 ) -> None:
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
         backend.decode([Segment(0, 0, PROMPT, wants_token=True)])
-        assert cache.put(np.array(PROMPT, np.int32), backend.save(0)) is not None
+        assert cache.store(np.array(PROMPT, np.int32), backend.save(0)) is not None
         backend.decode([Segment(0, len(PROMPT), NEXT, wants_token=True)])
         computed = backend.logits(0).copy()
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:

@@ -291,7 +291,7 @@ def test_a_unified_cache_is_compacted_under_running_requests(loaded_library: lib
         small = recorder.ask(prompt_of(backend, 2, 20), 100)
         while large not in recorder.finish:
             recorder.engine.step()
-        pool = recorder.engine.scheduler.residency.pool
+        pool = recorder.engine.kv.residency.pool
         assert pool is not None
         assert pool.peak > 1800
         other = recorder.ask(prompt_of(backend, 3, 20), 20)
@@ -372,11 +372,11 @@ def give_back(backend: LlamaBackend) -> None:
     recorder.ask(prompt)
     recorder.drain()
     slots = recorder.engine.slots
-    entry = slots.take(0)
+    entry = slots.save(0)
     assert slots.erase(0) == len(entry.tokens)
     other = recorder.ask(prompt_of(backend, 2, 60), 20)
     recorder.engine.step()
-    slots.put(2, entry)
+    slots.restore(2, entry)
     recorder.engine.check_integrity()
     longer = [*entry.tokens.tolist(), *prompt_of(backend, 3, 10)]
     again = recorder.ask(longer)

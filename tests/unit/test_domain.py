@@ -109,19 +109,19 @@ def test_no_cell_is_ever_used_for_another_salt(
     tier = DiskTier(lambda _: cast(Any, FakeDiskCache())) if disk else None
     engine = backend.engine = Engine(backend, collector, kv_ram_bytes=host, most_checkpoints=3, disk=tier)
     if backend.num_cells is None:
-        engine.scheduler.residency.copy_tokens = 2
+        engine.kv.residency.copy_tokens = 2
     taken, prompts = [], []
     for id, (steps, salt, common, tail, action) in enumerate(arrivals):
         for _ in range(steps):
             engine.step()
             engine.check_integrity()
         idle = [slot for slot in range(slots) if all(slot != one.slot for one in engine.scheduler.running)]
-        if action == "keep" and engine.keeper is not None:
-            engine.keeper.keep_next()
+        if action == "keep" and engine.writeback is not None:
+            engine.writeback.store_next()
         elif action == "take" and idle and backend.cells[idle[0]]:
-            taken.append(engine.slots.take(idle[0]))
-        elif action == "put" and idle and taken and engine.scheduler.make_room(idle[-1], 128) is not None:
-            engine.slots.put(idle[-1], taken[-1])
+            taken.append(engine.slots.save(idle[0]))
+        elif action == "put" and idle and taken and engine.scheduler.to_restore(idle[-1], taken[-1]) is not None:
+            engine.slots.restore(idle[-1], taken[-1])
         prompts.append([9] * common + tail)
         engine.submit(Sequence(id, prompts[-1], sampling=GREEDY, max_tokens=5, cache_salt=salt))
     drain(engine)
@@ -157,7 +157,7 @@ def test_a_slot_of_another_salt_is_emptied_and_main_memory_gives_each_its_own() 
         ask(engine, id, salt)
         drain(engine)
     assert [collector.finish[id].usage.cached_tokens for id in range(5)] == [0, 0, 149, 149, 0]
-    assert len({entry.domain for entry in engine.scheduler.host.entries}) == len(engine.scheduler.host.entries)
+    assert len({entry.domain for entry in engine.kv.host.entries}) == len(engine.kv.host.entries)
 
 
 def test_the_disk_gives_each_salt_its_own_and_does_not_know_the_salt(tmp_path: Path) -> None:
@@ -237,20 +237,20 @@ def test_a_client_that_saves_and_restores_a_slot_does_not_move_it_to_another_dom
         engine.stop()
         thread.join(60)
     assert collector.finish[1].usage.cached_tokens == 149
-    assert engine.scheduler.residency.domain(0) == Domain.of(cache_salt="a")
+    assert engine.kv.residency.held[0].domain == Domain.of(cache_salt="a")
 
 
 def test_a_slot_that_is_restored_by_name_is_the_salts_that_it_was_saved_of(tmp_path: Path) -> None:
     engine = Engine(FakeBackend(num_slots=2, slot_capacity=256), collector := Collector())
     ask(engine, 1, "a")
     drain(engine)
-    entry = engine.slots.take(0)
+    entry = engine.slots.save(0)
     named = NamedStates(tmp_path / "slots", tmp_path / "kv", model="m", parts=PARTS, max_bytes=MIB)
     named.write("mine", entry.tokens, Saved(entry.state), entry.domain.digest)
     assert Domain(named.read("mine").domain) == entry.domain == Domain.of(cache_salt="a")
     engine.slots.erase(0)
     for id, salt in ((2, ""), (3, "b"), (4, "a")):
-        engine.slots.put(0, entry)
+        engine.slots.restore(0, entry)
         engine.slots.erase(1)
         ask(engine, id, salt)
         drain(engine)

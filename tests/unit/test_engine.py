@@ -500,7 +500,7 @@ def test_a_step_like_the_one_before_is_planned_as_if_everything_were_looked_at(
         backend = FakeBackend(num_slots=4, batch_capacity=24, can_rewind=can_rewind)
         quick, calls = 0, itertools.count()
         engine = Engine(backend, Collector(), kv_ram_bytes=kv_ram_bytes, clock=lambda: 0.001 * next(calls))
-        engine.scheduler.residency.copy_tokens = 2
+        engine.kv.residency.copy_tokens = 2
         ask = engine.scheduler.next_tokens
 
         def next_tokens() -> StepPlan | None:

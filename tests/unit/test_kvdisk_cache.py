@@ -57,7 +57,7 @@ def test_a_conversation_is_there_after_a_restart(tmp_path: Path) -> None:
 def test_it_can_be_loaded_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     door = Door(monkeypatch)
     with opened(tmp_path) as cache:
-        entry = cache.put(AB, state := b"state")
+        entry = cache.store(AB, state := b"state")
         assert entry is not None
         assert door.reached.wait(TIMEOUT_S)
         assert cache.ready(entry)
@@ -73,9 +73,9 @@ def test_it_can_be_loaded_before_it_is_written(tmp_path: Path, monkeypatch: pyte
 def test_what_the_disk_cannot_follow_is_dropped_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     door = Door(monkeypatch)
     with opened(tmp_path, max_queue_bytes=10) as cache:
-        assert cache.put(AB, b"a state of more than ten bytes")
+        assert cache.store(AB, b"a state of more than ten bytes")
         assert door.reached.wait(TIMEOUT_S)
-        assert cache.put(B, b"another") is None
+        assert cache.store(B, b"another") is None
         assert cache.statistics.num_dropped == 1
         assert known(cache) == [[1, 2]]
         door.open.set()
@@ -88,10 +88,10 @@ def test_a_conversation_that_went_on_while_it_waited_is_written_once(
 ) -> None:
     door = Door(monkeypatch)
     with opened(tmp_path, max_queue_bytes=15) as cache:
-        cache.put(B, b"first")
+        cache.store(B, b"first")
         assert door.reached.wait(TIMEOUT_S)
-        cache.put(A, b"earlier")
-        assert cache.put(AB, b"later")
+        cache.store(A, b"earlier")
+        assert cache.store(AB, b"later")
         assert known(cache) == [[1, 2], [9, 9]]
         door.open.set()
         assert cache.flush(TIMEOUT_S)
@@ -198,7 +198,7 @@ def test_the_folder_never_holds_more_than_it_may_not_even_while_it_is_written(
     with opened(tmp_path, max_bytes=10_000) as cache:
         for number in range(20):
             put(cache, tokens_of(number), b"x" * (number * 400))
-        assert cache.put(tokens_of(100), b"x" * 10_000) is None
+        assert cache.store(tokens_of(100), b"x" * 10_000) is None
         assert cache.statistics.num_dropped == 1
     assert 5_000 < largest <= 10_000
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 10_000
@@ -220,9 +220,9 @@ def test_some_of_the_disk_is_left_to_others(tmp_path: Path, monkeypatch: pytest.
     with opened(tmp_path, warn=complaints(warnings)) as cache:
         put(cache, A)
         free = MIN_FREE_BYTES - MIB
-        cache.put(B, b"x")
+        cache.store(B, b"x")
         assert cache.flush(TIMEOUT_S)
-        cache.put(ABC, b"x")
+        cache.store(ABC, b"x")
         assert cache.flush(TIMEOUT_S)
         assert known(cache) == [[1]]
         assert cache.statistics.num_failed == 2
@@ -248,7 +248,7 @@ def test_a_disk_that_takes_no_more_costs_one_warning_and_no_request(
 
             patch.setattr(kv_folder, "_write", fail)
             for tokens in (AB, B):
-                entry = cache.put(tokens, b"state")
+                entry = cache.store(tokens, b"state")
                 assert entry is not None
                 assert cache.flush(TIMEOUT_S)
                 assert cache.load(entry) is None
@@ -265,7 +265,7 @@ def test_a_folder_that_may_not_be_written_to_costs_one_warning(tmp_path: Path) -
     warnings: list[str] = []
     with opened(tmp_path / "kv", warn=complaints(warnings)) as cache:
         for tokens in (A, B):
-            cache.put(tokens, b"state")
+            cache.store(tokens, b"state")
     tmp_path.chmod(0o700)
     assert len(warnings) == 1
 
@@ -275,7 +275,7 @@ def test_a_file_in_the_place_of_the_folder_costs_warnings_only(tmp_path: Path) -
     warnings: list[str] = []
     with opened(tmp_path / "kv", warn=complaints(warnings)) as cache:
         for tokens in (A, B):
-            cache.put(tokens, b"state")
+            cache.store(tokens, b"state")
         assert cache.flush(TIMEOUT_S)
         assert cache.entries == ()
     assert len(warnings) <= 2
@@ -365,7 +365,7 @@ def test_links_lead_nowhere(tmp_path: Path) -> None:
     warnings: list[str] = []
     with opened(linked, warn=complaints(warnings)) as cache:
         assert cache.entries == ()
-        cache.put(B, b"state")
+        cache.store(B, b"state")
     assert len(warnings) == 1
     assert os.listdir(secret.parent) == os.listdir(outside / own.name)
     assert files(outside) == [secret]
@@ -431,10 +431,10 @@ def test_closing_gives_up_what_takes_too_long_and_leaves_nothing(
 ) -> None:
     door = Door(monkeypatch)
     cache = DiskCache(tmp_path, model="tiny", parts=PARTS, max_bytes=MIB)
-    assert cache.put(A, b"state")
+    assert cache.store(A, b"state")
     assert door.reached.wait(TIMEOUT_S)
     assert not cache.close(timeout_s=0)
-    assert cache.put(B, b"state") is None
+    assert cache.store(B, b"state") is None
     assert cache.entries == ()
     assert not files(tmp_path)
     assert not list(tmp_path.glob("*/tmp-*"))
@@ -442,7 +442,7 @@ def test_closing_gives_up_what_takes_too_long_and_leaves_nothing(
 
 def test_without_room_the_disk_is_left_alone(tmp_path: Path) -> None:
     with opened(tmp_path / "kv", max_bytes=0) as cache:
-        assert cache.put(A, b"state") is None
+        assert cache.store(A, b"state") is None
         assert cache.flush(0)
     assert not (tmp_path / "kv").exists()
 

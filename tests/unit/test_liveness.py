@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from localllm.engine.cache.held import Held
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.admission import MAX_LEADERS
@@ -39,8 +40,8 @@ def with_disk(disk: FakeDiskCache, **backend: Any) -> tuple[Engine, Collector, C
     engine = Engine(FakeBackend(slot_capacity=256, **backend), collector, disk=tier, clock=clock)
     engine.submit(Sequence(0, [5] * 150, sampling=GREEDY, max_tokens=4))
     drain(engine)
-    assert engine.keeper is not None
-    engine.keeper.keep_while(lambda: True)
+    assert engine.writeback is not None
+    engine.writeback.store_while(lambda: True)
     engine.slots.erase(0)
     return engine, collector, clock
 
@@ -197,7 +198,7 @@ class Storm(RuleBasedStateMachine):
             backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier, clock=self.clock
         )
         if backend.num_cells is None:
-            self.engine.scheduler.residency.copy_tokens = price
+            self.engine.kv.residency.copy_tokens = price
         self.ids = itertools.count()
         self.crowds = [Crowd(1, 60, 4, -1000, math.inf, None, cache_prompt=True, burst=1)]
         self.next_crowd = 0
@@ -225,9 +226,9 @@ class Storm(RuleBasedStateMachine):
 
     @rule()
     def slots_are_written_to_the_disk(self) -> None:
-        if self.engine.keeper is not None:
-            for slot in range(self.engine.scheduler.residency.num_slots):
-                self.engine.keeper.keep_next(slot)
+        if self.engine.writeback is not None:
+            for slot in range(self.engine.kv.residency.num_slots):
+                self.engine.writeback.store_next(slot)
 
     @precondition(lambda self: self.patient)
     @rule(which=st.integers(0, 100))
@@ -295,14 +296,20 @@ def test_slots_are_kept_each_once_even_while_they_go_on() -> None:
         engine.submit(Sequence(id, [id] * 70, sampling=GREEDY, max_tokens=400))
     while engine.scheduler.num_streams < 2:
         engine.step()
-    assert engine.keeper is not None
+    assert engine.writeback is not None
     first, kept = 0, list[int]()
-    while (slot := engine.keeper.keep_next(first)) is not None:
+    while (slot := engine.writeback.store_next(first)) is not None:
         engine.step()
         kept.append(slot)
         first = slot + 1
     assert kept == [0, 1]
-    assert engine.keeper.next() == 0, "it has gone on since"
+    assert engine.writeback.next() == 0, "it has gone on since"
+
+
+def in_a_slot(sequence: Sequence) -> Sequence:
+    """With nothing computed."""
+    sequence.held = Held(0, 0)
+    return sequence
 
 
 @example(prompts=[263, 130], num_streams=1, steps=[(1, True)], newcomer=2)
@@ -318,10 +325,8 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
 ) -> None:
     """However small the budgets, as long as one of a few has room for a tile where prompts wait for whole ones."""
     shares = Shares(batch_capacity=128, num_slots=8)
-    running = [Sequence(id, [1], sampling=GREEDY) for id in range(num_streams)]
-    for one in running:
-        one.num_computed = 0  # one pending token each: streams
-    patient = [Sequence(100 + id, [1] * length, sampling=GREEDY) for id, length in enumerate(prompts)]
+    running = [in_a_slot(Sequence(id, [1], sampling=GREEDY)) for id in range(num_streams)]
+    patient = [in_a_slot(Sequence(100 + id, [1] * length, sampling=GREEDY)) for id, length in enumerate(prompts)]
     running += patient
     budgets = itertools.cycle([*(Budget(small, small, prefers) for small, prefers in steps), Budget(64, 32, True)])
     for number in range(700 * len(patient) * (len(steps) + 1)):
@@ -329,10 +334,11 @@ def test_every_prompt_goes_on_beside_streams_and_ever_new_short_ones(
         assert sum(share.values()) <= 128
         for one in running:
             if one.num_prompt > 1:
-                one.num_computed += share[one.id]
+                one.held.length += share[one.id]
         running = [one for one in running if one.num_prompt == 1 or one.num_pending > 0]
         while len(running) < 8:
-            running.append(Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, created_s=number + 1))
+            one = Sequence(1000 + number, [1] * newcomer, sampling=GREEDY, created_s=number + 1)
+            running.append(in_a_slot(one))
             number += 10_000
         if all(one.num_pending <= 0 for one in patient):
             return

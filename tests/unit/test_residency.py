@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from localllm.engine.cache.hostcache import Entry
-from localllm.engine.cache.residency import Residency, common_prefix
+from localllm.engine.cache.residency import Residency
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
+from localllm.engine.scheduling.ways import cheapest
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, SlotBusy
+from localllm.prefix import common_prefix
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import Collector, drain, text_of
@@ -211,15 +213,16 @@ def slots_after_every_other_ended(capacity: int, max_tokens: int, prompt: int) -
     return slots, backend
 
 
-def test_streams_with_gaps_between_them_close_ranks_where_that_pays() -> None:
-    slots, backend = slots_after_every_other_ended(256, max_tokens=100, prompt=20)
+@pytest.mark.parametrize("capacity", [256, 64 * 1024], ids=["small slots", "large slots that hold little"])
+def test_streams_with_gaps_between_them_close_ranks_where_that_pays(capacity: int) -> None:
+    slots, backend = slots_after_every_other_ended(capacity, max_tokens=100, prompt=20)
     assert slots == [0, 1, 2, 3]
     assert [copy[:2] for copy in backend.copies] == [(6, 1), (4, 3)]
 
 
 @pytest.mark.parametrize(
-    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (64 * 1024, 100, 20), (4096, 100, 3000)],
-    ids=["soon over", "large slots", "it would cost a long conversation"],
+    ("capacity", "max_tokens", "prompt"), [(256, 6, 20), (4096, 100, 3000)],
+    ids=["soon over", "it would cost a long conversation"],
 )  # fmt: skip
 def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
     capacity: int, max_tokens: int, prompt: int
@@ -305,9 +308,9 @@ def test_checkpoints_are_bounded_in_number_and_bytes() -> None:
     for id in range(8):
         engine.submit(Sequence(id, [id + 1] * 200, sampling=GREEDY, max_tokens=2, pauses=range(20, 200, 20)))
         drain(engine)
-        assert engine.scheduler.cached_bytes <= 200
-        assert all(len(checkpoints) <= 3 for checkpoints in engine.scheduler.residency.checkpoints)
-    lengths = [checkpoint.length for checkpoint in engine.scheduler.residency.checkpoints[1]]
+        assert engine.kv.num_bytes <= 200
+        assert all(len(held.checkpoints) <= 3 for held in engine.kv.residency.held)
+    lengths = [checkpoint.length for checkpoint in engine.kv.residency.held[1].checkpoints]
     assert (lengths[0], lengths[-1]) == (20, 180), "the first and the last stay"
 
 
@@ -331,7 +334,7 @@ def test_main_memory_is_bounded_and_can_be_switched_off(kv_ram_bytes: int) -> No
     for id, token in enumerate((1, 2, 3, 2, 1)):
         ask(engine, id, [token] * 90)
         drain(engine)
-        assert engine.scheduler.host.num_bytes <= kv_ram_bytes
+        assert engine.kv.host.num_bytes <= kv_ram_bytes
     assert [collector.finish[id].usage.cached_tokens for id in range(5)] == [0, 0, 0, 89 if kv_ram_bytes else 0, 0]
 
 
@@ -344,7 +347,7 @@ def test_what_another_slot_holds_anyway_is_not_saved() -> None:
         ask(engine, id, prompt, max_tokens=1)
         while id not in collector.finish:
             engine.step()
-    assert [entry.tokens[0] for entry in engine.scheduler.host.entries] == [6]
+    assert [entry.tokens[0] for entry in engine.kv.host.entries] == [6]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,7 @@ def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
     residency.written(0, 0, [1] * 30)
     found = residency.found(np.array([1] * 25 + [2] * 10, np.int32))
     assert found.held == [25, 0]
-    assert residency.place(found, 35, [1]).source is None
+    assert cheapest(residency, found, (), 35, [1]).source is None
 
 
 def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
@@ -368,9 +371,9 @@ def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:
     engine = Engine(backend, collector)
     ask(engine, 1, [5] * 40)
     drain(engine)
-    entry = engine.slots.take(0)
+    entry = engine.slots.save(0)
     assert engine.slots.erase(0) == 43
-    engine.slots.put(2, entry)
+    engine.slots.restore(2, entry)
     ask(engine, 2, [5] * 40)
     drain(engine)
     assert collector.finish[2].usage.cached_tokens == 39
@@ -382,10 +385,10 @@ def test_a_restored_slot_pushes_what_it_held_into_main_memory() -> None:
     for id, token in ((1, 5), (2, 6)):
         ask(engine, id, [token] * 80)
         drain(engine)
-        entry = engine.slots.take(0)
+        entry = engine.slots.save(0)
     ask(engine, 3, [5] * 80)
     drain(engine)
-    engine.slots.put(0, entry)
+    engine.slots.restore(0, entry)
     for id, token in ((4, 6), (5, 5)):
         ask(engine, id, [token] * 80)
         drain(engine)
@@ -397,24 +400,24 @@ def test_in_a_unified_cache_idle_slots_make_room_for_what_is_restored_and_runnin
     engine = Engine(backend, collector)
     ask(engine, 1, [5] * 60)
     drain(engine)
-    entry = engine.slots.take(0)
+    entry = engine.slots.save(0)
     engine.slots.erase(0)
     ask(engine, 2, [6] * 80)
     drain(engine)
-    engine.slots.put(1, entry)
+    engine.slots.restore(1, entry)
     assert [len(cells) for cells in backend.cells] == [0, 63, 0]
     ask(engine, 3, [7] * 40, max_tokens=20)
     engine.step()
     busy = engine.scheduler.running[0].slot
     free = next(slot for slot in (0, 2) if slot != busy)
-    engine.slots.put(free, entry)
+    engine.slots.restore(free, entry)
     assert [len(backend.cells[slot]) for slot in (1, free)] == [0, 63]
     engine.slots.erase(free)
     ask(engine, 4, [8] * 10, max_tokens=40)
     engine.step()
     (last,) = {0, 1, 2} - {sequence.slot for sequence in engine.scheduler.running}
     with pytest.raises(SlotBusy, match="63 tokens fit"):
-        engine.slots.put(last, entry)
+        engine.slots.restore(last, entry)
     drain(engine)
     assert collector.text[3] == text_of(alone([7] * 40, 20))
 
@@ -444,7 +447,7 @@ class Traffic(RuleBasedStateMachine):
         tier = None if disk is None else DiskTier(lambda _: cast(Any, FakeDiskCache(disk)))
         self.engine = Engine(self.backend, self.collector, kv_ram_bytes=host, most_checkpoints=most, disk=tier)
         if self.backend.num_cells is None:
-            self.engine.scheduler.residency.copy_tokens = price
+            self.engine.kv.residency.copy_tokens = price
         self.asked: dict[int, tuple[list[int], int]] = {}
         self.cancelled: set[int] = set()
         self.saved: list[Entry] = []
@@ -477,9 +480,9 @@ class Traffic(RuleBasedStateMachine):
     @rule()
     def is_idle_for_long(self) -> None:
         """Slots that hold something are written to the disk."""
-        keeper = self.engine.keeper
-        if keeper is not None and not self.engine.scheduler.has_work:
-            keeper.keep_while(lambda: True)
+        writeback = self.engine.writeback
+        if writeback is not None and not self.engine.scheduler.has_work:
+            writeback.store_while(lambda: True)
 
     @rule(count=st.integers(1, 6))
     def steps(self, count: int) -> None:
@@ -493,13 +496,13 @@ class Traffic(RuleBasedStateMachine):
         is_busy = any(sequence.slot == slot for sequence in self.engine.scheduler.running)
         try:
             if action == "take":
-                self.saved.append(slots.take(slot))
+                self.saved.append(slots.save(slot))
             elif action == "erase":
                 slots.erase(slot)
                 assert self.backend.cells[slot] == []
             elif self.saved:
                 given = self.saved[what % len(self.saved)]
-                slots.put(slot, given)
+                slots.restore(slot, given)
                 assert self.backend.cells[slot] == given.tokens.tolist()
             assert not is_busy or (action == "put" and not self.saved)
         except InvalidParameter:
@@ -513,10 +516,10 @@ class Traffic(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             self.engine.check_integrity()
             for slot, cells in enumerate(self.backend.cells):
-                assert self.engine.scheduler.residency.tokens(slot).tolist() == cells
-            host = self.engine.scheduler.host
-            assert self.engine.scheduler.cached_bytes <= host.max_bytes
-            pool = self.engine.scheduler.residency.pool
+                assert self.engine.kv.residency.tokens(slot).tolist() == cells
+            host = self.engine.kv.host
+            assert self.engine.kv.num_bytes <= host.max_bytes
+            pool = self.engine.kv.residency.pool
             assert pool is None or pool.num_used == self.backend.used_cells()
             for entry in host.entries:
                 assert list(entry.state) == entry.tokens.tolist()

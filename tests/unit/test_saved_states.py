@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from localllm.engine.cache.hostcache import HostCache
+from localllm.engine.cache.hostcache import Entry, HostCache
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
@@ -69,7 +69,7 @@ def test_answers_are_right_whatever_is_saved_evicted_and_restored(
         engine.submit(Sequence(id, prompt, sampling=GREEDY, max_tokens=3))
         drain(engine)
         assert collector.text[id] == text_of(alone(prompt, 3))
-    held = [len(entry.state) for entry in engine.scheduler.host.entries]
+    held = [len(entry.state) for entry in engine.kv.host.entries]
     assert sum(held) <= kv_ram_bytes
     assert sum(held) <= pool.held_bytes <= BLOCK * len(held), "a state that nobody holds has its memory still"
     pool.close()
@@ -100,25 +100,22 @@ class TestMakingRoom:
     def full(self) -> HostCache:
         host = HostCache(100)
         for number in range(4):
-            host.fill(host.reserve(tokens_of(number, *range(10))), bytes(25))
+            host.add(Entry(tokens_of(number, *range(10)), bytes(25)))
         return host
 
     def test_what_has_to_go_goes_before_its_memory_is_needed(self) -> None:
         host = self.full()
-        new = host.reserve(tokens_of(9, 9))
         host.make_room(30)
         assert host.num_bytes == 50
-        host.fill(new, bytes(30))
+        host.add(Entry(tokens_of(9, 9), bytes(30)))
         assert [entry.tokens[0] for entry in host.entries] == [2, 3, 9]
 
     def test_for_a_state_that_never_fits_nothing_goes(self) -> None:
         host = self.full()
-        host.reserve(tokens_of(9, 9))
         host.make_room(101)
         assert host.num_bytes == 100
 
     def test_checkpoints_elsewhere_take_room_too(self) -> None:
         host = self.full()
-        host.reserve(tokens_of(9, 9))
         host.make_room(10, [np.zeros(40, np.uint8).data])
         assert host.num_bytes == 50

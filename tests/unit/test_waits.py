@@ -71,7 +71,7 @@ def traffic(
         clock=(clock := Clock()),
     )
     if backend.num_cells is None:
-        engine.scheduler.residency.copy_tokens = 2
+        engine.kv.residency.copy_tokens = 2
     admitter = engine.scheduler._admitter
     admit, num_looks = admitter.admit, 0
 
@@ -101,14 +101,14 @@ def traffic(
         for _ in range(arrival.steps_before):
             step()
         idle = [slot for slot in range(slots) if all(slot != one.slot for one in engine.scheduler.running)]
-        if arrival.slot_action == "keep" and engine.keeper is not None:
-            engine.keeper.keep_next()
+        if arrival.slot_action == "keep" and engine.writeback is not None:
+            engine.writeback.store_next()
         elif idle and arrival.slot_action == "erase":
             engine.slots.erase(idle[0])
         elif idle and arrival.slot_action == "take" and backend.length(idle[-1]):
-            taken.append(engine.slots.take(idle[-1]))
-        elif idle and taken and arrival.slot_action == "put" and engine.scheduler.make_room(idle[0], 128) is not None:
-            engine.slots.put(idle[0], taken[-1])
+            taken.append(engine.slots.save(idle[-1]))
+        elif idle and taken and arrival.slot_action == "put" and engine.scheduler.to_restore(idle[0], taken[-1]):
+            engine.slots.restore(idle[0], taken[-1])
         engine.submit(
             Sequence(
                 id,

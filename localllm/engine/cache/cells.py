@@ -6,7 +6,7 @@ cell, a prefix copied takes none, and a cell is free when nobody has it any more
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +58,6 @@ class CellPool:
         self._holders[shared] += 1
         self._lengths[slot] = length
 
-    def num_alone(self, slot: int, length: int = 0) -> int:
-        """Cells beyond its first `length` that nobody else has: what cutting it there would free."""
-        return int((self._holders[self._of(slot)[length:]] == 1).sum())
-
     def num_of(self, slots: Iterable[tuple[int, int]]) -> int:
         """Cells that some slots have together: (slot, of so many tokens)."""
         is_taken = np.zeros(self.num_cells, np.bool_)
@@ -69,10 +65,18 @@ class CellPool:
             is_taken[self._of(slot)[:length]] = True
         return int(np.count_nonzero(is_taken))
 
-    def num_used_without(self, slots: Iterable[int]) -> int:
-        """Cells that would be taken if some slots were empty."""
-        gone = set(slots)
-        return self.num_of((slot, length) for slot, length in enumerate(self._lengths) if slot not in gone)
+    def num_with(self, cuts: Mapping[int, int]) -> int:
+        """Cells that would be taken if some slots were cut: slot -> length."""
+        return self.num_of((slot, cuts.get(slot, length)) for slot, length in enumerate(self._lengths))
+
+    def check_integrity(self, lengths: Sequence[int]) -> None:
+        """Every slot has a cell for each of its tokens, counted as often as it is held. Raises `AssertionError`."""
+        assert self._lengths == list(lengths), f"{self._lengths} cells of slots that hold {lengths} tokens"
+        holders = np.zeros(self.num_cells, np.int32)
+        for slot in range(len(lengths)):
+            np.add.at(holders, self._of(slot), 1)
+        assert (holders == self._holders).all(), "cells are not held as often as is believed"
+        assert int(np.count_nonzero(holders)) == self.num_used, "cells were lost"
 
     @property
     def is_shared(self) -> bool:

@@ -23,15 +23,8 @@ class Checkpoint(NamedTuple):
     state: State
 
 
-def restart(common: int, least: int, checkpoints: Iterable[Checkpoint]) -> int:
-    """How many of `common` tokens a memory can keep that can be cut to `least` tokens and more as it is."""
-    if common >= least:
-        return common
-    return max((checkpoint.length for checkpoint in checkpoints if checkpoint.length <= common), default=0)
-
-
 def within(checkpoints: Iterable[Checkpoint], length: int) -> tuple[Checkpoint, ...]:
-    """Those that are still of use when only `length` tokens are left."""
+    """Those that are still of use when only the first `length` tokens stay."""
     return tuple(checkpoint for checkpoint in checkpoints if checkpoint.length <= length)
 
 

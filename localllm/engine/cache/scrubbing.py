@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from localllm.engine.backend import Backend
+from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 
 
-def scrub(backend: Backend, scheduler: Scheduler) -> list[Sequence]:
+def scrub(kv: KvCache, scheduler: Scheduler) -> list[Sequence]:
     """NaN in cells that nobody has any more would spoil other answers, since 0 times NaN is NaN.
 
     Only a cache without any tokens can be cleaned where it is unified: returns those that have to be computed from
     their beginning there, each alone, so that one that spoils the cache again is known.
     """
     started_over: list[Sequence] = []
-    if backend.num_cells is not None:
+    if kv.is_unified:
         started_over = scheduler.running
-        busy = {scheduler.forget(sequence) for sequence in started_over}
-        for slot in range(backend.num_slots):
-            backend.truncate(slot, 0)
-            if slot not in busy:
-                scheduler.residency.truncated(slot, 0)
-    backend.scrub()
+        for sequence in started_over:
+            scheduler.forget(sequence)
+        for slot in range(kv.num_slots):
+            kv.cut(slot, 0)
+    kv.scrub()
     return started_over

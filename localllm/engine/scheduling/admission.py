@@ -1,7 +1,7 @@
 """How a waiting sequence gets into a slot: what of its prompt is where, what is saved first, who waits for whom.
 
 A burst of prompts that begin alike computes their beginning once: a sequence whose prefix a running one is just
-computing waits for it. Pure policy; the only writer of `Residency` at admission.
+computing waits for it. Pure policy: the answer is a list of operations for `KvCache.apply`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
-from localllm.engine.cache.checkpoints import Checkpoint
-from localllm.engine.cache.hostcache import Entry, HostCache
-from localllm.engine.cache.residency import Found, Placement, Residency, common_prefix
-from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING, DiskTier
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.operations import Assign, Operation, Restore, Save, Truncate
+from localllm.engine.cache.residency import Found
+from localllm.engine.cache.tiers import WORTH_READING, WORTH_SAVING
 from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, Waits
+from localllm.engine.scheduling.ways import Way, cheapest, steps
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import Entry as DiskEntry
+from localllm.prefix import common_prefix
 
 WORTH_WAITING = 32
 """Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
@@ -26,205 +29,180 @@ IDLE_CELLS = 256
 """More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
 
 
-class Emptying(NamedTuple):
-    """An idle slot has to give its cells to others."""
+class Entering(NamedTuple):
+    """A sequence may enter a slot, which holds so much of its prompt once the operations are carried out."""
 
     slot: int
-    save: Entry | None
-    """Where to save first what it holds."""
-
-
-class Admission(NamedTuple):
-    """A sequence that was just given a slot, and how the slot is made to hold the beginning of its prompt, in order."""
-
-    sequence: Sequence
-    slot: int
-    emptied: list[Emptying]
-    """Before anything else; but `source`, if it is among them, is saved then and emptied after the copy."""
-    save: Entry | None
-    """Where to save what the slot holds."""
-    source: int | None
-    """The slot to copy from, `num_copied` tokens."""
-    num_copied: int
-    restore: Entry | None
-    """What to restore."""
-    checkpoint: Checkpoint | None
-    """What to go back to; None: cut to `num_cached` as it is."""
     num_cached: int
-    """What to keep of it."""
+    operations: list[Operation]
 
 
-class Way(NamedTuple):
-    """How a sequence may begin."""
+class Needed(NamedTuple):
+    """What has to find room in a unified cache."""
 
-    placement: Placement
-    restore: Entry | None
-    """What to restore."""
-    on_disk: DiskEntry | None
-    """What to restore once that is read."""
-
-    @property
-    def restored_tokens(self) -> int:
-        """Tokens of what is restored, more than it may start from perhaps."""
-        whole = self.restore or self.on_disk
-        return 0 if whole is None else len(whole.tokens)
+    stays: dict[int, int]
+    """Slot -> tokens that have to stay there."""
+    num_more: int
+    """Cells that are needed besides."""
 
 
 class Admitter:
-    """Puts sequences into free slots, each where most of its prompt is in the KV cache already."""
+    """Finds the slot for a sequence where most of its prompt is in the KV cache already."""
 
-    def __init__(
-        self,
-        residency: Residency,
-        host: HostCache,
-        *,
-        can_rewind: bool,
-        most_checkpoints: int,
-        slot_capacity: int,
-        disk: DiskTier | None,
-    ) -> None:
-        """`most_checkpoints`: 0 if none are made."""
-        self.residency = residency
-        self.host = host
-        self._can_rewind = can_rewind
-        self._slot_capacity = slot_capacity
-        self.disk = disk
-        self.memory = WaitMemory(residency, host, disk)
-        self._most_checkpoints = most_checkpoints
+    def __init__(self, kv: KvCache) -> None:
+        self._kv = kv
+        self.memory = WaitMemory(kv)
 
-    def admit(
-        self,
-        sequence: Sequence,
-        free: Many[int],
-        running: Many[Sequence],
-        admitted: Many[Admission],
-        now_s: float,
-    ) -> Admission | Waits:
+    def admit(self, sequence: Sequence, free: Many[int], running: Many[Sequence], now_s: float) -> Entering | Waits:
         """Into one of the free slots, or why not, which is remembered."""
         found = self._found(sequence)
         seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
         if leader is not None:
             return self.memory.waits_for_prefix(sequence, leader, seen)
-        num_cached = self._place(sequence, found, free, admitted).num_cached
+        num_cached = self._way(sequence, found, None, free).num_cached
         on_disk, is_reading = self._on_disk(sequence, num_cached, now_s)
-        way = self._way(sequence, found, on_disk, free, admitted)
+        way = self._way(sequence, found, on_disk, free)
         if not self._has_room(sequence, way, running):
             return self.memory.waits_for_room(sequence, seen)
-        if way.on_disk is not None and self.disk is not None:
+        if isinstance(way.entry, DiskEntry):
+            assert self._kv.disk is not None
             if is_reading:
                 if sequence.reading_since_s is None:
                     sequence.reading_since_s = now_s
-                return self.memory.waits_for_disk(sequence, way.on_disk, seen)
-            brought = self.disk.take(way.on_disk)
-            if brought is None:  # gone for good
-                way = self._way(sequence, found, None, free, admitted)
-                if not self._has_room(sequence, way, running):
-                    return self.memory.waits_for_room(sequence, seen)
-            else:
-                way = way._replace(restore=brought)
-        return self._enter(sequence, way, self._make_room(sequence, way, free, running))
+                return self.memory.waits_for_disk(sequence, way.entry, seen)
+            entry = self._kv.disk.load(way.entry)
+            way = self._way(sequence, found, None, free) if entry is None else way._replace(entry=entry)
+            if entry is None and not self._has_room(sequence, way, running):  # gone for good
+                return self.memory.waits_for_room(sequence, seen)
+        return Entering(way.slot, way.num_cached, self._operations(sequence, way, free, running))
 
-    def _way(
-        self,
-        sequence: Sequence,
-        found: Found,
-        on_disk: DiskEntry | None,
-        free: Many[int],
-        admitted: Many[Admission],
-    ) -> Way:
+    def to_restore(self, slot: int, entry: Entry, free: Many[int], running: Many[Sequence]) -> list[Operation] | None:
+        """To make an idle slot hold an entry in the place of all that it holds; None: those that run need the room."""
+        stays = {other.slot: other.num_computed for other in running if other.slot is not None}
+        needed = Needed(stays, len(entry.tokens) + self._promised(running))
+        if not self._fits(needed):
+            return None
+        operations = self._empty(self._in_the_way(slot, needed.num_more, free))
+        if self.is_worth_saving(slot, after=operations):
+            operations.append(Save(slot))
+        return [*operations, Restore(slot, entry, entry.domain)]
+
+    def _in_the_way(self, slot: int, num_needed: int, free: Many[int]) -> list[int]:
+        """In a unified cache: idle slots to empty for so many tokens, besides that slot."""
+        pool = self._kv.residency.pool
+        if pool is None:
+            return []
+        cuts = {slot: 0}
+        for idle in self._kv.residency.idle_first(other for other in free if other != slot):
+            if pool.num_with(cuts) + num_needed <= pool.num_cells:
+                break
+            cuts[idle] = 0
+        return list(cuts)[1:]
+
+    def is_worth_saving(self, slot: int, kept: int = 0, after: Many[Operation] = ()) -> bool:
+        """Whether the slot is about to lose much that is nowhere else, once some operations are carried out."""
+        residency, host, held = self._kv.residency, self._kv.host, self._kv.residency.held[slot]
+        if host.max_bytes == 0 or held.length - kept < WORTH_SAVING or host.holds(held.tokens, held.domain):
+            return False
+        saved = {operation.slot for operation in after if isinstance(operation, Save)}
+        lost = {operation.slot for operation in after if isinstance(operation, Truncate)} - saved
+        others = (other for other in range(residency.num_slots) if other != slot and other not in lost)
+        return not any(residency.serves(other, held.tokens, held.domain) for other in others)
+
+    def _operations(self, sequence: Sequence, way: Way, free: Many[int], running: Many[Sequence]) -> list[Operation]:
+        """In a unified cache idle slots make room first; the one that is copied from after the copy."""
+        emptied = self._emptied(way, self._needed(sequence, way, running), free)
+        operations = self._empty([slot for slot in emptied if slot != way.source])
+        if way.source in emptied and self.is_worth_saving(way.source, after=operations):
+            operations.append(Save(way.source))
+        if self.is_worth_saving(way.slot, way.num_cached if way.is_held else 0, operations):
+            operations.append(Save(way.slot))
+        operations += steps(way, sequence, self._kv.residency, can_rewind=self._kv.can_rewind)
+        if way.source in emptied:
+            operations.append(Truncate(way.source, 0))
+        return [*operations, Assign(way.slot, sequence.domain)]
+
+    def _empty(self, slots: Many[int]) -> list[Operation]:
+        """Save what is worth it, one after the other, since of two that hold the same one is saved."""
+        operations: list[Operation] = []
+        for slot in slots:
+            if self.is_worth_saving(slot, after=operations):
+                operations.append(Save(slot))
+            operations.append(Truncate(slot, 0))
+        return operations
+
+    def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
         """The cheapest way in, an entry of the disk included."""
-        entries: list[Entry | DiskEntry] = list(self.host.entries)
-        if on_disk is not None and self.disk is not None:
-            usable = self.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
+        entries: list[Entry | DiskEntry] = list(self._kv.host.entries)
+        if on_disk is not None and self._kv.disk is not None:
+            usable = self._kv.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
             found = found._replace(saved=[*found.saved, usable])
             entries.append(on_disk)
-        placement = self._place(sequence, found, free, admitted)
-        chosen = None if placement.restored is None else entries[placement.restored]
-        if isinstance(chosen, DiskEntry):
-            return Way(placement, None, chosen)
-        return Way(placement, chosen, None)
-
-    def _place(self, sequence: Sequence, found: Found, free: Many[int], admitted: Many[Admission]) -> Placement:
-        placement = self.residency.place(found, sequence.num_prompt, free)
-        if placement.restored is not None and any(placement.slot == other.source for other in admitted):
-            # A copy from that slot is still to come: its cells move with the next decode.
-            return self.residency.place(found._replace(saved=()), sequence.num_prompt, free)
-        return placement
+        way = cheapest(self._kv.residency, found, entries, sequence.num_prompt, free)
+        if way.entry is not None and not self._kv.pending.can_write(way.slot):
+            return cheapest(self._kv.residency, found._replace(saved=()), (), sequence.num_prompt, free)
+        return way
 
     def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:
         """What the disk has of its prompt, if that is much more than there is in memory, and whether it is being read.
 
         What was waited for too long is used only if it is there by now.
         """
-        if self.disk is None or not sequence.cache_prompt:
+        disk = self._kv.disk
+        if disk is None or not sequence.cache_prompt:
             return None, False
-        entry, usable = self.disk.best(sequence)
+        entry, usable = disk.best(sequence)
         if entry is None or usable - num_cached < WORTH_READING:
             return None, False
-        status = self.disk.status(entry)
+        status = disk.status(entry)
         since_s = sequence.reading_since_s
         is_too_late = status == "reading" and since_s is not None and now_s - since_s >= MAX_READING_S
         return None if status == "gone" or is_too_late else entry, status == "reading"
 
-    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> tuple[dict[int, int], int]:
-        """Of a unified cache: slot -> tokens that have to stay there, and the cells that are needed besides.
+    def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> Needed:
+        """What a request may yet need is set aside when it enters.
 
-        What a request may yet need is set aside when it enters: a cache that is full makes others wait, and nobody who
-        runs ever finds it full.
+        So a cache that is full makes others wait, and nobody who runs ever finds it full.
         """
-        slot, num_cached, source, _ = way.placement
-        kept = {other.slot: other.num_computed for other in running if other.slot is not None}
-        needed = self._limit(sequence)
+        cuts = {other.slot: other.num_computed for other in running if other.slot is not None}
+        count = self._limit(sequence)
         if way.restored_tokens:  # all of it is there for a moment
-            needed = max(needed, way.restored_tokens)
+            count = max(count, way.restored_tokens)
         else:
-            giver = slot if source is None else source
-            kept[giver] = max(kept.get(giver, 0), num_cached)
-            needed -= num_cached
-        return kept, needed + self._promised(running)
+            giver = way.slot if way.source is None else way.source
+            cuts[giver] = max(cuts.get(giver, 0), way.num_cached)
+            count -= way.num_cached
+        return Needed(cuts, count + self._promised(running))
 
     def _has_room(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> bool:
         """Whether all that run can end beside it, once idle slots are emptied; if not, somebody has to end first."""
-        pool = self.residency.pool
-        if pool is None:
-            return True
-        kept, needed = self._needed(sequence, way, running)
-        return pool.num_of(kept.items()) + needed <= pool.num_cells
+        return self._fits(self._needed(sequence, way, running))
 
-    def _make_room(self, sequence: Sequence, way: Way, free: Many[int], running: Many[Sequence]) -> list[Emptying]:
-        """In a unified cache that has room: the idle slots to empty, so that all that run can end."""
-        pool = self.residency.pool
+    def _fits(self, needed: Needed) -> bool:
+        """Once all idle slots are emptied."""
+        pool = self._kv.residency.pool
+        return pool is None or pool.num_of(needed.stays.items()) + needed.num_more <= pool.num_cells
+
+    def _emptied(self, way: Way, needed: Needed, free: Many[int]) -> list[int]:
+        """In a unified cache that has room: the idle slots to empty, so that all that run can end.
+
+        The one that is copied from is the last.
+        """
+        pool = self._kv.residency.pool
         if pool is None:
             return []
-        slot, num_cached, source, _ = way.placement
-        kept, needed = self._needed(sequence, way, running)
-        used = pool.num_used - pool.num_alone(slot, kept.get(slot, 0))
+        cuts = {way.slot: needed.stays.get(way.slot, 0)}
+        used = pool.num_with(cuts)
         emptied = []
-        idle_slots = self.residency.idle_first(other for other in free if other != slot)
-        for idle in sorted(idle_slots, key=lambda idle: idle == source):  # the source last, and after the copy
-            alone = pool.num_alone(idle, num_cached if idle == source else 0)
-            if used + needed > pool.num_cells or (alone > IDLE_CELLS and self.host.max_bytes):
-                used -= alone
-                emptied.append(Emptying(idle, self.worth_saving(idle, kept=0)))
-                if idle != source:
-                    self.residency.truncated(idle, 0)
-        return emptied
-
-    def room_for(self, slot: int, num_tokens: int, free: Many[int], running: Many[Sequence]) -> list[int] | None:
-        """As `_make_room`, for an idle slot that is given so many tokens in the place of all that it holds."""
-        pool = self.residency.pool
-        if pool is None:
-            return []
-        needed = num_tokens + self._promised(running)
-        kept = ((other.slot, other.num_computed) for other in running if other.slot is not None)
-        if pool.num_of(kept) + needed > pool.num_cells:
-            return None
-        emptied: list[int] = []
-        for idle in self.residency.idle_first(other for other in free if other != slot):
-            if pool.num_used_without([slot, *emptied]) + needed <= pool.num_cells:
-                break
-            emptied.append(idle)
+        idle_slots = self._kv.residency.idle_first(slot for slot in free if slot != way.slot)
+        for idle in sorted(idle_slots, key=lambda idle: idle == way.source):
+            then = pool.num_with({**cuts, idle: way.num_cached if idle == way.source else 0})
+            is_full = used + needed.num_more > pool.num_cells
+            if is_full or (used - then > IDLE_CELLS and self._kv.host.max_bytes):
+                cuts[idle] = way.num_cached if idle == way.source else 0
+                used = then
+                emptied.append(idle)
         return emptied
 
     def _promised(self, running: Many[Sequence]) -> int:
@@ -233,26 +211,16 @@ class Admitter:
 
     def _limit(self, sequence: Sequence) -> int:
         """Tokens that it may hold at most."""
-        if sequence.max_tokens is None:
-            return self._slot_capacity
-        return min(sequence.num_prompt + sequence.max_tokens, self._slot_capacity)
-
-    def worth_saving(self, slot: int, kept: int) -> Entry | None:
-        """A place in main memory for what the slot is about to lose, if that is much and nowhere else."""
-        tokens, domain = self.residency.tokens(slot), self.residency.domain(slot)
-        if self.host.max_bytes == 0 or len(tokens) - kept < WORTH_SAVING or self.host.holds(tokens, domain):
-            return None
-        if self.residency.is_elsewhere(slot):
-            return None
-        return self.host.reserve(tokens.copy(), self.residency.checkpoints[slot], domain)
+        capacity = self._kv.slot_capacity
+        return capacity if sequence.max_tokens is None else min(sequence.num_prompt + sequence.max_tokens, capacity)
 
     def _found(self, sequence: Sequence) -> Found:
         """How many tokens of its prompt each slot holds, and each saved state."""
         if not sequence.cache_prompt:
-            nothing = [0] * len(self.residency.checkpoints)
-            return Found(nothing, nothing, [0] * len(self.host.entries))
-        saved = [self.host.usable(entry, sequence.prompt[:-1], sequence.domain) for entry in self.host.entries]
-        return self.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
+            nothing = [0] * self._kv.num_slots
+            return Found(nothing, nothing, [0] * len(self._kv.host.entries))
+        saved = [self._kv.host.usable(entry, sequence.prompt[:-1], sequence.domain) for entry in self._kv.host.entries]
+        return self._kv.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
 
     def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
         """A running sequence that is about to compute so much more of this prompt that a copy of it pays.
@@ -260,7 +228,8 @@ class Admitter:
         Where that needs a checkpoint, it is asked to make one where the two part. The one that it has waited for
         already comes first.
         """
-        if not sequence.cache_prompt or not (self._can_rewind or self._most_checkpoints):
+        can_rewind = self._kv.can_rewind
+        if not sequence.cache_prompt or not (can_rewind or self._kv.most_checkpoints):
             return None
         has_patience = len(sequence.leaders) < MAX_LEADERS
         most = sequence.num_prompt - 1
@@ -268,36 +237,15 @@ class Admitter:
         for leader in sorted(running, key=lambda other: other is not before):
             if leader.domain == sequence.domain and leader.num_computed < min(leader.num_prompt, most):
                 common = common_prefix(sequence.prompt[:most], leader.prompt)
-                if not self._can_rewind:
+                if not can_rewind:
                     common = min(common, leader.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
-                worth = max(WORTH_WAITING, self.residency.copy_cost(leader.num_prompt) if self._can_rewind else 0)
+                worth = max(WORTH_WAITING, self._kv.residency.copy_cost(leader.num_prompt) if can_rewind else 0)
                 is_known = has_patience or leader.id in sequence.leaders
                 if is_known and leader.num_computed < common and common - elsewhere > worth:
                     sequence.leaders.add(leader.id)
-                    if not self._can_rewind:
+                    if not can_rewind:
                         leader.pause_at(common)
                     return Leader(leader, common, worth)
         return None
-
-    def _enter(self, sequence: Sequence, way: Way, emptied: list[Emptying]) -> Admission:
-        residency, (slot, num_cached, source, _), restore = self.residency, way.placement, way.restore
-        save = self.worth_saving(slot, kept=0 if source is not None or restore is not None else num_cached)
-        num_copied = 0
-        if source is not None:
-            num_copied = num_cached if self._can_rewind else len(residency.tokens(source))
-            residency.copied(source, slot, num_copied)
-            if any(idle.slot == source for idle in emptied):
-                residency.truncated(source, 0)
-        elif restore is not None:
-            residency.restored(slot, restore.tokens, restore.checkpoints, restore.domain)
-            self.host.used(restore)
-        checkpoint = residency.way_back(slot, num_cached)
-        residency.truncated(slot, num_cached)
-        residency.given(slot, sequence.domain)
-        residency.changed(slot)
-        sequence.wait = None
-        sequence.slot = slot
-        sequence.num_computed = sequence.num_cached = num_cached
-        return Admission(sequence, slot, emptied, save, source, num_copied, restore, checkpoint, num_cached)

@@ -1,4 +1,4 @@
-"""Which sequence gets which tokens in the next step. Pure: no thread, no clock, no backend.
+"""Which sequence gets which tokens in the next step. No thread, no clock; of the backend only what `KvCache` says.
 
 Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
 catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and those that
@@ -16,99 +16,60 @@ from bisect import insort
 from itertools import pairwise
 from typing import NamedTuple
 
-from localllm.engine.backend import Segment, State
+from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
-from localllm.engine.cache.hostcache import Entry, HostCache
-from localllm.engine.cache.residency import LOSS, Residency
-from localllm.engine.cache.tiers import DiskTier
-from localllm.engine.scheduling.admission import Admission, Admitter
+from localllm.engine.cache.held import NOWHERE
+from localllm.engine.cache.hostcache import Entry
+from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.operations import Compact, Copy, Operation, Save, Truncate
+from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
+from localllm.engine.scheduling.ways import LOSS
 from localllm.engine.sequence import Sequence
 from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
 MOVING = 0.02
-"""What moving a token's cells to another slot costs, in tokens to compute, saved and restored: LOG.md, "What a save
-costs"."""
+"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "What a save
+costs")."""
 PASS = 4
-"""What one more pass over all weights costs, in tokens to compute."""
+"""Cost of one more pass over all weights, in tokens to compute."""
 
 
 MAX_LOOKS = 32
-"""Waiting sequences whose prompts are compared with all that is cached, in one step: 0.1 ms each at 8,000 tokens."""
+"""Waiting sequences whose prompts are compared with all that is cached, in one step (LOG.md, "A look")."""
 SPARSE_CELLS = 1024
 """A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
 
 
-class Move(NamedTuple):
-    """A running sequence goes to a lower slot, so that the busy ones lie side by side."""
-
-    source: int
-    slot: int
-    num_tokens: int
-    save: Entry | None
-    """Where to save first what that slot holds."""
-
-
 class StepPlan(NamedTuple):
-    """One decode: what to compute, in slot order, and who was just given a slot."""
+    """One decode: what to compute, in slot order."""
 
     segments: list[Segment]
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
-    admitted: list[Admission]
-    moves: list[Move]
-    """To be made after the admissions."""
 
 
 class Scheduler:
-    """Owns the slots and the waiting line; the only writer of `Sequence.slot`, `num_computed` and `num_cached`."""
+    """Owns the slots and the waiting line; the only writer of `Sequence.held` and `num_cached`."""
 
-    def __init__(
-        self,
-        *,
-        num_slots: int,
-        slot_capacity: int,
-        batch_capacity: int,
-        can_rewind: bool = True,
-        wants_dense: bool = False,
-        kv_ram_bytes: int = 0,
-        most_checkpoints: int = 0,
-        num_cells: int | None = None,
-        disk: DiskTier | None = None,
-    ) -> None:
-        """`most_checkpoints`: of one conversation, where the memory cannot rewind without. `num_cells`: of a unified
-        cache; None: every slot has its own.
-        """
-        if num_cells is not None and num_cells < slot_capacity:
-            raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
-        if batch_capacity < num_slots:
-            raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {num_slots} slots")
-        self.slot_capacity = slot_capacity
-        self.residency = Residency(
-            num_slots=num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
-        )
-        self.host = HostCache(kv_ram_bytes, can_rewind=can_rewind)
-        self._most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
-        self._admitter = Admitter(
-            self.residency,
-            self.host,
-            can_rewind=can_rewind,
-            most_checkpoints=self._most_checkpoints,
-            slot_capacity=slot_capacity,
-            disk=disk,
-        )
-        self._wants_dense = wants_dense
-        self._fills_gaps = can_rewind and num_cells is None
+    def __init__(self, kv: KvCache, *, batch_capacity: int) -> None:
+        if batch_capacity < kv.num_slots:
+            raise ValueError(f"a batch of {batch_capacity} tokens cannot feed {kv.num_slots} slots")
+        self.kv = kv
+        self.slot_capacity = kv.slot_capacity
+        self._most_checkpoints = kv.most_checkpoints
+        self._admitter = Admitter(kv)
+        self._fills_gaps = kv.can_rewind and not kv.is_unified
         self._batch_capacity = batch_capacity
         self.max_scored_tokens = batch_capacity
         """Of prompts whose log-probabilities are wanted, all of a step together."""
-        self._slots: list[Sequence | None] = [None] * num_slots
-        self._shares = Shares(batch_capacity=batch_capacity, num_slots=num_slots)
+        self._slots: list[Sequence | None] = [None] * kv.num_slots
+        self._shares = Shares(batch_capacity=batch_capacity, num_slots=kv.num_slots)
         self._waiting: list[Sequence] = []
         """By rank."""
         self._turns = Turns()
@@ -140,7 +101,7 @@ class Scheduler:
     @property
     def shares_cells(self) -> bool:
         """Whether several run in a unified cache, so that each looks at what the others hold."""
-        return self.residency.pool is not None and len(self.running) > 1
+        return self.kv.is_unified and len(self.running) > 1
 
     @property
     def num_waiting(self) -> int:
@@ -173,14 +134,14 @@ class Scheduler:
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
-        slot, sequence.slot = sequence.slot, None
+        slot, sequence.held = sequence.held.slot, NOWHERE
         if slot is None:
             self._waiting.remove(sequence)
         else:
             self._slots[slot] = None
             self._settled = []
-            self.residency.used([slot])
-            self.residency.changed(slot)
+            self.kv.residency.used([slot])
+            self.kv.residency.changed(slot)
         return slot
 
     def next_tokens(self) -> StepPlan | None:
@@ -194,10 +155,11 @@ class Scheduler:
             return None
         segments = []
         for sequence in self._settled:
-            if sequence.num_pending != 1 or sequence.slot is None:
+            held = sequence.held
+            if held.slot is None or len(sequence.tokens) - held.length != 1:
                 return None
-            segments.append(Segment(sequence.slot, sequence.num_computed, sequence.tokens[-1:], wants_token=True))
-        return StepPlan(segments, self._settled, [], [])
+            segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], wants_token=True))
+        return StepPlan(segments, self._settled)
 
     def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
@@ -205,10 +167,15 @@ class Scheduler:
         `now_s` is by the clock of the sequences' times. At most `budget` tokens, but one for every running sequence in
         any case; or `only` one running sequence.
         """
-        admitted = self._admit(now_s) if only is None else []
-        moves = self._close_ranks(admitted) if only is None else []
+        changes = only is not None or bool(self._waiting)
+        if only is None:
+            admitted = self._admit(now_s)
+            moved = self._close_ranks(admitted)
+            if admitted:
+                self.kv.apply(self._compaction())
+            changes = changes or moved or bool(admitted)
         running = self.running if only is None else [only]
-        self.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
+        self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(self._batch_capacity, self._batch_capacity)
         share = self._shares.of(running, budget)
@@ -229,159 +196,142 @@ class Scheduler:
             wants_token = end == sequence.num_tokens
             segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], wants_token, wants_rows))
             sequences.append(sequence)
-        changes = bool(self._waiting or admitted or moves or only)
         self._settled = [] if changes or any(sequence.num_pending > 1 for sequence in running) else running
-        return StepPlan(segments, sequences, admitted, moves)
+        return StepPlan(segments, sequences)
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""
         return tuple(
-            SlotStatus(None, len(self.residency.tokens(slot)))
+            SlotStatus(None, held.length)
             if owner is None
             else SlotStatus(
-                owner.id,
-                len(self.residency.tokens(slot)),
-                owner.num_prompt,
-                owner.num_cached,
-                owner.num_computed,
-                owner.num_generated,
+                owner.id, held.length, owner.num_prompt, owner.num_cached, owner.num_computed, owner.num_generated
             )
-            for slot, owner in enumerate(self._slots)
+            for held, owner in zip(self.kv.residency.held, self._slots, strict=True)
         )
 
-    def make_room(self, slot: int, num_tokens: int) -> list[int] | None:
-        """In a unified cache: the idle slots to empty for an idle one to be given so many tokens; None: not now."""
-        return self._admitter.room_for(slot, num_tokens, self._free, self.running)
+    def to_restore(self, slot: int, entry: Entry) -> list[Operation] | None:
+        """What makes an idle slot hold an entry; None: in a unified cache those that run need the room."""
+        return self._admitter.to_restore(slot, entry, self._free, self.running)
 
-    def worth_saving(self, slot: int) -> Entry | None:
-        """A place in main memory for what an idle slot is about to lose, if that is worth it; to be filled at once."""
-        return self._admitter.worth_saving(slot, kept=0)
-
-    def forget(self, sequence: Sequence) -> int:
-        """Nothing of a running sequence is in the KV cache any more: all of it is pending. Returns its slot."""
+    def forget(self, sequence: Sequence) -> None:
+        """Nothing of a running sequence is in the KV cache any more: all of it is pending."""
         assert sequence.slot is not None
-        self.residency.truncated(sequence.slot, 0)
-        sequence.num_computed = sequence.num_cached = 0
-        return sequence.slot
+        self.kv.cut(sequence.slot, 0)
+        sequence.num_cached = 0
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
-        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted; then call `checkpointed`."""
-        self.residency.written(segment.slot, segment.start, segment.tokens)
-        sequence.num_computed = segment.start + len(segment.tokens)
+        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted there."""
+        self.kv.written(segment.slot, segment.start, segment.tokens)
         if not self._most_checkpoints or sequence.num_computed >= sequence.num_prompt:
             return False
         return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
 
-    def checkpointed(self, slot: int, state: State) -> None:
-        """What the slot holds can be gone back to, as long as there is main memory for it."""
-        self.residency.checkpointed(slot, state, self._most_checkpoints)
-        self.trim()
-
-    def trim(self) -> None:
-        """What is kept in main memory, checkpoints included, fits there again."""
-        self.host.trim(self.residency.states)
-        while self.host.bytes_with(self.residency.states) > self.host.max_bytes:
-            self.residency.forget_a_checkpoint()
-
-    @property
-    def cached_bytes(self) -> int:
-        """Main memory that idle conversations and checkpoints occupy."""
-        return self.host.bytes_with(self.residency.states)
-
     def check_integrity(self) -> None:
         """Every slot holds exactly what its sequence computed, and nobody waits who runs. Raises `AssertionError`."""
         for slot, sequence in enumerate(self._slots):
-            held = self.residency.tokens(slot)
+            held = self.kv.residency.held[slot]
             if sequence is not None:
-                assert sequence.slot == slot, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
+                assert sequence.held is held, f"request {sequence.id} is in slot {slot}, not {sequence.slot}"
                 computed = sequence.tokens[: sequence.num_computed]
-                assert held.tolist() == computed, f"slot {slot} does not hold what request {sequence.id} computed"
-                domain = self.residency.domain(slot)
-                assert domain == sequence.domain, f"slot {slot} holds what request {sequence.id} must not know"
+                assert held.tokens.tolist() == computed, (
+                    f"slot {slot} does not hold what request {sequence.id} computed"
+                )
+                assert held.domain == sequence.domain, f"slot {slot} holds what request {sequence.id} must not know"
                 assert sequence.num_cached < sequence.num_prompt, f"request {sequence.id} computed none of its prompt"
         assert all(sequence.slot is None for sequence in self._waiting), "a waiting request has a slot"
         ids = [sequence.id for sequence in (*self.running, *self._waiting)]
         assert len(ids) == len(set(ids)), "a request is here twice"
 
-    def _admit(self, now_s: float) -> list[Admission]:
-        admitted: list[Admission] = []
+    def _admit(self, now_s: float) -> list[Sequence]:
+        """Those that entered, each carried out before the next is decided."""
+        admitted: list[Sequence] = []
         free = self._free
         if not free or not self._waiting:
             return admitted
+        self.kv.learn_least()
         num_looks = MAX_LOOKS
         for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
-            admission: Admission | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
-            if admission is None:
+            answer: Entering | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
+            if answer is None:
                 if num_looks == 0:
                     break  # the others are looked at in the next steps: those that were are remembered
                 num_looks -= 1
-                admission = self._admitter.admit(sequence, free, self.running, admitted, now_s)
-            if admission == "for room":
+                answer = self._admitter.admit(sequence, free, self.running, now_s)
+            if answer == "for room":
                 break  # nobody passes it: it would wait for ever
-            if admission == "for a prefix" or admission == "for the disk":
+            if answer == "for a prefix" or answer == "for the disk":
                 continue
             self._turns.taken(as_oldest=as_oldest)
-            self._slots[admission.slot] = sequence
-            free.remove(admission.slot)
-            admitted.append(admission)
+            self._enter(sequence, answer, now_s)
+            free.remove(answer.slot)
+            admitted.append(sequence)
             if not free:
                 break
         if admitted:
             self._waiting = [sequence for sequence in self._waiting if sequence.slot is None]
         return admitted
 
+    def _enter(self, sequence: Sequence, entering: Entering, now_s: float) -> None:
+        self.kv.apply(entering.operations)
+        sequence.held = self.kv.residency.held[entering.slot]
+        assert sequence.num_computed == entering.num_cached, "the slot holds something else than was decided"
+        self._slots[entering.slot] = sequence
+        sequence.num_cached = entering.num_cached
+        sequence.admitted_s = now_s
+        sequence.wait = None
+
     def _aged(self, now_s: float) -> list[Sequence]:
         """Who has waited for long, the oldest first."""
         aged = (sequence for sequence in self._waiting if now_s - sequence.created_s >= AGED_S)
         return sorted(aged, key=lambda sequence: (sequence.created_s, sequence.id))
 
-    def _close_ranks(self, admitted: list[Admission]) -> list[Move]:
-        """The highest running sequence into the lowest free slot below it, as long as that pays.
+    def _close_ranks(self, admitted: list[Sequence]) -> bool:
+        """The highest running sequence into the lowest free slot below it, as long as that pays. Whether any moved.
 
         One that was just admitted stays for this step: a copy into its slot is still to come.
         """
-        moves: list[Move] = []
+        moved = False
         while True:
             running = self.running
             free = next((slot for slot, owner in enumerate(self._slots) if owner is None), len(self._slots))
             last = running[-1] if running else None
-            if last is None or last.slot is None or free > last.slot or any(last is new.sequence for new in admitted):
-                return moves
+            if last is None or last.slot is None or free > last.slot or any(last is new for new in admitted):
+                return moved
             to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
             if self._cost_of_moving(last, free) >= self._gain_a_step(free) * min(to_come, STEPS_TO_COME):
-                return moves
-            source, last.slot = last.slot, free
-            save = self._admitter.worth_saving(free, kept=0)
-            self.residency.copied(source, free, last.num_computed)
-            self.residency.truncated(source, 0)
+                return moved
+            source = last.slot
+            self.kv.apply(self._move(last, source, free))
+            last.held = self.kv.residency.held[free]
             self._slots[source], self._slots[free] = None, last
-            moves.append(Move(source, free, last.num_computed, save))
+            moved = True
+
+    def _move(self, sequence: Sequence, source: int, free: int) -> list[Operation]:
+        save: list[Operation] = [Save(free)] if self._admitter.is_worth_saving(free) else []
+        return [*save, Copy(source, free, sequence.num_computed, sequence.domain), Truncate(source, 0)]
 
     def _cost_of_moving(self, sequence: Sequence, free: int) -> float:
         """In tokens to compute."""
-        if self._wants_dense:
+        if self.kv.wants_dense:
             return MOVING * sequence.num_computed
-        return self.residency.copy_cost(sequence.num_computed) + LOSS * len(self.residency.tokens(free))
+        return self.kv.residency.copy_cost(sequence.num_computed) + LOSS * self.kv.residency.held[free].length
 
     def _gain_a_step(self, free: int) -> float:
         """Of moving the highest running sequence there, in tokens to compute."""
-        if self._wants_dense:
+        if self.kv.wants_dense:
             return PASS
         if not self._fills_gaps:
             return 0
         busy = [sequence.slot for sequence in self.running if sequence.slot is not None]
         return _cost_of_gaps(busy) - _cost_of_gaps(sorted([*busy[:-1], free]))
 
-    def to_compact(self) -> list[int]:
-        """Slots of a unified cache to save and restore, so that their cells lie at its beginning.
-
-        Every step looks at all cells up to the last one that is taken, so much of nothing before it costs everybody.
-        """
-        pool = self.residency.pool
+    def _compaction(self) -> list[Operation]:
+        """Of a unified cache with much that is empty before its last cell: every step looks at all cells up to that."""
+        residency, pool = self.kv.residency, self.kv.residency.pool
         if pool is None or pool.peak <= 2 * pool.num_used + SPARSE_CELLS or pool.is_shared:
             return []
-        pool.compacted()
-        return [slot for slot in range(len(self._slots)) if len(self.residency.tokens(slot))]
+        return [Compact(tuple(slot for slot in range(residency.num_slots) if residency.held[slot].length))]
 
     def _next_checkpoint(self, sequence: Sequence) -> int:
         """Where to stop for one, at the latest at its last token."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import Literal, NamedTuple
 
-from localllm.engine.cache.hostcache import HostCache
-from localllm.engine.cache.residency import Found, Residency
-from localllm.engine.cache.tiers import DiskTier
+from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.residency import Found
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import Entry as DiskEntry
 
@@ -66,15 +65,15 @@ class Wait(NamedTuple):
 class WaitMemory:
     """Keeps the answer with each sequence."""
 
-    def __init__(self, residency: Residency, host: HostCache, disk: DiskTier | None) -> None:
-        self._residency = residency
-        self._host = host
-        self._disk = disk
+    def __init__(self, kv: KvCache) -> None:
+        self._residency = kv.residency
+        self._host = kv.host
+        self._disk = kv.disk
 
     def seen(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Seen:
         """To be asked before anything is decided."""
         slots = (other.slot for other in running) if sequence.cache_prompt else ()
-        growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.length(slot))
+        growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.held[slot].length)
         entries = () if self._disk is None else self._disk.entries
         return Seen(self._residency.changes, self._host.changes, entries, tuple(growing))
 
@@ -112,17 +111,17 @@ class WaitMemory:
 
     def _is_nowhere_near(self, leader: Leader, growing: tuple[int, ...]) -> bool:
         """Whether none of the slots that grow has so much of the prompt by now that waiting does not pay."""
-        return not growing or all(self._residency.length(slot) < leader.elsewhere for slot in growing)
+        return not growing or all(self._residency.held[slot].length < leader.elsewhere for slot in growing)
 
     def _is_nowhere_new(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
         """Whether nothing new has so much of it; then that is not looked at again."""
         residency, host, seen, growing = self._residency, self._host, wait.seen, wait.seen.growing
         if seen.residency_changes != residency.changes:
-            changed = [slot for slot, at in enumerate(residency.changed_at) if at > seen.residency_changes]
+            changed = [slot for slot, held in enumerate(residency.held) if held.changed_at > seen.residency_changes]
             lent = {slot: residency.lent(slot, sequence.prompt, sequence.domain) for slot in changed}
             if leader.sequence.slot in lent or max(lent.values()) >= leader.elsewhere:
                 return False
-            begun = [slot for slot in changed if lent[slot] == residency.length(slot)]
+            begun = [slot for slot in changed if lent[slot] == residency.held[slot].length]
             growing = (*(slot for slot in growing if slot not in lent), *begun)
         if seen.host_changes != host.changes:
             new = (entry for entry in host.entries if entry.number > seen.host_changes)

@@ -1,0 +1,47 @@
+"""What one slot's KV cache holds, as the engine believes: the one place where that is written down.
+
+    tokens       [0 ................ length)
+    as computed  [0 .. sound)                 behind a shift, cells are no longer as if computed in order
+    can be cut to        [least .. length]    and to 0, and to the position of every checkpoint
+
+Written by `Residency` alone. A running sequence reads here how much of it is computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.cache.checkpoints import Checkpoint
+from localllm.engine.cache.domain import COMMON, Domain
+
+
+class Held:
+    """One slot."""
+
+    __slots__ = ("changed_at", "checkpoints", "domain", "least", "length", "row", "slot", "sound", "used_at")
+
+    def __init__(self, slot: int | None, capacity: int) -> None:
+        self.slot = slot
+        self.row: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
+        """Token ids, shape [capacity], of which `length` count."""
+        self.length = 0
+        self.sound = 0
+        """How many of the first tokens are of use to others."""
+        self.least = 0
+        """The slot can be cut to so many tokens and more without a checkpoint."""
+        self.domain: Domain = COMMON
+        self.checkpoints: tuple[Checkpoint, ...] = ()
+        self.used_at = 0
+        """When it was last used; larger is later."""
+        self.changed_at = 0
+        """`Residency.changes` when anything but a continuation last happened to it."""
+
+    @property
+    def tokens(self) -> npt.NDArray[np.int32]:
+        """The ids in that slot, a view of shape [length]."""
+        return self.row[: self.length]
+
+
+NOWHERE = Held(None, 0)
+"""Of a sequence that has no slot."""

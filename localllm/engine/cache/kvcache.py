@@ -1,0 +1,189 @@
+"""The KV cache of all slots, and main memory and the disk behind it: one owner.
+
+Whatever happens to a slot is carried out on the backend and believed here, in the same place; so is the rule of pending
+copies checked. Decides nothing: what is to happen comes as a list of operations, or as one of the verbs below.
+Knows nothing of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Many
+
+from localllm.engine.backend import Backend, Segment
+from localllm.engine.cache.checkpoints import Checkpoint
+from localllm.engine.cache.domain import Domain
+from localllm.engine.cache.hostcache import Entry, HostCache
+from localllm.engine.cache.operations import Assign, Compact, Copy, Operation, Restore, Rewind, Save, Truncate
+from localllm.engine.cache.pending import PendingCopies
+from localllm.engine.cache.residency import Residency
+from localllm.engine.cache.tiers import DiskTier
+
+
+class KvCache:
+    """Used by the engine's thread. Anybody may look at `residency` and `host`; only this class changes them."""
+
+    def __init__(
+        self, backend: Backend, *, kv_ram_bytes: int = 0, most_checkpoints: int = 8, disk: DiskTier | None = None
+    ) -> None:
+        """Empties every slot. `most_checkpoints`: of one conversation, where the memory cannot rewind without."""
+        num_cells, slot_capacity, can_rewind = backend.num_cells, backend.slot_capacity, backend.can_rewind
+        if num_cells is not None and num_cells < slot_capacity:
+            raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
+        self._backend = backend
+        self.num_slots = backend.num_slots
+        self.slot_capacity = slot_capacity
+        self.can_rewind = can_rewind
+        self.is_unified = num_cells is not None
+        self.wants_dense = backend.wants_dense
+        self.most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
+        """0: none are made."""
+        self.residency = Residency(
+            num_slots=backend.num_slots, slot_capacity=slot_capacity, can_rewind=can_rewind, num_cells=num_cells
+        )
+        self.host = HostCache(kv_ram_bytes, can_rewind=can_rewind)
+        self.disk = disk
+        if disk is not None:
+            disk.can_rewind = can_rewind
+        # Unified, the slots share cells; a memory that goes back to checkpoints is copied through a saved state.
+        self.pending = PendingCopies(are_deferred=can_rewind and num_cells is None)
+        for slot in range(backend.num_slots):
+            backend.truncate(slot, 0)
+
+    # ---- what the scheduler decided
+
+    def apply(self, operations: Iterable[Operation]) -> None:
+        """Carry out operations in order, and believe each. Raises `AssertionError` for one that must not be."""
+        for operation in operations:
+            match operation:
+                case Save(slot):
+                    self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
+                    self._keep(self.save(slot))
+                case Copy(source, slot, length, domain):
+                    self._copy(source, slot, length, domain)
+                case Restore(slot, entry, domain):
+                    self._restore(slot, entry, domain)
+                case Rewind(slot, checkpoint):
+                    self._rewind(slot, checkpoint)
+                case Truncate(slot, length):
+                    self._truncate(slot, length)
+                case Assign(slot, domain):
+                    self.residency.given(slot, domain)
+                    self.residency.changed(slot)
+                case Compact(slots):
+                    self._compact(slots)
+
+    # ---- a step
+
+    def decode(self, segments: Many[Segment]) -> None:
+        """Compute a batch. What of it counts is said by `written`, the rest is cut. Raises `BackendError`."""
+        self.pending.clear()
+        self._backend.decode(segments)
+
+    def written(self, slot: int, start: int, tokens: Many[int]) -> None:
+        """Those tokens were computed at `start`; they continue what the slot held."""
+        self.residency.written(slot, start, tokens)
+
+    def cut(self, slot: int, length: int) -> int:
+        """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.
+
+        Returns how many. Whatever the backend has behind what is believed goes too. What a failed decode leaves in a
+        memory that cannot rewind is not known: cut that to 0.
+        """
+        held = self.residency.held[slot]
+        length = self.residency.nearest(slot, min(length, held.length))
+        checkpoint = self.residency.way_back(slot, length)
+        self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
+        return length
+
+    def checkpoint(self, slot: int) -> None:
+        """What the slot holds now can be gone back to, as long as there is main memory for it."""
+        assert self.pending.can_save(slot), f"a checkpoint of slot {slot}, whose cells are still to be copied"
+        self.residency.checkpointed(slot, self._backend.checkpoint(slot), self.most_checkpoints)
+        self.trim()
+
+    def shift(self, slot: int, keep: int, drop: int) -> None:
+        """Take `drop` tokens out of the slot after its first `keep`."""
+        assert self.pending.can_write(slot), f"slot {slot} is shifted while a copy is pending"
+        self._backend.shift(slot, keep, drop)
+        self.residency.shifted(slot, keep, drop)
+
+    def scrub(self) -> None:
+        """Zero the memory behind every slot's tokens, after a decode; a unified cache only if no slot has any."""
+        self._backend.scrub()
+
+    def learn_least(self) -> None:
+        """Ask the backend how far slots can be cut: a sliding window that moves on says something else each step."""
+        if not self.can_rewind:
+            for slot in range(self.num_slots):
+                self.residency.can_be_cut(slot, self._backend.least(slot))
+
+    # ---- main memory
+
+    def save(self, slot: int) -> Entry:
+        """All that a slot holds, its checkpoints included; it keeps it."""
+        assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
+        held = self.residency.held[slot]
+        assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
+        return Entry(held.tokens.copy(), self._backend.save(slot), held.checkpoints, held.domain)
+
+    def trim(self) -> None:
+        """Evict until entries and checkpoints fit into main memory."""
+        self.host.trim(self.residency.states)
+        while self.num_bytes > self.host.max_bytes:
+            self.residency.forget_a_checkpoint()
+
+    @property
+    def num_bytes(self) -> int:
+        """Main memory that entries and checkpoints occupy."""
+        return self.host.bytes_with(self.residency.states)
+
+    def check_integrity(self) -> None:
+        """Every slot holds what is believed of it. Raises `AssertionError`."""
+        for slot, held in enumerate(self.residency.held):
+            length = self._backend.length(slot)
+            assert length == held.length, f"slot {slot} holds {length} tokens, not {held.length}"
+            assert held.sound <= held.length, f"slot {slot} is sound beyond its end"
+        if self.residency.pool is not None:
+            self.residency.pool.check_integrity([held.length for held in self.residency.held])
+
+    # ---- one operation each
+
+    def _keep(self, entry: Entry) -> None:
+        self.host.add(entry, self.residency.states)
+        if self.disk is not None:
+            self.disk.store(entry)
+
+    def _copy(self, source: int, slot: int, length: int, domain: Domain) -> None:
+        assert self.residency.held[source].domain == domain, "a copy of another domain's prefix"
+        assert length <= self.residency.held[source].length, f"slot {source} has no {length} tokens to copy"
+        self._backend.copy(source, slot, length)
+        self.pending.add(source, slot)
+        self.residency.copied(source, slot, length)
+
+    def _restore(self, slot: int, entry: Entry, domain: Domain) -> None:
+        assert entry.domain == domain, "an entry of another domain"
+        assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
+        self._backend.restore(slot, entry.state, len(entry.tokens))
+        self.residency.restored(slot, entry.tokens, entry.checkpoints, entry.domain)
+        self.host.used(entry)
+        if entry.checkpoints:
+            self.trim()
+
+    def _rewind(self, slot: int, checkpoint: Checkpoint) -> None:
+        assert self.pending.can_write(slot), f"slot {slot} goes back while a copy is pending"
+        self._backend.rewind(slot, checkpoint.state, checkpoint.length)
+        self.residency.truncated(slot, checkpoint.length)
+
+    def _truncate(self, slot: int, length: int) -> None:
+        self._backend.truncate(slot, length)
+        self.residency.truncated(slot, length)
+
+    def _compact(self, slots: tuple[int, ...]) -> None:
+        """Saved and restored, each takes the first cells that are free."""
+        for slot in slots:
+            assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
+            assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"
+            self._backend.restore(slot, self._backend.save(slot), self.residency.held[slot].length)
+        if self.residency.pool is not None:
+            self.residency.pool.compacted()

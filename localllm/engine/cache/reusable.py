@@ -1,0 +1,36 @@
+"""How much of what was computed once a prompt can start from: one rule for slots, main memory and the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.cache.domain import Domain
+from localllm.prefix import common_prefix
+
+
+def reusable(
+    prompt: npt.NDArray[np.int32],
+    domain: Domain,
+    *,
+    tokens: npt.NDArray[np.int32],
+    of: Domain,
+    least: int,
+    checkpoints: Iterable[int],
+) -> int:
+    """How many of a prompt's tokens, from the first, something can be cut to that holds `tokens` of the domain `of`.
+
+    `least`: to so many tokens and more it can be cut as it is, and to the position of each of its `checkpoints`.
+    """
+    if of != domain:
+        return 0
+    return nearest(common_prefix(tokens, prompt), least, checkpoints)
+
+
+def nearest(length: int, least: int, checkpoints: Iterable[int]) -> int:
+    """The most tokens, but no more than `length`, that a memory can be cut to."""
+    if length >= least:
+        return length
+    return max((position for position in checkpoints if position <= length), default=0)

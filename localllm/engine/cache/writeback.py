@@ -1,0 +1,60 @@
+"""Gives the disk what slots hold: when there is nothing else to do, and when the model is unloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.cache.tiers import WORTH_SAVING, DiskTier
+
+
+class Writeback:
+    """Used by the engine's thread, but for `flush`."""
+
+    def __init__(self, kv: KvCache, disk: DiskTier) -> None:
+        self._kv = kv
+        self._disk = disk
+        self._given: dict[int, tuple[int, int]] = {}
+        """Slot -> what it held, by its stamp, when that was last given to the disk."""
+
+    def next(self, first: int = 0) -> int | None:
+        """A slot, that one or a later one, that holds what the disk does not have and was not given."""
+        residency = self._kv.residency
+        for slot in range(first, self._kv.num_slots):
+            held = residency.held[slot]
+            is_new = self._given.get(slot) != residency.stamp(slot)
+            if is_new and held.length >= WORTH_SAVING and not self._disk.stores(held.tokens, held.domain):
+                return slot
+        return None
+
+    def store_next(self, first: int = 0) -> int | None:
+        """One slot, that one or a later one; None: there was none.
+
+        Whoever stores all of them goes on with the next higher one: a slot that computes always has something new.
+        """
+        slot = self.next(first)
+        if slot is not None:
+            self._store(slot)
+        return slot
+
+    def store_while(self, is_quiet: Callable[[], bool]) -> None:
+        """One slot after the other."""
+        while is_quiet() and self.store_next() is not None:
+            continue
+
+    def flush(self) -> None:
+        """Wait until what was stored is written; from any thread."""
+        self._disk.flush()
+
+    def store_all(self, on_stored: Callable[[], None] = lambda: None) -> None:
+        """What is in slots is on the disk when this returns; the disk is closed. `on_stored`: after each."""
+        while self.store_next() is not None:
+            self._disk.flush()
+            on_stored()
+        self._disk.close()
+
+    def _store(self, slot: int) -> None:
+        held = self._kv.residency.held[slot]
+        self._given[slot] = self._kv.residency.stamp(slot)
+        if held.sound == held.length:  # a running one may have been shifted
+            self._disk.store(self._kv.save(slot))
