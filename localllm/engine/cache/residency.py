@@ -22,8 +22,8 @@ from localllm.engine.cache.reusable import nearest, reusable
 
 TOKENS_COPIED = 64
 """So many are copied through a state in the time that one takes to compute (LOG.md, "What a save costs")."""
-LEAST_COPY = 8
-"""Cost of the shortest copy, in tokens to compute."""
+LEAST_COPY = 32
+"""Cost of the shortest copy, in tokens to compute: everybody waits for it, however little it moves."""
 
 
 class Found(NamedTuple):
