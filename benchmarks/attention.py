@@ -37,7 +37,7 @@ def tokens(count: int) -> list[int]:
 def fill(backend: LlamaBackend, start: int, depth: int) -> None:
     """Slot 0 from `start` to `depth` tokens, then all others like it."""
     for begin in range(start, depth, 512):
-        backend.decode([Segment(0, begin, tokens(min(512, depth - begin)), wants_token=True)])
+        backend.decode([Segment(0, begin, tokens(min(512, depth - begin)), num_outputs=1)])
     for slot in range(1, SLOTS):
         backend.copy(0, slot, depth)
     step_s(backend, depth, SLOTS, 1)  # moves the copies
@@ -45,7 +45,7 @@ def fill(backend: LlamaBackend, start: int, depth: int) -> None:
 
 def step_s(backend: LlamaBackend, depth: int, slots: int, rows: int) -> float:
     """Seconds for so many rows in each of so many slots; the slots hold `depth` tokens afterwards, too."""
-    segments = [Segment(slot, depth, tokens(rows), wants_token=True) for slot in range(slots)]
+    segments = [Segment(slot, depth, tokens(rows), num_outputs=1) for slot in range(slots)]
     started_s = time.perf_counter()
     backend.decode(segments)
     took_s = time.perf_counter() - started_s

@@ -39,7 +39,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 def prefill(backend: LlamaBackend, slot: int) -> None:
     tokens = np.random.default_rng(0).integers(1000, 5000, PROMPT).tolist()
     for start in range(0, PROMPT, 256):
-        backend.decode([Segment(slot, start, tokens[start : start + 256], wants_token=True)])
+        backend.decode([Segment(slot, start, tokens[start : start + 256], num_outputs=1)])
 
 
 def spread(backend: LlamaBackend, slots: range, *, shared: bool) -> None:
@@ -57,7 +57,7 @@ def step_s(backend: LlamaBackend, slots: range) -> float:
     times = []
     for number in range(STEPS):
         started_s = time.perf_counter()
-        backend.decode([Segment(slot, PROMPT + number, [1234 + slot], wants_token=True) for slot in slots])
+        backend.decode([Segment(slot, PROMPT + number, [1234 + slot], num_outputs=1) for slot in slots])
         times.append(time.perf_counter() - started_s)
     for slot in slots:
         backend.truncate(slot, PROMPT)

@@ -88,13 +88,13 @@ def checkpoint_costs(loaded: library.Library, path: Path) -> dict[str, float]:
     model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
     backend = LlamaBackend(loaded, model, ctx=CTX, slots=1, threads=THREADS, batch_tokens=512)
     for start in range(0, FILLED, 256):
-        backend.decode([Segment(0, start, [40] * 256, wants_token=True)])
+        backend.decode([Segment(0, start, [40] * 256, num_outputs=1)])
     times: dict[str, list[float]] = {"checkpoint_ms": [], "rewind_ms": [], "64_tokens_ms": []}
     for _ in range(5):
         moments = [time.perf_counter()]
         state = backend.checkpoint(0)
         moments.append(time.perf_counter())
-        backend.decode([Segment(0, FILLED, [41] * 64, wants_token=True)])
+        backend.decode([Segment(0, FILLED, [41] * 64, num_outputs=1)])
         moments.append(time.perf_counter())
         backend.rewind(0, state, FILLED)
         moments.append(time.perf_counter())

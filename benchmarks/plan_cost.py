@@ -63,7 +63,7 @@ def step(made: Scheduler, budget: int) -> float:
     took_s = time.perf_counter() - started_s
     for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
         made.commit(segment, sequence)
-        if segment.wants_token:
+        if segment.num_outputs:
             sequence.append(1)
             if sequence.num_generated >= 256:
                 made.remove(sequence)

@@ -50,7 +50,7 @@ def fill(backend: LlamaBackend, slot: int, num_tokens: int) -> None:
     size = backend.batch_capacity
     for start in range(0, num_tokens, size):
         tokens = [300 + place % 17 for place in range(start, min(start + size, num_tokens))]
-        backend.decode([Segment(slot, start, tokens, wants_token=start + size >= num_tokens)])
+        backend.decode([Segment(slot, start, tokens, num_outputs=int(start + size >= num_tokens))])
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -151,7 +151,7 @@ def measure_copy(lib: library.Library, path: Path) -> None:
         for length in (100, 500, 2000, 8000):
             for start in range(held, length, 512):
                 tokens = [300] * (min(start + 512, length) - start)
-                backend.decode([Segment(0, start, tokens, wants_token=True)])
+                backend.decode([Segment(0, start, tokens, num_outputs=1)])
             held = length
             wait_until_ready(backend)
             times: dict[str, list[float]] = {"cells": [], "state": [], "decode": []}
@@ -180,7 +180,7 @@ def moved(backend: LlamaBackend, way: str, length: int) -> None:
     elif way == "state":
         backend.restore(1, backend.save(0), length)
     backend.truncate(1, length - 1)
-    backend.decode([Segment(1, length - 1, [300], wants_token=True)])
+    backend.decode([Segment(1, length - 1, [300], num_outputs=1)])
 
 
 def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
@@ -197,7 +197,7 @@ def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
     count, started_s = min(rows or 512, 512) - 3, time.perf_counter()
     done = 0
     while done + count <= 660:
-        backend.decode([Segment(1, done, [300] * count, wants_token=True, wants_rows=True)])
+        backend.decode([Segment(1, done, [300] * count, num_outputs=count)])
         done += count
     rate = done / (time.perf_counter() - started_s)
     print(f"{rows or 'all'} rows: {'; '.join(sizes)}; resident {resident} MiB; {rate:.0f} scored tokens/s", flush=True)

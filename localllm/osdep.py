@@ -217,6 +217,33 @@ def num_physical_cores() -> int:
         return max(1, (os.cpu_count() or 1) // 2)
 
 
+def num_usable_cpus() -> int:
+    """Logical CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def busy_cpu_s() -> float | None:
+    """CPU time that everybody together has used on these CPUs since some moment; None where that cannot be told."""
+    if sys.platform == "linux":
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                lines = [line.split() for line in file if line.startswith("cpu")]
+            usable = {f"cpu{cpu}" for cpu in os.sched_getaffinity(0)}
+            busy = sum(int(line[at]) for line in lines if line[0] in usable for at in (1, 2, 3, 6, 7, 8))
+        except (OSError, ValueError, IndexError):
+            return None
+        return busy / os.sysconf("SC_CLK_TCK")
+    elif sys.platform == "darwin":
+        libc, ticks, count = ctypes.CDLL(None), (ctypes.c_uint32 * 4)(), ctypes.c_uint32(4)  # user, system, idle, nice
+        failed = libc.host_statistics(libc.mach_host_self(), 3, ticks, ctypes.byref(count))  # HOST_CPU_LOAD_INFO
+        return None if failed else (ticks[0] + ticks[1] + ticks[3]) / 100
+    else:
+        times = [ctypes.c_uint64() for _ in range(3)]  # idle, kernel (idle, too), user; in 100 ns
+        if not ctypes.windll.kernel32.GetSystemTimes(*map(ctypes.byref, times)):
+            return None
+        return (times[1].value + times[2].value - times[0].value) / 1e7
+
+
 def shared_library_names(stem: str) -> tuple[str, ...]:
     """File names that a shared library called `stem` may have, likeliest first; `stem` may hold a `*`."""
     if sys.platform == "win32":

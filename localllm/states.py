@@ -103,3 +103,5 @@ class EngineStatus(msgspec.Struct, frozen=True):
     host_cache_bytes: int
     """Main memory that idle conversations and checkpoints occupy."""
     host_cache_entries: int
+    num_threads: int = 0
+    """That computed the last step; 0: not known."""

@@ -75,6 +75,11 @@ class FakeBackend:
         self._poison = poison
         self._broken_at, self._nonsense = broken_at, nonsense
 
+    threads = 0
+
+    def set_threads(self, threads: int) -> None:
+        self.threads = threads
+
     def length(self, slot: int) -> int:
         return len(self.cells[slot])
 
@@ -154,8 +159,8 @@ class FakeBackend:
             raise BackendError("no room in the KV cache")
         if any(self._poison in segment.tokens for segment in segments):
             raise BackendError("a token that nobody can compute")
-        assert 0 < sum(len(segment.tokens) for segment in segments) <= self.batch_capacity
-        num_outputs = sum(len(one.tokens) if one.wants_rows else one.wants_token for one in segments)
+        assert 0 < sum(len(segment.tokens) + segment.num_padding for segment in segments) <= self.batch_capacity
+        num_outputs = sum(segment.num_outputs for segment in segments)
         assert num_outputs <= self.max_outputs, "llama.cpp aborts the process"
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
@@ -163,6 +168,9 @@ class FakeBackend:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
+            assert 0 <= segment.num_outputs <= len(segment.tokens)
+            assert len(cells) + segment.num_padding <= self.slot_capacity
+            assert not segment.num_padding or (self.can_rewind and self.num_cells is None)
             self._take_cells(segment.slot, len(segment.tokens))
             if self._window is not None:
                 seen_from = max(0, len(cells) - self._window - self._slack)
@@ -178,16 +186,10 @@ class FakeBackend:
     def used_cells(self) -> int:
         return len(set().union(*self._ids))
 
-    def logits(self, index: int) -> npt.NDArray[np.float32]:
+    def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
         segment = self.batches[-1][index]
-        assert segment.wants_token
-        return self._row(self.cells[segment.slot])
-
-    def rows(self, index: int) -> npt.NDArray[np.float32]:
-        segment = self.batches[-1][index]
-        assert segment.wants_rows
-        cells, ends = self.cells[segment.slot], range(segment.start + 1, segment.start + len(segment.tokens) + 1)
-        return np.stack([self._row(cells[:end]) for end in ends])
+        cells, end = self.cells[segment.slot], segment.start + len(segment.tokens)
+        return [self._row(cells[: last + 1]) for last in range(end - segment.num_outputs, end)]
 
     def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
         row = np.zeros(97, np.float32)

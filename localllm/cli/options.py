@@ -17,7 +17,7 @@ Ctx = Annotated[
     int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, at most 8192]")
 ]
 Slots = Annotated[int | None, Option("--slots", metavar="N", help="Answers at the same time [default: 4]")]
-Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads [default: physical cores]")]
+Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads at most [default: physical cores]")]
 GpuLayers = Annotated[
     str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.inbox import StepOutput
+from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
@@ -17,6 +18,16 @@ from localllm.errors import InternalError
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
 _EMPTY = Delta()
+
+
+def _joined(first: Delta, then: Delta) -> Delta:
+    """One delta for what two tokens of a step say."""
+    return Delta(
+        first.text + then.text,
+        first.num_tokens + then.num_tokens,
+        then.finish,
+        first.logprobs + then.logprobs,
+    )
 
 
 class Answers:
@@ -32,9 +43,32 @@ class Answers:
         self._clock = clock
         self._shifts = shifts
 
-    def take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
-        """Append a sampled token; the delta to send."""
+    def take_tokens(self, drawn: Drawn) -> Delta:
+        """Take tokens, each as if it had come alone, up to one that ends the answer; the delta to send.
+
+        What was computed behind the last that is taken is cut from the cache.
+        """
+        sequence, tokens, num_behind, slot = drawn
+        delta, num_kept = self._take_token(sequence, tokens[0]), 0
+        for sampled in tokens[1:]:
+            if delta.finish is not None:
+                break
+            self._scheduler.advance(sequence)
+            num_kept += 1
+            delta = _joined(delta, self._take_token(sequence, sampled))
+        if num_kept < num_behind:
+            self._kv.cut(slot)
+        return delta
+
+    def take_none(self, drawn: Drawn) -> None:
+        """What was computed behind its last token is cut from the cache."""
+        if drawn.num_behind:
+            self._kv.cut(drawn.slot)
+
+    def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
+        """Append a forced or sampled token; the delta to send."""
         token = sampled.token
+        sequence.sampled(sampled.mirostat_mu)
         if sequence.first_token_s is None:
             sequence.first_token_s = self._clock()
         ends = self._backend.ends_generation(token) and not sequence.ignore_eos

@@ -12,14 +12,19 @@ import numpy.typing as npt
 class Segment(NamedTuple):
     """Consecutive tokens of one slot, at positions `[start, start + len(tokens))`.
 
-    `wants_token` asks for logits at the last of them, from which the next token is sampled; `wants_rows` at each.
+    tokens     [start ............................ start + len(tokens))
+    logits of             [-num_outputs .......... start + len(tokens))
+    padding                                       [start + len(tokens) ... + num_padding)
     """
 
     slot: int
     start: int
     tokens: Sequence[int]
-    wants_token: bool
-    wants_rows: bool = False
+    num_outputs: int
+    """Logits are wanted of so many of the last tokens, each for what follows it; 0: of none."""
+    num_padding: int = 0
+    """Throw-away tokens behind them, computed without logits and cut by the backend: a batch of equal lengths is one
+    pass. Only for a memory that can rewind."""
 
 
 State = bytes | memoryview
@@ -132,6 +137,10 @@ class Backend(Protocol):
         """Take `drop` tokens out of the slot after its first `keep`; those behind them move forward."""
         ...
 
+    def set_threads(self, threads: int) -> None:
+        """That compute from the next `decode` on."""
+        ...
+
     def decode(self, segments: Sequence[Segment]) -> None:
         """Compute all segments in one batch. Segments come in ascending slot order.
 
@@ -139,15 +148,11 @@ class Backend(Protocol):
         """
         ...
 
-    def logits(self, index: int) -> npt.NDArray[np.float32]:
-        """The row for segment `index` of the last `decode`, shape (vocabulary size,): a view that the next one ends.
+    def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
+        """The `num_outputs` rows of segment `index` of the last `decode`, in the order of its tokens.
 
-        That segment must want a token.
+        Each has the shape (vocabulary size,) and is a view that the next `decode` ends.
         """
-        ...
-
-    def rows(self, index: int) -> npt.NDArray[np.float32]:
-        """The rows of every token of segment `index`, which must want them: a view, (tokens, vocabulary size)."""
         ...
 
     def spelled(self, token: int) -> bytes:
@@ -212,6 +217,10 @@ class EmbeddingBackend(Protocol):
         Of texts that are begun and not in this batch there is at most one. Raises `BackendError`; the texts in the
         batch are forgotten then.
         """
+        ...
+
+    def set_threads(self, threads: int) -> None:
+        """That compute from the next `compute` on."""
         ...
 
     def forget(self, place: int) -> None:

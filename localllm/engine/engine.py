@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
@@ -19,12 +20,14 @@ from localllm.engine.cache.writeback import Writeback
 from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
+from localllm.engine.proposals import DecodeHook, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
+from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
 from localllm.types import Delta
@@ -52,6 +55,9 @@ class Engine:
         disk: DiskTier | None = None,
         debug: bool = False,
         beside: Beside | None = None,
+        proposer: Proposer | None = None,
+        hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
@@ -79,8 +85,19 @@ class Engine:
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
+        self._team = team
         self._stepper = Stepper(
-            backend, self.kv, self.scheduler, self._answers, sampler, pace=pace, scorer=scorer, clock=clock
+            backend,
+            self.kv,
+            self.scheduler,
+            self._answers,
+            sampler,
+            pace=pace,
+            scorer=scorer,
+            clock=clock,
+            proposer=proposer,
+            hooks=hooks,
+            team=team,
         )
         self._emit = emit
         self._debug = debug
@@ -152,6 +169,7 @@ class Engine:
         now_s = self.clock()
         self._end_expired(now_s, output)
         suspect = self._stepper.next_suspect()
+        self._stepper.propose()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
@@ -190,6 +208,7 @@ class Engine:
             num_steps=self.num_steps,
             host_cache_bytes=self.kv.num_bytes,
             host_cache_entries=len(self.kv.host.entries),
+            num_threads=0 if self._team is None else self._team.num_threads,
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:

@@ -5,7 +5,8 @@
     still to compute          [num_computed .. num_tokens)
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
-No phases: prefill and decode are both "compute what is pending". Knows nothing of scheduling or of llama.cpp.
+No phases: prefill and decode are both "compute what is pending"; tokens that a step computes behind the last one,
+guessed or forced, are no tokens of the sequence until they are taken. Knows nothing of scheduling or of llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,17 +19,24 @@ import numpy as np
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
-from localllm.engine.sampling.distinct import Distinct
 from localllm.engine.sampling.dry import Dry
+from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
+    from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
 
 SHIFTED_ANSWER = 8
 """An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
+
+
+OPTIMISTIC_RATE = 0.8
+"""How often guesses are right, before any was tried."""
+LEARNING, FORGETTING = 0.1, 0.01
+"""How much of that a guess changes, and one that was not computed."""
 
 
 class Sequence:
@@ -66,6 +74,8 @@ class Sequence:
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
+        self.num_prefill = self.num_prompt
+        """Its first tokens that are computed together: the prompt, or all there were when the cache lost them."""
         self.num_shifted = 0
         """Tokens that were taken out of its middle."""
         self.keep = keep
@@ -81,13 +91,17 @@ class Sequence:
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if they are wanted."""
         self.text = TextStream(stop)
-        self._dry = dry
-        self._counts: dict[int, int] = {}
-        """Generated token -> how often, if that matters."""
-        self._repeated = self._first_repeated()
-        self._sampler_params = self._first_params(end_tokens)
         self.held: Held = NOWHERE
         """What is in the KV cache of it: its slot's, or nothing."""
+        self._parameters = Parameters(
+            sampling, self.tokens, num_top=logprobs, min_tokens=min_tokens, end_tokens=end_tokens, dry=dry
+        )
+        self.masks: Tokens[Mask | None] = ()
+        """What is allowed in each row that is drawn next; beyond them everything is."""
+        self.proposal: Proposal | None = None
+        """What may be computed behind its last token in the next step."""
+        self.guess_rate = OPTIMISTIC_RATE
+        """How often a guess was right lately; optimistic until measured."""
         self.leaders: set[int] = set()
         """Ids of the sequences whose work on the same prefix it has waited for."""
         self.wait: Wait | None = None
@@ -126,6 +140,14 @@ class Sequence:
         return len(self.tokens) - self.held.length
 
     @property
+    def is_prefilling(self) -> bool:
+        """Whether it computes its prompt, or an answer again that the cache lost: any but the last token of that.
+
+        The last token costs what a stream's costs, and is followed by one that is drawn.
+        """
+        return self.num_computed < self.num_prefill - 1
+
+    @property
     def next_deadline_s(self) -> float:
         """When its time is over: all of it, or what it may wait for a slot."""
         return min(self.deadline_s, self.queue_deadline_s) if self.held.slot is None else self.deadline_s
@@ -141,15 +163,16 @@ class Sequence:
 
     def sampler_params(self) -> SamplerParams:
         """How to draw its next token; the same object every time."""
-        params = self._sampler_params
-        params.draw = self.num_generated
-        if self._repeated is not None:
-            params.repeated = self._repeated.tokens()
-        if self._dry is not None:
-            params.lessened = self._dry.penalties()
-        if self.min_tokens and self.num_generated == self.min_tokens:
-            params.bias = self.sampling.logit_bias
-        return params
+        return self._parameters.next(self.num_generated, self.masks)
+
+    def row_params(self, assumed: Tokens[int]) -> list[SamplerParams]:
+        """How to draw its next token, and one behind each of the `assumed` ones, as if these had been taken."""
+        return self._parameters.rows(self.num_generated, assumed, self.masks)
+
+    @property
+    def takes_guesses(self) -> bool:
+        """Whether the next tokens' draws are known before this one's: those of mirostat depend on what was drawn."""
+        return self.sampling.mirostat == 0
 
     def pause_at(self, num_tokens: int) -> None:
         """Others want to start from there."""
@@ -158,60 +181,39 @@ class Sequence:
     def append(self, token: int) -> None:
         """Take a generated token."""
         self.tokens.append(token)
-        if self.sampling.presence_penalty or self.sampling.frequency_penalty:
-            self._counts[token] = self._counts.get(token, 0) + 1
-        if self._repeated is not None:
-            self._repeated.append(token)
-        if self._dry is not None:
-            self._dry.append(token)
+        self._parameters.append(token)
 
     def shift(self, drop: int) -> None:
         """Forget `drop` tokens after those to keep; nobody else's prompt is compared with what is left."""
         del self.tokens[self.keep : self.keep + drop]
         self.prompt = self.prompt[: self.keep]
         self.num_shifted += drop
-        self._repeated = self._first_repeated()
+        self.num_prefill = 0
+        self._parameters.shifted(self.tokens)
+
+    @property
+    def mirostat_mu(self) -> float:
+        """The sampler's state for the next token."""
+        return self._parameters.mirostat_mu
 
     def sampled(self, mirostat_mu: float) -> None:
         """Take the sampler's state for the next token."""
-        self._sampler_params.mirostat_mu = mirostat_mu
+        self._parameters.sampled(mirostat_mu)
+
+    def guessed(self, *, is_right: bool | None) -> None:
+        """A guess of its next token was right, or not; None: guesses were not computed.
+
+        Then the rate comes slowly back to what is assumed: what is not tried is never learned.
+        """
+        if is_right is None:
+            self.guess_rate += FORGETTING * (OPTIMISTIC_RATE - self.guess_rate)
+        else:
+            self.guess_rate += LEARNING * (is_right - self.guess_rate)
 
     @property
     def may_end(self) -> bool:
         """Whether what was generated, the token just drawn included, is enough."""
         return self.num_generated >= self.min_tokens
-
-    def _first_params(self, end_tokens: Tokens[int]) -> SamplerParams:
-        sampling = self.sampling
-        held_open = dict.fromkeys(end_tokens, -math.inf) if self.min_tokens else {}
-        return SamplerParams(
-            temperature=sampling.temperature,
-            dynatemp_range=sampling.dynatemp_range,
-            dynatemp_exponent=sampling.dynatemp_exponent,
-            top_k=sampling.top_k,
-            typical_p=sampling.typical_p,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            top_n_sigma=sampling.top_n_sigma,
-            xtc_probability=sampling.xtc_probability,
-            xtc_threshold=sampling.xtc_threshold,
-            mirostat=sampling.mirostat,
-            mirostat_tau=sampling.mirostat_tau,
-            mirostat_eta=sampling.mirostat_eta,
-            mirostat_mu=2 * sampling.mirostat_tau,
-            repeat_penalty=sampling.repeat_penalty,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            counts=self._counts,
-            bias={**sampling.logit_bias, **held_open},
-            seed=sampling.seed,
-            num_top=-1 if self.logprobs is None else self.logprobs,
-        )
-
-    def _first_repeated(self) -> Distinct | None:
-        if self.sampling.repeat_penalty == 1:
-            return None
-        return Distinct(self.tokens, self.sampling.repeat_last_n)
 
     def usage(self) -> Usage:
         return Usage(self.num_prompt, self.num_generated, self.num_cached, self.num_shifted)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.inbox import StepOutput
+from localllm.engine.proposals import DecodeHook, Proposer
+from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, Sampler
 from localllm.engine.scheduling.pace import Pace
-from localllm.engine.scheduling.scheduler import Scheduler, StepPlan
+from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Team
 from localllm.types import Delta
 
 
@@ -36,15 +41,22 @@ class Stepper:
         pace: Pace,
         scorer: PromptScorer,
         clock: Callable[[], float],
+        proposer: Proposer | None = None,
+        hooks: Many[DecodeHook] = (),
+        team: Team | None = None,
     ) -> None:
         self._backend = backend
         self._kv = kv
         self._scheduler = scheduler
         self._answers = answers
         self._sampler = sampler
+        self._drawer = Drawer(backend, sampler, team)
+        self._proposer = proposer
+        self._hooks = hooks
         self._pace = pace
         self._scorer = scorer
         self._clock = clock
+        self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
 
@@ -57,51 +69,70 @@ class Stepper:
             self._suspects.popleft()
         return None
 
+    def propose(self) -> None:
+        """Ask what the sequences that draw a token in the next step may go on with."""
+        if self._proposer is None:
+            return
+        for sequence in self._scheduler.running:
+            draws = sequence.num_pending == 1 and sequence.max_tokens != 0 and not sequence.wants_scores
+            sequence.proposal = self._proposer.propose(sequence) if draws else None
+
     def compute(self, plan: StepPlan, output: StepOutput) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
+        for hook in self._hooks:
+            hook.before_decode(plan)
+        if self._team is not None:
+            self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started, moves_cells = self._clock(), self._kv.pending.any
         try:
             self._kv.decode(plan.segments)
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
+        if self._team is not None:
+            self._team.end(self._clock() - started, is_telling=not moves_cells)
+            self._sampler.threads = self._team.num_threads
+        for hook in self._hooks:
+            hook.after_decode(plan)
         scores = self._scorer.score(plan.segments, plan.sequences)
         if scores:
-            self._scorer.observe(plan.segments, self._clock() - started, self._scheduler.num_streams)
+            num_rows = sum(each.num_rows for each in scores)
+            self._scorer.observe(num_rows, self._clock() - started, self._scheduler.num_streams)
         elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
             self._learn_pace(plan, self._clock() - started)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
-        for sequence, prompt_logprobs in scores:
+        for sequence, prompt_logprobs, _ in scores:
             if prompt_logprobs is None:
                 self._answers.fail(sequence, "it gave no token any probability", output)
             else:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
-        if not (ready := self._ready(plan, output)):
-            return
-        sequences = [plan.sequences[index] for index in ready]
-        rows = [self._backend.logits(index) for index in ready]
-        params = [sequence.sampler_params() for sequence in sequences]
-        drawn = list(zip(sequences, self._sampler.sample(rows, params), strict=True))
-        is_spoiled = any(sampled.token == NOT_FINITE for _, sampled in drawn)
+        if ready := self._ready(plan, output):
+            self._take(self._drawer.draw(plan, ready), output)
+
+    def _take(self, drawn: list[Drawn], output: StepOutput) -> None:
+        """What was drawn; who drew nothing fails."""
+        is_spoiled = any(each.tokens[-1].token == NOT_FINITE for each in drawn)
         if is_spoiled and not self._suspects and self._scheduler.shares_cells:
-            drawn = []  # all of them look at all cells: whose numbers spoil the others' is found out one by one
-        for sequence, sampled in drawn:
-            if sampled.token < 0:
-                self._answers.fail(sequence, NO_TOKEN_REASONS[sampled.token], output)
+            for each in drawn:  # all look at all cells: whose numbers spoil the others' is found out one by one
+                self._answers.take_none(each)
+            drawn = []
+        for each in drawn:
+            sequence, tokens = each.sequence, each.tokens
+            failed = tokens.pop().token if tokens[-1].token < 0 else None
+            if tokens:
+                output.deltas.append((sequence.id, self._answers.take_tokens(each)))
+            if failed is not None and sequence.slot is not None:
+                self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:
             self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
-        for sequence, sampled in drawn:
-            if sampled.token >= 0:
-                sequence.sampled(sampled.mirostat_mu)
-                output.deltas.append((sequence.id, self._answers.take_token(sequence, sampled)))
 
     def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
         """The segments from which a token is sampled. A request that wants none ends here."""
         ready = []
-        for index, (segment, sequence) in enumerate(zip(plan.segments, plan.sequences, strict=True)):
-            if not segment.wants_token or sequence.slot is None:
+        for index, sequence in enumerate(plan.sequences):
+            if sequence.slot is None or sequence.num_pending:
                 continue
             if sequence.max_tokens == 0:
                 output.deltas.append((sequence.id, self._answers.finish(sequence, "length")))
@@ -110,7 +141,13 @@ class Stepper:
         return ready
 
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        prompts = [len(segment.tokens) for segment in plan.segments if len(segment.tokens) > 1]
+        if any(draft.tokens for draft in plan.drafts.values()):
+            return  # streams had more than one row, which are no prompt's
+        prompts = [
+            len(segment.tokens)
+            for segment, sequence in zip(plan.segments, plan.sequences, strict=True)
+            if sequence.is_prefilling
+        ]
         tiled = bool(prompts) and max(prompts) >= self._pace.tile
         self._pace.observe(len(plan.segments) - len(prompts), sum(prompts), seconds, tiled=tiled)
 
@@ -120,13 +157,17 @@ class Stepper:
         A memory that cannot go back to that is emptied, and its sequences are computed from their beginning, one after
         the other, while everybody else waits.
         """
-        if len(plan.segments) == 1:
+        if any(draft.tokens for draft in plan.drafts.values()):  # no guess costs a request its answer
+            for segment in plan.segments:
+                self._kv.cut(segment.slot)
+            self.compute(plan.without_guesses(), output)
+        elif len(plan.segments) == 1:
             self._answers.fail(plan.sequences[0], reason, output)
         elif self._backend.can_rewind:
             for segment in plan.segments:
-                self._kv.cut(segment.slot, segment.start)
-            for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
-                self.compute(StepPlan([segment], [sequence]), output)
+                self._kv.cut(segment.slot)
+            for index in range(len(plan.segments)):
+                self.compute(plan.alone(index), output)
         else:
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)

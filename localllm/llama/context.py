@@ -90,10 +90,8 @@ class LlamaBackend:
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
         self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
-        self._outputs: list[int] = []
-        """Of every segment of the last decode, the row of the logits with its last token; -1: it wanted none."""
-        self._num_tokens: list[int] = []
-        """Of every segment of the last decode."""
+        self._outputs: list[tuple[int, int]] = []
+        """Of every segment of the last decode, its rows of the logits: `[first, end)`."""
         self._logits_at: int | None = None
         """Where llama.cpp keeps the logits, one row after the other."""
         self._logit_rows: list[npt.NDArray[np.float32]] = []
@@ -101,6 +99,7 @@ class LlamaBackend:
         self._get_logits: Any = self._api._lib["llama_get_logits"]
         """As an address: the binding's own makes a pointer object."""
         self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
+        self._threads = threads
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
         self._copied: set[int] = set()
@@ -222,12 +221,16 @@ class LlamaBackend:
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._lengths[slot] -= drop
 
+    def set_threads(self, threads: int) -> None:
+        """llama.cpp takes one number for a single token and one for batches, in which several streams' tokens are."""
+        if threads != self._threads:
+            self._threads = threads
+            self._api.llama_set_n_threads(self._context, threads, threads)
+
     def decode(self, segments: Sequence[Segment]) -> None:
-        num_outputs = sum(
-            len(tokens) if wants_rows else wants_token for _, _, tokens, wants_token, wants_rows in segments
-        )
-        if num_outputs > self.max_outputs:
-            raise BackendError(f"{num_outputs} rows of logits where {self.max_outputs} fit")
+        num_rows = sum(segment.num_outputs for segment in segments)
+        if num_rows > self.max_outputs:
+            raise BackendError(f"{num_rows} rows of logits where {self.max_outputs} fit")
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
         status = self._api.llama_decode(self._context, self._batch.struct)
@@ -235,33 +238,27 @@ class LlamaBackend:
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
-        self._num_tokens = [len(segment.tokens) for segment in segments]
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
-        num_outputs = 0
-        for slot, start, tokens, wants_token, wants_rows in segments:
+        end = 0
+        for slot, start, tokens, num_outputs, num_padding in segments:
             self._lengths[slot] = start + len(tokens)
-            num_outputs += len(tokens) if wants_rows else wants_token
-            self._outputs.append(num_outputs - 1 if wants_token or wants_rows else -1)
+            first, end = end, end + num_outputs
+            self._outputs.append((first, end))
+            if num_padding:
+                self._api.llama_memory_seq_rm(self._memory, slot, start + len(tokens), -1)
         self._states.expect(self._lengths)
         address = self._get_logits(self._context)
         if address != self._logits_at:
             self._logits_at, self._logit_rows = address, []
 
-    def logits(self, index: int) -> npt.NDArray[np.float32]:
-        output, rows = self._outputs[index], self._logit_rows
-        assert output >= 0, "that row was computed without logits"
+    def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
+        (first, end), rows = self._outputs[index], self._logit_rows
         assert self._logits_at is not None, "llama.cpp has no logits"
-        while len(rows) <= output:
+        while len(rows) < end:
             address = self._logits_at + 4 * self.vocab.size * len(rows)
             rows.append(np.ctypeslib.as_array((ctypes.c_float * self.vocab.size).from_address(address)))
-        return rows[output]
-
-    def rows(self, index: int) -> npt.NDArray[np.float32]:
-        num_rows, size = self._num_tokens[index], self.vocab.size
-        assert self._logits_at is not None, "llama.cpp has no logits"
-        address = self._logits_at + 4 * size * (self._outputs[index] + 1 - num_rows)
-        return np.ctypeslib.as_array((ctypes.c_float * (num_rows * size)).from_address(address)).reshape(num_rows, size)
+        return rows[first:end]
 
     def spelled(self, token: int) -> bytes:
         return self.vocab.piece(token, special=True)
@@ -286,7 +283,7 @@ class LlamaBackend:
         """
         self.can_rewind = self.wants_dense = False
         try:
-            self.decode([Segment(0, 0, [0, 0], wants_token=True)])
+            self.decode([Segment(0, 0, [0, 0], num_outputs=1)])
         except BackendError as error:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
         two_tokens = self._states.num_bytes(0)
@@ -297,7 +294,7 @@ class LlamaBackend:
         return can_rewind
 
     def _fillers(self, segments: Sequence[Segment]) -> list[Segment]:
-        """A token to throw away for every idle slot in a narrow gap between busy ones.
+        """Tokens to throw away for every idle slot in a narrow gap between busy ones, as many as each of these has.
 
         One ubatch of llama.cpp takes only consecutive slots: without these every gap costs a pass over all weights
         (4 of 8 slots with gaps: 36 ms a step; filled, 17).
@@ -305,12 +302,15 @@ class LlamaBackend:
         fillers: list[Segment] = []
         if segments[-1].slot - segments[0].slot < len(segments):
             return fillers
+        num_rows = [len(segment.tokens) + segment.num_padding for segment in segments]
+        each = num_rows[0] if len(set(num_rows)) == 1 else 1
         for before, after in pairwise(segments):
             gap = range(before.slot + 1, after.slot)
-            if 0 < len(gap) <= WIDEST_FILLED_GAP and all(self._lengths[slot] < self.slot_capacity for slot in gap):
-                fillers += [Segment(slot, self._lengths[slot], [0], wants_token=False) for slot in gap]
-        room = self.batch_capacity - sum(len(segment.tokens) for segment in segments)
-        return fillers if len(fillers) <= room else []
+            is_narrow = 0 < each * len(gap) <= WIDEST_FILLED_GAP
+            if is_narrow and all(self._lengths[slot] + each <= self.slot_capacity for slot in gap):
+                fillers += [Segment(slot, self._lengths[slot], [0] * each, num_outputs=0) for slot in gap]
+        room = self.batch_capacity - sum(num_rows)
+        return fillers if each * len(fillers) <= room else []
 
 
 def _gave_up_flash(lines: Sequence[str]) -> bool:
@@ -357,16 +357,19 @@ class _Batch:
     def fill(self, segments: Sequence[Segment]) -> None:
         end = 0
         tokens_at, positions_at, slots_at, wants_at = self._items
-        for slot, start, tokens, wants_token, wants_rows in segments:
-            begin, end = end, end + len(tokens)
-            if len(tokens) == 1:
+        for slot, start, tokens, num_outputs, num_padding in segments:
+            begin, end = end, end + len(tokens) + num_padding
+            if end == begin + 1:
                 tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
-            else:
-                self._tokens[begin:end] = tokens
-                self._positions[begin:end] = range(start, start + len(tokens))
-                self._slot_ids[begin:end] = slot
-                self._wants_logits[begin:end] = wants_rows
-            wants_at[end - 1] = wants_token or wants_rows
+                wants_at[begin] = num_outputs
+                continue
+            last = end - num_padding
+            self._tokens[begin:last] = tokens
+            self._tokens[last:end] = 0
+            self._positions[begin:end] = range(start, start + end - begin)
+            self._slot_ids[begin:end] = slot
+            self._wants_logits[begin:end] = 0
+            self._wants_logits[last - num_outputs : last] = 1
         self.struct.n_tokens = end
 
     def free(self) -> None:

@@ -94,6 +94,7 @@ class LlamaEmbedder:
                 "--embedding-ctx",
                 param="embedding_ctx",
             )
+        self._threads = threads
         self._memory = self._api.llama_get_memory(self._context)
         decodes = self._memory and self._api.llama_model_has_decoder(model.handle)
         self._compute = self._api.llama_decode if decodes else self._api.llama_encode
@@ -124,6 +125,11 @@ class LlamaEmbedder:
             if piece.is_last:
                 self.forget(piece.place)
         return results
+
+    def set_threads(self, threads: int) -> None:
+        if threads != self._threads:
+            self._threads = threads
+            self._api.llama_set_n_threads(self._context, threads, threads)
 
     def forget(self, place: int) -> None:
         """What was computed of the text there."""

@@ -17,7 +17,7 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import installed, selftest_memory
+from localllm.llama import installed, remembered
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_child import Answer, Request
 from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
@@ -64,7 +64,7 @@ def choose(
     `fresh` asks for a new one. Raises `NothingWorks`, or another `LoadFailed` where there is no library.
     """
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
-    name = selftest_memory.key(installed.find().selftest_key(), osdep.cpu_model(), recorded.sha256, __version__)
+    name = remembered.key(installed.find().selftest_key(), osdep.cpu_model(), recorded.sha256, __version__)
     memory = Memory(data_dir)
     if not fresh and (known := memory.get(name)) is not None:
         return known

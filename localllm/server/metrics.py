@@ -97,6 +97,7 @@ class Metrics(Observer):
         self._kv_capacity = gauge("kv_capacity_tokens", "Tokens that fit into the KV cache")
         self._host_bytes = gauge("kv_host_bytes", "Main memory that idle conversations without a slot occupy")
         self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens that were in the KV cache already")
+        self._threads = gauge("threads", "CPU threads that computed the last step; fewer while others want the cores")
         self._steps = gauge("steps", "Batches that the model has computed since it was loaded")
 
     def answered(self, path: str, status: int | None) -> None:
@@ -178,6 +179,7 @@ class Metrics(Observer):
         self._waiting.labels(id).set(status.num_waiting)
         self._kv.labels(id).set(sum(slot.num_held for slot in status.slots))
         self._host_bytes.labels(id).set(status.host_cache_bytes)
+        self._threads.labels(id).set(status.num_threads)
         self._steps.labels(id).set(status.num_steps)
 
 

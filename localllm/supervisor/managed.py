@@ -200,6 +200,7 @@ class ManagedModel:
         if self.loaded is None:
             self.used()
         self.loaded = session.ready.result()
+        self._base_bytes = need_bytes(self._info, self._options, self.loaded.flash_attn)
         return session
 
     async def aclose(self) -> None:

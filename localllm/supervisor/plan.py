@@ -20,14 +20,15 @@ CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 KV_BYTES: dict[KvType, float] = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
 """Of one number in the cache, as ggml's blocks have it."""
-FLASH_CTX = 2048
-"""Where slots hold no more tokens than this, flash attention is the faster one on CPUs, or as fast: it is so behind 300
-to 700 tokens, and slots are seldom full."""
+SHORT_CTX = 1024
+"""Slots that hold fewer tokens than this are too short for a difference worth a measurement: flash attention."""
 MAX_SCORES_BYTES = 512 * 1024 * 1024
 """For a step's scores without flash attention: fewer rows are computed at once rather than more, down to the least."""
 LEAST_UBATCH = 32
+SLOT_OUTPUTS = 8
+"""Rows of logits of one stream in a step: `engine.scheduling.rows.MOST_ROWS`."""
 MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
-"""Rows of logits of a step besides one for each slot. llama.cpp makes room for all that a step may have."""
+"""Rows of a step besides those. llama.cpp makes room for all that a step may have."""
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
 """Of these rows."""
 EMBEDDING_STATES = 4
@@ -55,6 +56,7 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         flash_attn_reason=flash_attn_reason,
         ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.batch_tokens,
         max_outputs=outputs_of(info, options),
+        plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
         devices=tuple(device.name for device in chosen) if layers else (),
@@ -77,7 +79,7 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
 
 
 def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[FlashAttn, str]:
-    """How attention is computed, and why; `layers` are on GPUs. The figures are of benchmarks/LOG.md."""
+    """How attention is computed, and why; `layers` are on GPUs. On the CPU `auto` is for the worker to measure."""
     if options.flash_attn != "auto":
         return options.flash_attn, "as asked for"
     if layers:
@@ -86,16 +88,17 @@ def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[Fla
         return "on", f"kv_type {options.kv_type} needs it"
     if _layout(options)[0] == "unified":
         return "on", "it skips what is other slots' in a unified cache"
-    if context_of(info, options) <= FLASH_CTX:
-        return "on", "measured on CPUs: a tenth faster where contexts are short"
-    return "off", (
-        "measured on CPUs: a tenth slower behind few tokens, 1.3 times as fast behind 1,000, twice as fast behind 3,000"
-    )
+    if context_of(info, options) < SHORT_CTX:
+        return "on", f"slots of fewer than {SHORT_CTX:,} tokens are too short to measure what is faster"
+    return "auto", "measured when it is loaded"
 
 
 def step_scores_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of the scores of a step, if the model is on the CPU; 0 with flash attention, which never has all of them."""
-    if not info.causal or _flash_attn(info, options, 0)[0] != "off":
+    """Of the scores of a step, if the model is on the CPU; 0 with flash attention, which never has all of them.
+
+    Where the worker has yet to measure which is faster, memory is planned for the one that needs more.
+    """
+    if not info.causal or _flash_attn(info, options, 0)[0] == "on":
         return 0
     return scores_bytes(info, _most_seen(info, options), ubatch_of(info, options))
 
@@ -108,10 +111,12 @@ def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Rows of logits of a step: one for each slot, and others that a prompt's log-probabilities want."""
+    """Rows of logits of a step: those of each slot's stream, and others that prompts' log-probabilities want."""
     slots = slots_of(info, options)
     more = MORE_OUTPUTS_BYTES // (4 * max(1, info.vocabulary_size))
-    return min(slots + min(max(more, LEAST_MORE_OUTPUTS), MORE_OUTPUTS), max(options.batch_tokens, slots))
+    return min(
+        SLOT_OUTPUTS * slots + min(max(more, LEAST_MORE_OUTPUTS), MORE_OUTPUTS), max(options.batch_tokens, slots)
+    )
 
 
 def logits_bytes(info: ModelInfo, options: LoadOptions) -> int:
@@ -252,8 +257,9 @@ def _fitting_layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo
 
 
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of keys, values and states of all slots, if the model is on the CPU."""
-    return sum(memory_bytes(info, options, flash=_flash_attn(info, options, 0)[0] != "off"))
+    """Of keys, values and states of all slots, if the model is on the CPU; of what `auto` may be the larger."""
+    possible = {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, 0)[0]]
+    return max(sum(memory_bytes(info, options, flash=flash)) for flash in possible)
 
 
 def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[int]:

@@ -6,7 +6,9 @@ Main memory only; what devices hold is the worker's to say. Knows nothing of pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from localllm.errors import LoadConflict
 from localllm.supervisor.plan import (
@@ -70,8 +72,13 @@ class Room(NamedTuple):
     """That could be allocated now."""
 
 
-def need_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does."""
+def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", "off"] | None = None) -> int:
+    """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does.
+
+    `flash_attn`: what its worker has found to be faster; None: not known yet, so the larger need.
+    """
+    if flash_attn is not None and options.flash_attn == "auto":
+        options = msgspec.structs.replace(options, flash_attn=flash_attn)
     kv = cpu_memory_bytes(info, options)
     # The same memory serves both.
     computed = max(logits_bytes(info, options), step_scores_bytes(info, options))

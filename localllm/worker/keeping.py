@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm.engine.cache.tiers import DiskTier
-from localllm.gguf.header import read_header
-from localllm.gguf.shards import shard_paths
 from localllm.kvdisk import folder, named
 from localllm.kvdisk.cache import DiskCache
-from localllm.kvdisk.fingerprint import Parts, file_identity
+from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
+from localllm.worker.identity import model_identity
 from localllm.worker.messages import Load
 
 logger = logging.getLogger("localllm")
@@ -48,10 +47,8 @@ def open_disk(library: Library, load: Load, backend: LlamaBackend, data_dir: Pat
 
 def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:
     """All that saved states depend on."""
-    first = Path(load.path)
-    paths = (first,) if load.info.split_count == 1 else shard_paths(read_header(first))
     return Parts(
-        model=" ".join(file_identity(path) for path in paths),
+        model=model_identity(load),
         adapters=(),
         kv_types=(load.options.kv_type, load.options.kv_type),
         layout=load.placement.kv,

@@ -16,6 +16,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 from localllm.types import LoadedModel
+from localllm.worker.attention import Settled, settle
 from localllm.worker.messages import Load
 
 
@@ -30,8 +31,11 @@ class Loaded(NamedTuple):
     """A context for embeddings, when the first text comes. Raises `LoadFailed`."""
 
 
-def load_model(library: Library, load: Load, on_progress: Callable[[float], None]) -> Loaded:
-    """Loads, allocates the KV cache and reports. Raises `LoadFailed`, `DeviceUnavailable`."""
+def load_model(library: Library, load: Load, on_progress: Callable[[float], None], data_dir: Path) -> Loaded:
+    """Loads, settles how attention is computed, allocates the KV cache and reports.
+
+    Raises `LoadFailed`, `DeviceUnavailable`.
+    """
     started = time.perf_counter()
     placement = load.placement
     threads = load.options.threads or osdep.num_physical_cores()
@@ -56,7 +60,8 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
             flash_attn=load.options.flash_attn,
         )
 
-    backend = _backend(library, model, load, threads) if load.info.causal else None
+    attention = settle(library, model, load, threads, data_dir) if load.info.causal else None
+    backend = None if attention is None else _backend(library, model, load, threads, attention)
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
@@ -67,7 +72,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         kv=placement.kv,
         kv_reason=placement.kv_reason,
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
-        flash_attn_reason=placement.flash_attn_reason,
+        flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         threads=threads,
         layers_per_device=model.layers_per_device,
         backend=library.choice.label(),
@@ -80,7 +85,13 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
     return Loaded(report, Vocab(library.api, model.vocab) if backend is None else backend.vocab, backend, make_embedder)
 
 
-def _backend(library: Library, model: LlamaModel, load: Load, threads: int) -> LlamaBackend:
+def _reason(attention: Settled, backend: LlamaBackend) -> str:
+    if attention.flash_attn == "auto" and not backend.flash_attn:
+        return "llama.cpp has no flash attention for this model here"
+    return attention.reason
+
+
+def _backend(library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled) -> LlamaBackend:
     return LlamaBackend(
         library,
         model,
@@ -88,12 +99,12 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int) -> L
         slots=load.placement.slots,
         threads=threads,
         batch_tokens=load.options.batch_tokens,
-        ubatch_tokens=load.placement.ubatch_tokens,
+        ubatch_tokens=attention.ubatch_tokens,
         max_outputs=load.placement.max_outputs,
         states_bytes=load.options.kv_ram_mb * 2**20,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
-        flash_attn=load.placement.flash_attn,
+        flash_attn=attention.flash_attn,
     )
 
 

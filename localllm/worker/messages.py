@@ -38,11 +38,14 @@ class Placement(msgspec.Struct, frozen=True):
     kv: KvLayout
     kv_reason: str
     flash_attn: FlashAttn
+    """`auto`: with layers on GPUs as llama.cpp chooses, else the worker measures what is faster."""
     flash_attn_reason: str
     ubatch_tokens: int
     """Of a batch, as many are computed at once."""
     max_outputs: int
     """Rows of logits that a batch gives at most."""
+    plain_ubatch_tokens: int
+    """Where the worker finds that it is faster without flash attention."""
     num_cells: int
     """Tokens that the whole KV cache holds."""
     gpu_layers: int

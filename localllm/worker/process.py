@@ -25,6 +25,7 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.worker.cpu_clocks import make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -178,14 +179,17 @@ class Worker:
         load = self._loads.get()
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
-        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress())
+        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress(), data_dir)
+        team = make_team(model.threads, layers_per_device=model.layers_per_device)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())
-            embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=max_step_s)
+            embedder = Embedder(lambda: ready_embedder, self._emit_vectors, max_step_s=max_step_s, team=team)
             engine: Engine | EncoderEngine = EncoderEngine(embedder)
         else:
-            embedder = Embedder(make_embedder, self._emit_vectors, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
+            embedder = Embedder(
+                make_embedder, self._emit_vectors, max_step_s=max_step_s, prefill_step_s=prefill_step_s, team=team
+            )
             disk = open_disk(loaded, load, backend, data_dir)
             engine = Engine(
                 backend,
@@ -199,6 +203,7 @@ class Worker:
                 disk=None if disk is None else disk.tier,
                 debug=debug,
                 beside=embedder,
+                team=team,
             )
             if disk is not None:
                 self._saving = engine

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
@@ -135,6 +136,25 @@ def test_what_was_computed_without_flash_attention_goes_on_after_a_restart_and_o
         again = llm.chat(chat, params=GREEDY)
     assert again.finish.usage.cached_tokens == whole.finish.usage.prompt_tokens - 1
     assert again.text == whole.text
+
+
+def test_which_attention_is_faster_is_measured_at_the_first_load_and_remembered(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own_home(home, tmp_path, monkeypatch)
+    model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, ctx=1024)
+    with loaded(model) as llm:
+        assert ("measured here" in llm.info.flash_attn_reason) or ("too slow here" in llm.info.flash_attn_reason)
+    memory = tmp_path / "attention.json"
+    outcomes = msgspec.json.decode(memory.read_bytes())["outcomes"]
+    assert len(outcomes) == 1
+    point = {"decode_with_s": 1.0, "decode_without_s": 0.5, "prompt_with_s": 1.0, "prompt_without_s": 0.5}
+    figures = {"points": [{"depth": 192, **point}, {"depth": 512, **point}], "attempts": 1}
+    memory.write_bytes(msgspec.json.encode({"outcomes": dict.fromkeys(outcomes, figures)}))
+    with loaded(model) as llm:
+        assert llm.info.flash_attn == "off", "as remembered"
+        assert "decoding 0.50 x as fast behind 512 tokens" in llm.info.flash_attn_reason
+        assert llm.complete("Hello", params=GREEDY).text
 
 
 def test_a_context_shifts_where_it_can_and_is_refused_where_it_cannot(model: Path, kind: MemoryKind) -> None:

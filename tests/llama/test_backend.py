@@ -86,9 +86,9 @@ def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> 
     def logits(slots: list[int]) -> npt.NDArray[np.float32]:
         for slot in slots:
             backend.truncate(slot, 0)
-        backend.decode([Segment(slot, 0, tokens, wants_token=slot == slots[-1]) for slot in slots])
-        backend.decode([Segment(slot, len(tokens), [5], wants_token=True) for slot in slots])
-        return backend.logits(len(slots) - 1).copy()
+        backend.decode([Segment(slot, 0, tokens, num_outputs=int(slot == slots[-1])) for slot in slots])
+        backend.decode([Segment(slot, len(tokens), [5], num_outputs=1) for slot in slots])
+        return backend.logits(len(slots) - 1)[-1].copy()
 
     # Not in every bit: llama.cpp multiplies F32 by another kernel (tinyBLAS) from two rows on. Logits are about 4.
     np.testing.assert_allclose(logits([0]), logits([0, 1, 2, 3]), rtol=0, atol=1e-4)

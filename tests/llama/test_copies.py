@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -39,10 +40,10 @@ def tokens_of(number: int, count: int) -> list[int]:
     return [(7 * number + 3 * place) % 60 + 5 for place in range(count)]
 
 
-def row(backend: LlamaBackend, slot: int, tokens: list[int]) -> np.ndarray:
+def row(backend: LlamaBackend, slot: int, tokens: list[int]) -> npt.NDArray[np.float32]:
     """Of one more token behind those, as the slot holds them."""
-    backend.decode([Segment(slot, len(tokens), [9], wants_token=True)])
-    return backend.logits(0).copy()
+    backend.decode([Segment(slot, len(tokens), [9], num_outputs=1)])
+    return backend.logits(0)[-1].copy()
 
 
 copies = st.tuples(st.integers(0, SLOTS - 1), st.integers(0, SLOTS - 1), st.floats(0.2, 1.0))
@@ -59,7 +60,7 @@ def test_copies_without_a_decode_between_them(
     held = [tokens_of(slot, count) for slot, count in enumerate(lengths)]
     for slot, tokens in enumerate(held):
         backend.truncate(slot, 0)
-        backend.decode([Segment(slot, 0, tokens, wants_token=False)])
+        backend.decode([Segment(slot, 0, tokens, num_outputs=0)])
     for source, slot, share in moves:
         if source != slot:
             count = max(1, int(share * len(held[source])))
@@ -69,14 +70,14 @@ def test_copies_without_a_decode_between_them(
     rows = [row(backend, slot, tokens) for slot, tokens in enumerate(held)]
     for tokens, copied in zip(held, rows, strict=True):
         backend.truncate(0, 0)
-        backend.decode([Segment(0, 0, tokens, wants_token=False)])
+        backend.decode([Segment(0, 0, tokens, num_outputs=0)])
         assert np.abs(row(backend, 0, tokens) - copied).max() < 0.05
 
 
 def test_a_copy_of_a_slot_that_holds_little_is_there_at_once(backend: LlamaBackend) -> None:
     for slot in range(SLOTS):
         backend.truncate(slot, 0)
-    backend.decode([Segment(0, 0, tokens_of(1, SHORT), wants_token=False)])
+    backend.decode([Segment(0, 0, tokens_of(1, SHORT), num_outputs=0)])
     backend.copy(0, 3, SHORT)
     state = backend.save(3)  # no decode before: of a copy that is still to come these would be the old cells
     backend.restore(1, state, SHORT)
@@ -89,7 +90,7 @@ def test_memory_is_made_ready_for_what_slots_hold(backend: LlamaBackend) -> None
     for slot in range(SLOTS):
         backend.truncate(slot, 0)
     for slot in (0, 2):
-        backend.decode([Segment(slot, 0, tokens_of(slot, 100 + slot), wants_token=False)])
+        backend.decode([Segment(slot, 0, tokens_of(slot, 100 + slot), num_outputs=0)])
     sizes = [backend.state_bytes(slot) for slot in (0, 2)]
     assert sizes[1] > sizes[0]
     pool = backend._states.pool

@@ -63,8 +63,8 @@ def logits_of(backend: LlamaBackend, tokens: list[int], chunk: int) -> list[floa
     backend.truncate(0, 0)
     for start in range(0, len(tokens), chunk):
         part = tokens[start : start + chunk]
-        backend.decode([Segment(0, start, part, wants_token=start + len(part) == len(tokens))])
-    row = [float(logit) for logit in backend.logits(0)]
+        backend.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
+    row = [float(logit) for logit in backend.logits(0)[-1]]
     backend.truncate(0, 0)
     return row
 

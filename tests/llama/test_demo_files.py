@@ -37,9 +37,9 @@ def answer(backend: LlamaBackend, question: str, max_tokens: int = 60) -> list[i
     backend.truncate(0, 0)
     pending, position = tokens, 0
     while len(said) < max_tokens:
-        backend.decode([Segment(0, position, pending, wants_token=True)])
+        backend.decode([Segment(0, position, pending, num_outputs=1)])
         position += len(pending)
-        pending = [int(backend.logits(0).argmax())]
+        pending = [int(backend.logits(0)[-1].argmax())]
         if backend.ends_generation(pending[0]):
             break
         said += pending
@@ -59,11 +59,11 @@ def test_the_draft_has_the_same_vocabulary_and_often_the_same_next_word(loaded_l
             prompt = demo.vocab.tokenize(mix.render_messages([user(question)]))
             said = answer(demo, question)
             draft.truncate(0, 0)
-            draft.decode([Segment(0, 0, prompt, wants_token=True)])
+            draft.decode([Segment(0, 0, prompt, num_outputs=1)])
             for position, token in enumerate(said, len(prompt)):
-                guessed += int(draft.logits(0).argmax()) == token
+                guessed += int(draft.logits(0)[-1].argmax()) == token
                 asked += 1
-                draft.decode([Segment(0, position, [token], wants_token=True)])
+                draft.decode([Segment(0, position, [token], num_outputs=1)])
     assert guessed > 0.6 * asked
 
 

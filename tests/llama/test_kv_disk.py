@@ -31,10 +31,10 @@ def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
     loaded_library: Library, tiny_model: Path, tmp_path: Path
 ) -> None:
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
-        backend.decode([Segment(0, 0, PROMPT, wants_token=True)])
+        backend.decode([Segment(0, 0, PROMPT, num_outputs=1)])
         assert cache.store(np.array(PROMPT, np.int32), backend.save(0)) is not None
-        backend.decode([Segment(0, len(PROMPT), NEXT, wants_token=True)])
-        computed = backend.logits(0).copy()
+        backend.decode([Segment(0, len(PROMPT), NEXT, num_outputs=1)])
+        computed = backend.logits(0)[-1].copy()
     with context(loaded_library, tiny_model) as backend, opened(tmp_path) as cache:
         (entry,) = cache.entries
         assert entry.tokens.tolist() == PROMPT
@@ -42,5 +42,5 @@ def test_a_state_from_the_disk_answers_as_the_one_that_was_computed(
         saved = cache.load(entry)
         assert saved is not None
         backend.restore(1, bytes(saved.state), len(PROMPT))
-        backend.decode([Segment(1, len(PROMPT), NEXT, wants_token=True)])
-        assert np.array_equal(backend.logits(0), computed)
+        backend.decode([Segment(1, len(PROMPT), NEXT, num_outputs=1)])
+        assert np.array_equal(backend.logits(0)[-1], computed)

@@ -94,8 +94,8 @@ def fresh_margin(backend: LlamaBackend, tokens: list[int]) -> float:
     backend.truncate(0, 0)
     for start in range(0, len(tokens), backend.batch_capacity):
         part = tokens[start : start + backend.batch_capacity]
-        backend.decode([Segment(0, start, part, wants_token=start + len(part) == len(tokens))])
-    second, first = np.sort(backend.logits(0))[-2:]
+        backend.decode([Segment(0, start, part, num_outputs=int(start + len(part) == len(tokens)))])
+    second, first = np.sort(backend.logits(0)[-1])[-2:]
     backend.truncate(0, 0)
     return float(first - second)
 
@@ -323,7 +323,7 @@ def test_a_quantized_cache_answers_as_if_fresh_and_takes_less(
         for prompt, answer in answers:
             assert_as_fresh(backend, prompt, answer)
         backend.truncate(0, 0)
-        backend.decode([Segment(0, 0, answers[0][0], wants_token=True)])
+        backend.decode([Segment(0, 0, answers[0][0], num_outputs=1)])
         assert len(backend.save(0)) < 0.6 * len(answers[0][0]) * 2 * 2 * 2 * 64
 
 
@@ -358,12 +358,12 @@ def test_a_shifted_cache_reads_as_if_its_tokens_stood_where_they_moved_to(
     path = write_llama(tmp_path / "model.gguf", n_layer=1)
     with opened(loaded_library, path) as backend:
         tokens = prompt_of(backend, 1, 100)
-        backend.decode([Segment(0, 0, tokens[:90], wants_token=False)])
+        backend.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
         backend.shift(0, 10, 40)
-        backend.decode([Segment(0, 50, tokens[90:], wants_token=True)])
-        shifted = backend.logits(0).copy()
-        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], wants_token=True)])
-        assert np.abs(shifted - backend.logits(0)).max() < 0.02  # keys are F16, and were turned twice
+        backend.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
+        shifted = backend.logits(0)[-1].copy()
+        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
+        assert np.abs(shifted - backend.logits(0)[-1]).max() < 0.02  # keys are F16, and were turned twice
 
 
 def give_back(backend: LlamaBackend) -> None:
@@ -400,7 +400,7 @@ def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
 
 def test_what_a_failed_decode_left_behind_is_cut_off_too(backend: LlamaBackend) -> None:
     backend.truncate(0, 0)
-    backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), wants_token=False)])
+    backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), num_outputs=0)])
     backend._lengths[0] = 4  # as when a batch fails after its first part: its cells are there, and nobody counted them
     backend.truncate(0, 4)
     assert backend.length(0) == 4

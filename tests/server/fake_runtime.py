@@ -238,7 +238,7 @@ class FakeRuntime(Runtime):
         if self.is_stuck:
             await asyncio.Event().wait()
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
-        return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1)
+        return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1, num_threads=3)
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Its slots hold as many tokens as their number, and a byte for each."""

@@ -57,8 +57,8 @@ def backend(words: Any, network: Any, home: Path, tmp_path_factory: pytest.TempP
 
 def test_llama_cpp_computes_the_same_logits(backend: LlamaBackend, network: Any) -> None:
     tokens = random.Random(0).choices(range(20, 4096), k=60)
-    backend.decode([Segment(0, 0, tokens, wants_token=True)])
-    theirs = backend.logits(0).copy()
+    backend.decode([Segment(0, 0, tokens, num_outputs=1)])
+    theirs = backend.logits(0)[-1].copy()
     with torch.no_grad():
         ours = network(torch.tensor([tokens]))[0, -1].numpy()
     # F16 weights, and llama.cpp rounds activations to F16 before it multiplies

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
-from localllm.engine.scheduling.scheduler import StepPlan
+from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.states import EngineStatus

@@ -96,10 +96,12 @@ def test_rolling_back_keeps_as_much_as_the_memory_can_go_back_to(memory: dict[st
     assert_sound(kv, backend)
 
 
-def test_rolling_back_drops_what_a_failed_decode_left_behind_what_is_believed() -> None:
+@pytest.mark.parametrize("length", [None, 3, 9])
+def test_rolling_back_drops_what_a_decode_left_behind_what_was_written(length: int | None) -> None:
     kv, backend = filled([1, 2, 3])
-    backend.cells[0] += [4, 5]
-    assert kv.cut(0, 3) == 3
+    kv.decode([Segment(0, 3, [4, 5], False)])
+    assert kv.cut(0, length) == 3
+    assert backend.cells[0] == [1, 2, 3]
     assert_sound(kv, backend)
 
 

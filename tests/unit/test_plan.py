@@ -62,12 +62,12 @@ def test_layers_asked_for_by_number_are_insisted_on() -> None:
     assert plan(MODEL, LoadOptions(gpu_layers=0), [CPU, GPU]).devices == ()
 
 
-def test_attention_is_computed_as_was_measured_to_be_faster_or_as_asked_for() -> None:
+def test_attention_is_left_to_the_worker_to_measure_unless_it_is_settled_or_asked_for() -> None:
     def mode(devices: list[DeviceInfo], **options: object) -> str:
         return plan(MODEL, msgspec.convert(options, LoadOptions), devices).flash_attn
 
-    assert mode([CPU]) == "off"
-    assert mode([CPU], ctx=2048) == "on", "little is looked at"
+    assert mode([CPU]) == "auto", "the worker measures"
+    assert mode([CPU], ctx=512) == "on", "little is looked at"
     assert mode([CPU], kv="unified") == "on", "others' cells are skipped"
     assert mode([CPU], kv_type="q8_0") == "on", "llama.cpp needs it"
     assert mode([CPU, GPU]) == "auto", "llama.cpp knows what the device can"
@@ -77,7 +77,9 @@ def test_attention_is_computed_as_was_measured_to_be_faster_or_as_asked_for() ->
 @pytest.mark.parametrize(("ctx", "rows"), [(1024, 512), (4096, 512), (32_768, 256), (1 << 20, 32)])
 def test_scores_are_bounded_by_fewer_rows_at_once(ctx: int, rows: int) -> None:
     info = msgspec.structs.replace(MODEL, context_length=1 << 20)
-    assert plan(info, LoadOptions(ctx=ctx, slots=1), [CPU]).ubatch_tokens == rows
+    assert plan(info, LoadOptions(ctx=ctx, slots=1, flash_attn="off"), [CPU]).ubatch_tokens == rows
+    measured = plan(info, LoadOptions(ctx=ctx, slots=1), [CPU])
+    assert measured.plain_ubatch_tokens == rows, "for the worker, if it finds that faster"
     assert plan(info, LoadOptions(ctx=ctx, slots=1, flash_attn="on"), [CPU]).ubatch_tokens == 512
     unified = LoadOptions(ctx=1024, kv_cells=max(ctx, 1024), flash_attn="off")
     assert plan(info, unified, [CPU]).ubatch_tokens == rows, "a row looks at all slots' cells"

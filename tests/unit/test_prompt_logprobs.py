@@ -169,7 +169,7 @@ class SlowRows(FakeBackend):
     def decode(self, segments: Many[Segment]) -> None:
         super().decode(segments)
         for segment in segments:
-            self.now_s += len(segment.tokens) * (0.01 if segment.wants_rows else 0.001)
+            self.now_s += len(segment.tokens) * (0.01 if segment.slot else 0.001)
 
 
 @pytest.mark.parametrize("num_prompts", [1, 3])
@@ -184,7 +184,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
     drain(engine)
     for id, prompt in enumerate(prompts, start=1):
         check(told.of_prompt(id), prompt, 1)
-    rows = [sum(len(each.tokens) for each in batch if each.wants_rows) for batch in backend.batches]
+    rows = [sum(each.num_outputs for each in batch if each.slot) for batch in backend.batches]
     beside = [count for count in rows if count]
     assert max(beside[5:]) <= 11, "learned: ten rows are 100 ms"
     assert max(beside) <= 21, "assumed at first"
@@ -203,11 +203,11 @@ class TestPace:
         for _ in range(100):
             count = scorer.max_tokens(0)
             assert 4 * CAREFUL_VOCABULARY * count <= MAX_BYTES
-            scorer.observe(scored(count), 0.001, 0)
+            scorer.observe(count, 0.001, 0)
         assert count == 64, "as many as fit"
         scorer._vocabulary_size = 152_000
-        scorer.observe(scored(64), 0.001, 0)
-        scorer.observe(scored(96), 0.001, 0)
+        scorer.observe(64, 0.001, 0)
+        scorer.observe(96, 0.001, 0)
         assert scorer.max_tokens(0) == 110
 
     @pytest.mark.parametrize(("streams", "most"), [(0, 150), (3, 50)])
@@ -217,16 +217,16 @@ class TestPace:
 
         def steps(count: int) -> None:
             for _ in range(count):
-                scorer.observe(scored(scorer.max_tokens(streams)), 0.002 * scorer.max_tokens(streams), streams)
+                scorer.observe(scorer.max_tokens(streams), 0.002 * scorer.max_tokens(streams), streams)
 
         steps(10)
         assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
-        scorer.observe(scored(most), 10.0, streams)
+        scorer.observe(most, 10.0, streams)
         assert scorer.max_tokens(streams) == pytest.approx(most / 2, rel=0.05), "something held it up"
         steps(2)
         assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05), "and is forgotten"
         for _ in range(20):
-            scorer.observe(scored(1), 10.0, streams)
+            scorer.observe(1, 10.0, streams)
         assert scorer.max_tokens(streams) == LEAST_TOKENS
         steps(10)
         assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
@@ -234,9 +234,5 @@ class TestPace:
     def test_a_short_prompt_says_nothing_of_speed(self) -> None:
         scorer = self.scorer()
         before = scorer.max_tokens(0)
-        scorer.observe(scored(2), 0.2, 0)
+        scorer.observe(2, 0.2, 0)
         assert scorer.max_tokens(0) == before
-
-
-def scored(count: int) -> list[Segment]:
-    return [Segment(0, 0, [1] * count, wants_token=False, wants_rows=True), Segment(1, 9, [1], wants_token=True)]

@@ -43,6 +43,8 @@ class FakeEmbedder:
         self._poison = poison
         self._seconds_per_token = seconds_per_token
 
+    def set_threads(self, threads: int) -> None: ...
+
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
         assert 0 < sum(len(piece.tokens) for piece in pieces) <= self.batch_tokens
         places = [piece.place for piece in pieces]

@@ -92,12 +92,17 @@ class HostCache:
             del self._entries[0]
             self.changes += 1
 
-    def add(self, new: Entry, others: Iterable[State] = ()) -> None:
-        """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be."""
+    def add(self, new: Entry, others: Iterable[State] = (), wanted: Iterable[Entry] = ()) -> None:
+        """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be.
+
+        `wanted` entries count as used after it.
+        """
         self._entries = [entry for entry in self._entries if not self.serves(new, entry.tokens, entry.domain)]
         self._entries.append(new)
         self.changes += 1
         new.number = self.changes
+        for entry in wanted:
+            self.used(entry)
         self.trim(others)
 
     def trim(self, others: Iterable[State] = ()) -> None:

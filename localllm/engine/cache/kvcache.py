@@ -7,7 +7,6 @@ Knows nothing of sequences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Sequence as Many
 
 from localllm.engine.backend import Backend, Segment
@@ -52,13 +51,13 @@ class KvCache:
 
     # ---- what the scheduler decided
 
-    def apply(self, operations: Iterable[Operation]) -> None:
+    def apply(self, operations: Many[Operation]) -> None:
         """Carry out operations in order, and believe each. Raises `AssertionError` for one that must not be."""
+        wanted = [operation.entry for operation in operations if isinstance(operation, Restore)]
         for operation in operations:
             match operation:
                 case Save(slot):
-                    self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
-                    self._keep(self.save(slot))
+                    self._save(slot, wanted)
                 case Copy(source, slot, length, domain):
                     self._copy(source, slot, length, domain)
                 case Restore(slot, entry, domain):
@@ -84,14 +83,14 @@ class KvCache:
         """Those tokens were computed at `start`; they continue what the slot held."""
         self.residency.written(slot, start, tokens)
 
-    def cut(self, slot: int, length: int) -> int:
+    def cut(self, slot: int, length: int | None = None) -> int:
         """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.
 
-        Returns how many. Whatever the backend has behind what is believed goes too. What a failed decode leaves in a
-        memory that cannot rewind is not known: cut that to 0.
+        Returns how many. None: all that were `written`; what a decode computed behind them goes in any case. What a
+        failed decode leaves in a memory that cannot rewind is not known: cut that to 0.
         """
-        held = self.residency.held[slot]
-        length = self.residency.nearest(slot, min(length, held.length))
+        held = self.residency.held[slot].length
+        length = self.residency.nearest(slot, held if length is None else min(length, held))
         checkpoint = self.residency.way_back(slot, length)
         self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
         return length
@@ -149,8 +148,13 @@ class KvCache:
 
     # ---- one operation each
 
-    def _keep(self, entry: Entry) -> None:
-        self.host.add(entry, self.residency.states)
+    def _save(self, slot: int, wanted: Many[Entry]) -> None:
+        """`wanted` entries are about to be restored: others are evicted for it before them."""
+        for entry in wanted:
+            self.host.used(entry)
+        self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
+        entry = self.save(slot)
+        self.host.add(entry, self.residency.states, wanted)
         if self.disk is not None:
             self.disk.store(entry)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
 from localllm.engine.embedding.texts import Limits, Text, TextJob, TextQueue
+from localllm.engine.team import Team
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512
@@ -52,6 +53,7 @@ class Embedder:
         max_step_s: float = 0.3,
         prefill_step_s: float = 0.1,
         clock: Callable[[], float] = time.perf_counter,
+        team: Team | None = None,
     ) -> None:
         """`make_backend` is called when the first text comes; `LoadFailed` ends the requests that are there."""
         self.clock = clock
@@ -60,6 +62,7 @@ class Embedder:
         self._emit = emit
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
+        self._team = team
         self._token_s = 1 / ASSUMED_TOKENS_PER_S
         self._is_measured = False
         self._queue = TextQueue()
@@ -91,12 +94,16 @@ class Embedder:
         limits = Limits(backend.splits_texts, backend.max_texts, backend.together_tokens)
         planned = self._queue.plan(self._budget(num_streams), limits, self.clock())
         pieces = [piece for _, piece in planned]
+        if self._team is not None:
+            backend.set_threads(self._team.begin(sum(len(piece.tokens) for piece in pieces), is_text=True))
         started_s = self.clock()
         try:
             results = backend.compute(pieces)
         except BackendError as error:
             self._isolate([text for text, _ in planned], error)
             return
+        if self._team is not None:
+            self._team.end(self.clock() - started_s)
         self._learn(sum(len(piece.tokens) for piece in pieces), self.clock() - started_s)
         self._tell(
             [(text, vectors) for (text, _), vectors in zip(planned, results, strict=True) if vectors is not None]

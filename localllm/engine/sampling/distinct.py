@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,6 +22,15 @@ class Distinct:
         self._counts = Counter(recent)
         self._places = {token: place for place, token in enumerate(self._counts)}
         self._distinct = np.fromiter(self._counts, np.int32, len(self._counts))
+
+    def copy(self) -> Distinct:
+        """One that takes other tokens."""
+        other = copy.copy(self)
+        other._recent = self._recent.copy()
+        other._counts = self._counts.copy()
+        other._places = self._places.copy()
+        other._distinct = self._distinct.copy()
+        return other
 
     def tokens(self) -> npt.NDArray[np.int32]:
         """In no order; good until the next token."""

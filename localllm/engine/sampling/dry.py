@@ -6,6 +6,7 @@ that every way of cutting a text into tokens is alike. Pure; knows nothing of re
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 
@@ -39,6 +40,12 @@ class Dry:
         self._tail = b""
         for token in tokens[-self._longest - self._tail_bytes - 1 :]:
             self._look_for_breaker(token)
+
+    def copy(self) -> Dry:
+        """One that takes other tokens."""
+        other = copy.copy(self)
+        other._tokens, other._lengths = self._tokens.copy(), self._lengths.copy()
+        return other
 
     def append(self, token: int) -> None:
         """Take a generated token."""

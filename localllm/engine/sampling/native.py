@@ -95,7 +95,7 @@ class NativeSampler:
                 f"{path} speaks version {abi} of the sampler's interface, not {ABI}; install localllm again"
             )
         self._library.ls_sample.restype = None
-        self._threads = threads
+        self.threads = threads
         self._team = ctypes.c_void_p(team)
         self._structs: WeakKeyDictionary[SamplerParams, _Params] = WeakKeyDictionary()
         self._call = _Call([], [], [])
@@ -113,7 +113,7 @@ class NativeSampler:
             if changes or struct.changes:
                 struct.changes = changes
                 _point_to_changes(struct, each, kept)
-        self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, self._threads, self._team)
+        self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, self.threads, self._team)
         return [_sampled(result, each.num_top) for result, each in zip(call.results, params, strict=True)]
 
     def _struct(self, params: SamplerParams) -> _Params:

@@ -16,6 +16,7 @@ from localllm.engine.backend import Backend, Segment
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.pace import ASSUMED_TOKENS_PER_S
+from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 
@@ -35,6 +36,8 @@ class Scores(NamedTuple):
     sequence: Sequence
     logprobs: tuple[TokenLogprob, ...] | None
     """Of its next tokens; None: a row holds no probabilities."""
+    num_rows: int
+    """That were computed for them."""
 
 
 class PromptScorer:
@@ -51,8 +54,8 @@ class PromptScorer:
 
     def max_tokens(self, num_streams: int) -> int:
         """That the next step may score, while so many answers stream."""
-        # The other slots have a row each.
-        outputs = self._backend.max_outputs - self._backend.num_slots + 1
+        # What the streams of all other slots may have is theirs.
+        outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
         in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         return min(in_memory, max(LEAST_TOKENS, int(self._most[num_streams > 0])))
 
@@ -61,12 +64,11 @@ class PromptScorer:
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
-            if segment.wants_rows
+            if sequence.prompt_logprobs is not None and segment.num_outputs and sequence.wants_scores
         ]
 
-    def observe(self, segments: Many[Segment], seconds: float, num_streams: int) -> None:
-        """The step took so long, scores included. One with few tokens tells nothing, unless it was too long."""
-        num_tokens = sum(len(segment.tokens) for segment in segments if segment.wants_rows)
+    def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
+        """A step that scored so many took so long, scores included. Few tell nothing, unless it was too long."""
         limit_s, most = self._limits_s[num_streams > 0], self.max_tokens(num_streams)
         if 2 * num_tokens >= most or seconds > limit_s:
             fitting = num_tokens * limit_s / max(seconds, 1e-6)
@@ -74,20 +76,20 @@ class PromptScorer:
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
         assert sequence.prompt_logprobs is not None
-        rows = self._backend.rows(index)
-        self._vocabulary_size = rows.shape[1]
-        scored, until = sequence.num_scored, sequence.can_score(segment.start + len(segment.tokens))
+        rows, end = self._backend.logits(index), segment.start + len(segment.tokens)
+        self._vocabulary_size = len(rows[0])
+        scored, until = sequence.num_scored, sequence.can_score(end)
         tokens = sequence.tokens[max(1, scored) : until]
-        first = max(1, scored) - 1 - segment.start
-        logprobs = self._logprobs(list(rows[first : first + len(tokens)]), tokens, sequence.prompt_logprobs)
+        first = max(1, scored) - 1 - (end - segment.num_outputs)
+        logprobs = self._logprobs(rows[first : first + len(tokens)], tokens, sequence.prompt_logprobs)
         if logprobs is None:
-            return Scores(sequence, None)
+            return Scores(sequence, None, len(rows))
         if scored == 0:
             logprobs.insert(0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan))
         sequence.num_scored = until
-        return Scores(sequence, tuple(logprobs))
+        return Scores(sequence, tuple(logprobs), len(rows))
 
-    def _logprobs(self, rows: list[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
+    def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
         """The sampler says how likely the likeliest tokens are, and that says it of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
         found = self._sampler.sample(rows, [params] * len(rows))
@@ -97,14 +99,14 @@ class PromptScorer:
         return [
             TokenLogprob(
                 spelled(token),
-                _logprob(row, token, sampled),
+                logprob_of(row, token, sampled),
                 tuple((spelled(other), logprob) for other, logprob in sampled.top[:num_top]),
             )
             for row, token, sampled in zip(rows, tokens, found, strict=True)
         ]
 
 
-def _logprob(row: Row, token: int, sampled: Sampled) -> float:
+def logprob_of(row: Row, token: int, sampled: Sampled) -> float:
     """The very same number as in `top` for a token that is there: clients compare them."""
     known = dict(sampled.top)
     if token in known:

@@ -115,6 +115,9 @@ class Sampled(NamedTuple):
 class Sampler(Protocol):
     """Draws tokens from rows of logits, all at once."""
 
+    threads: int
+    """That draw, at most."""
+
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
         """One token for each row, float32 [vocab], all of one length; the rows stay as they are."""
         ...
@@ -122,6 +125,8 @@ class Sampler(Protocol):
 
 class NumpySampler:
     """The slow way, row by row."""
+
+    threads = 1
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
         return [sample(row, each) for row, each in zip(rows, params, strict=True)]

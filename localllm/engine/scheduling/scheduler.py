@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from bisect import insort
 from itertools import pairwise
-from typing import NamedTuple
 
 from localllm.engine.backend import Segment
 from localllm.engine.cache.checkpoints import SPACING
@@ -24,7 +23,9 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.operations import Compact, Copy, Operation, Save, Truncate
 from localllm.engine.scheduling.admission import Admitter, Entering
 from localllm.engine.scheduling.aging import AGED_S, Turns
+from localllm.engine.scheduling.drafting import Drafter
 from localllm.engine.scheduling.pace import Budget
+from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
 from localllm.engine.scheduling.ways import LOSS
@@ -46,14 +47,6 @@ SPARSE_CELLS = 1024
 """A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
 
 
-class StepPlan(NamedTuple):
-    """One decode: what to compute, in slot order."""
-
-    segments: list[Segment]
-    sequences: list[Sequence]
-    """`sequences[i]` owns `segments[i]`."""
-
-
 class Scheduler:
     """Owns the slots and the waiting line; the only writer of `Sequence.held` and `num_cached`."""
 
@@ -70,6 +63,12 @@ class Scheduler:
         """Of prompts whose log-probabilities are wanted, all of a step together."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity, num_slots=kv.num_slots)
+        self.drafter = Drafter(
+            slot_capacity=kv.slot_capacity,
+            batch_capacity=batch_capacity,
+            can_rewind=kv.can_rewind,
+            is_unified=kv.is_unified,
+        )
         self._waiting: list[Sequence] = []
         """By rank."""
         self._turns = Turns()
@@ -158,8 +157,8 @@ class Scheduler:
             held = sequence.held
             if held.slot is None or len(sequence.tokens) - held.length != 1:
                 return None
-            segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], wants_token=True))
-        return StepPlan(segments, self._settled)
+            segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], 1))
+        return self.drafter.drafted(StepPlan(segments, self._settled))
 
     def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
@@ -192,12 +191,14 @@ class Scheduler:
             if self._most_checkpoints:
                 count = min(count, self._next_checkpoint(sequence) - start)
             end = start + count
-            wants_rows = sequence.wants_scores and sequence.can_score(end) > sequence.num_scored
-            wants_token = end == sequence.num_tokens
-            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], wants_token, wants_rows))
+            num_outputs = 1 if end == sequence.num_tokens else 0
+            if sequence.wants_scores and sequence.can_score(end) > sequence.num_scored:
+                num_outputs = min(count, end - max(0, sequence.num_scored - 1))
+            segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], num_outputs))
             sequences.append(sequence)
-        self._settled = [] if changes or any(sequence.num_pending > 1 for sequence in running) else running
-        return StepPlan(segments, sequences)
+        self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else running
+        plan = StepPlan(segments, sequences)
+        return plan if only is not None else self.drafter.drafted(plan)
 
     def slot_status(self) -> tuple[SlotStatus, ...]:
         """What every slot holds and does."""
@@ -219,13 +220,25 @@ class Scheduler:
         assert sequence.slot is not None
         self.kv.cut(sequence.slot, 0)
         sequence.num_cached = 0
+        sequence.num_prefill = sequence.num_tokens
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
-        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted there."""
-        self.kv.written(segment.slot, segment.start, segment.tokens)
+        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted there.
+
+        Those behind the sequence's own are nobody's until they are taken: see `advance`.
+        """
+        tokens, end = segment.tokens, segment.start + len(segment.tokens)
+        if end > sequence.num_tokens:
+            tokens = tokens[: sequence.num_tokens - end]
+        self.kv.written(segment.slot, segment.start, tokens)
         if not self._most_checkpoints or sequence.num_computed >= sequence.num_prompt:
             return False
         return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
+
+    def advance(self, sequence: Sequence) -> None:
+        """The last token that it took was computed before it was taken."""
+        assert sequence.slot is not None
+        self.kv.written(sequence.slot, sequence.num_computed, sequence.tokens[-1:])
 
     def check_integrity(self) -> None:
         """Every slot holds exactly what its sequence computed, and nobody waits who runs. Raises `AssertionError`."""

@@ -48,7 +48,7 @@ class Shares:
         386 ms where one of 98 takes 305), and their answers begin one after the other, not all at the end.
         """
         share = {sequence.id: 1 for sequence in running}
-        hungry = sorted((s for s in running if s.num_pending > 1), key=lambda s: s.num_pending)
+        hungry = sorted((s for s in running if s.is_prefilling), key=lambda s: s.num_pending)
         alone = len(hungry) == len(running)
         with_first = 1 if alone else 0
         beside = 0 if alone else len(running)

@@ -1,0 +1,139 @@
+"""One stream beside other work: tokens/s and the longest gap, of localllm, of one thread of it and of llama-server.
+
+    python -m benchmarks.busy PEERS [--rounds N] [--seconds S] [--only CONDITION] [--ctx N]
+
+Beside 0, 1 and 2 processes that never rest, as they come and niced; each in a session of its own, since Linux shares
+the cores among sessions first. All servers run at once, one of them is asked at a time, in turns: an idle one sleeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.load import Server, text, user
+from benchmarks.peers import MODEL
+from benchmarks.results import save
+from benchmarks.serving import THREADS, llama_server
+from localllm.client.sidecar import Sidecar
+
+MAX_TOKENS = 1500
+SETTLED_S = 0.5
+"""Other work runs for so long before a request comes."""
+
+
+class Condition(NamedTuple):
+    """What runs beside."""
+
+    name: str
+    num_busy: int = 0
+    niced: bool = False
+
+
+CONDITIONS = (
+    Condition("quiet"),
+    Condition("1 busy", 1),
+    Condition("2 busy", 2),
+    Condition("1 niced", 1, niced=True),
+    Condition("2 niced", 2, niced=True),
+)
+
+
+@contextlib.contextmanager
+def beside(condition: Condition) -> Iterator[None]:
+    """The processes run meanwhile."""
+    command = [*(["nice", "-n", "19"] if condition.niced else []), sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command, start_new_session=True) for _ in range(condition.num_busy)]
+    try:
+        time.sleep(SETTLED_S if processes else 0)
+        yield
+    finally:
+        for process in processes:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+async def stream(server: Server, seconds: float, seed: int) -> dict[str, float]:
+    """What comes of one answer within so many seconds after its first token."""
+    times: list[float] = []
+    events = server.events([user(text(48, seed))], MAX_TOKENS)
+    started_s = time.perf_counter()
+    async for event in events:
+        if any(choice["delta"].get("content") for choice in event.get("choices", ())):
+            times.append(time.perf_counter())
+            if times[-1] - times[0] > seconds:
+                break
+    await events.aclose()  # type: ignore[attr-defined]  # an async generator
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    return {
+        "tokens_per_s": len(gaps) / sum(gaps),
+        "gap_max_ms": 1e3 * max(gaps),
+        "ttft_ms": 1e3 * (times[0] - started_s),
+    }
+
+
+def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: round(statistics.median(run[name] for run in runs), 2) for name in runs[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("peers", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--ctx", type=int, default=2048)
+    parser.add_argument("--only", default="", help="conditions with this in their name")
+    arguments = parser.parse_args()
+    peers: Path = arguments.peers.resolve()
+    model = peers / MODEL
+    options = [str(model), "--slots=8", f"--ctx={arguments.ctx}", "--log-level=warning"]
+    runs: dict[str, dict[str, list[dict[str, float]]]] = {}
+    with (
+        llama_server(peers, model, arguments.ctx) as theirs,
+        Sidecar.start([*options, f"--threads={THREADS}"]) as ours,
+        Sidecar.start([*options, "--threads=1"]) as alone,
+    ):
+        servers = {
+            "llama-server": Server(theirs, model.stem, "none", {"ignore_eos": True}),
+            "localllm": Server(ours.url, model.stem, ours.token or "", {"ignore_eos": True}),
+            "one thread": Server(alone.url, model.stem, alone.token or "", {"ignore_eos": True}),
+        }
+        for number in range(arguments.rounds):
+            for condition in CONDITIONS:
+                if arguments.only not in condition.name:
+                    continue
+                with beside(condition):
+                    for name, server in servers.items():
+                        run = asyncio.run(stream(server, arguments.seconds, number))
+                        runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
+                        print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
+    figures = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
+    save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(figures)})
+
+
+def with_ratios(figures: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """Of tokens/s: to llama-server's, to one thread's, and to what it is on a quiet machine."""
+    quiet = figures.get("quiet", {}).get("localllm", {}).get("tokens_per_s")
+
+    def ratios(of: dict[str, dict[str, float]]) -> dict[str, float]:
+        mine = of["localllm"]["tokens_per_s"]
+        peers = {f"to {name}": mine / of[name]["tokens_per_s"] for name in ("llama-server", "one thread")}
+        found = peers if quiet is None else {**peers, "to quiet": mine / quiet}
+        return {name: round(ratio, 3) for name, ratio in found.items()}
+
+    return {condition: {**of, "ratios": ratios(of)} for condition, of in figures.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""How much of what is proposed for each stream a step computes.
+
+Guesses cost a rollback where they are wrong, and forced tokens one where an answer ends among them. So a memory that
+cannot rewind (recurrent, hybrid, sliding window) gets one row a stream: its forced tokens are taken one by one.
+Beside prompts, too: such a step is as long as it may be already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from itertools import accumulate, repeat
+from operator import mul
+
+from localllm.engine.backend import Segment
+from localllm.engine.proposals import Draft, Proposal
+from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Rows, Wish, assumed_cost, share_rows
+from localllm.engine.sequence import Sequence
+
+HARDLY = 0.05
+"""A row from which less is to be expected is not computed."""
+
+
+class Drafter:
+    """Its state is the sequences'."""
+
+    def __init__(self, *, slot_capacity: int, batch_capacity: int, can_rewind: bool, is_unified: bool) -> None:
+        self.cost: Cost = assumed_cost
+        """What a batch of so many passes and rows takes."""
+        self._slot_capacity = slot_capacity
+        self._batch_capacity = batch_capacity
+        self._can_rewind = can_rewind
+        self._is_unified = is_unified
+
+    def drafted(self, plan: StepPlan) -> StepPlan:
+        """The plan with what is computed behind last tokens; itself where nothing is proposed."""
+        for sequence in plan.sequences:
+            if sequence.proposal is not None:
+                break
+        else:
+            return plan
+        streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
+        shares: Many[Rows]
+        if self._can_rewind and len(streams) == len(plan.sequences):
+            wishes = [self._wish(sequence) for sequence in streams]
+            shares = share_rows(wishes, most=self._batch_capacity, cost=self.cost, is_unified=self._is_unified)
+        else:
+            shares = [Rows()] * len(streams)
+        drafts: dict[int, Draft] = {}
+        drafted = {
+            sequence.id: self._segment(sequence, rows, drafts) for sequence, rows in zip(streams, shares, strict=True)
+        }
+        both = zip(plan.sequences, plan.segments, strict=True)
+        segments = [drafted.get(sequence.id, segment) for sequence, segment in both]
+        return plan._replace(segments=segments, drafts=drafts)
+
+    def _segment(self, sequence: Sequence, rows: Rows, drafts: dict[int, Draft]) -> Segment:
+        assert sequence.slot is not None
+        proposal, tokens, num_outputs = sequence.proposal or Proposal(), sequence.tokens[-1:], 1
+        draft = proposal.draft(rows.num_rows)
+        if draft.tokens or draft.forced:
+            drafts[sequence.id] = draft
+            tokens += draft.tokens
+            num_outputs = len(tokens) if sequence.logprobs is not None else draft.num_drawn
+        if proposal.guessed and not draft.guessed:
+            sequence.guessed(is_right=None)
+        return Segment(sequence.slot, sequence.num_computed, tokens, num_outputs, rows.num_padding)
+
+    def _wish(self, sequence: Sequence) -> Wish:
+        assert sequence.slot is not None
+        room = min(MOST_ROWS, self._slot_capacity - sequence.num_computed)
+        useful = self._slot_capacity - sequence.num_tokens
+        if sequence.max_tokens is not None:
+            useful = min(useful, sequence.max_tokens - sequence.num_generated)
+        forced, guessed = sequence.proposal or Proposal()
+        num_guesses = len(guessed) if sequence.takes_guesses else 0
+        rights = [right for right in accumulate(repeat(sequence.guess_rate, num_guesses), mul) if right >= HARDLY]
+        gains = [*(1.0 for _ in forced), *rights]
+        return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room)

@@ -1,0 +1,83 @@
+"""How many threads compute the next step: as many as are fastest, on cores that no other work wants.
+
+    room      how many cores are free         (room.py: CPU times, whatever is computed)
+    trials    how many of them are fastest    (trials.py: steps of equally many tokens compared)
+
+Prompts take all free cores: their matrices are large enough for any number of threads. Small steps have trials of their
+own for every number of tokens. Pure: fed with times, reads no clock. Knows nothing of llama.cpp or of the system.
+"""
+
+from __future__ import annotations
+
+from localllm.engine.scheduling.room import Room, Usage
+from localllm.engine.scheduling.trials import Trials
+
+MOST_TRIED_TOKENS = 32
+"""In a step; larger ones are prompts."""
+OTHER_CONDITIONS = 0.25
+"""Others want so many cores more or less than when all trials were begun anew."""
+LOGITS_A_THREAD = 400_000
+"""To draw from so many takes as long as waking a thread that sleeps, several times over."""
+
+
+class Governor:
+    """`threads` before each step, `observe` after it, and `used` now and then."""
+
+    def __init__(self, most: int, *, num_cpus: int | None = None, first: int | None = None) -> None:
+        """`num_cpus` that this process may use, of which at most `most` compute; `first`: a guess for small steps."""
+        self.most = most
+        self.room = Room(most, num_cpus or most)
+        self._first = first
+        self._trials: dict[int, Trials] = {}
+        self._last = (0, most)
+        """Tokens and free cores of the last step."""
+        self._demand = 0.0
+        """Of others, when all trials were begun anew."""
+
+    @property
+    def for_prompts(self) -> int:
+        return self.room.threads
+
+    def threads(self, num_tokens: int) -> int:
+        """For a step of so many tokens."""
+        free = self.room.threads
+        if self._last != (num_tokens, free):
+            self._interrupt()
+            self._last = num_tokens, free
+        trials = self._trials_of(num_tokens)
+        return free if trials is None else trials.threads(free)
+
+    def observe(self, num_tokens: int, threads: int, seconds: float, *, is_telling: bool = True) -> None:
+        """The step took so long; not telling: it did more than compute these tokens."""
+        trials = self._trials_of(num_tokens)
+        if not is_telling:
+            self._interrupt()
+        elif trials is not None:
+            trials.observe(threads, seconds, self._last[1])
+
+    def used(self, usage: Usage, now_s: float) -> None:
+        """CPU time since the last call."""
+        self.room.observe(usage, now_s)
+        if abs(self.room.demand - self._demand) > OTHER_CONDITIONS:
+            self._demand = self.room.demand
+            for trials in self._trials.values():
+                trials.retry()
+
+    def _interrupt(self) -> None:
+        if (trials := self._trials.get(self._last[0])) is not None:
+            trials.interrupt()
+
+    def _trials_of(self, num_tokens: int) -> Trials | None:
+        if num_tokens > MOST_TRIED_TOKENS:
+            return None
+        trials = self._trials.get(num_tokens)
+        if trials is None:
+            known = min(self._trials, key=lambda other: abs(other - num_tokens), default=None)
+            guess = self._first if known is None else self._trials[known].best
+            trials = self._trials[num_tokens] = Trials(guess)
+        return trials
+
+
+def sampler_threads(num_rows: int, vocabulary: int, most: int) -> int:
+    """Where the cores sleep because a GPU computes: one, and more only for much to draw from."""
+    return max(1, min(most, num_rows, num_rows * vocabulary // LOGITS_A_THREAD))

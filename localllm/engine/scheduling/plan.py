@@ -1,0 +1,40 @@
+"""What one step is to do. Knows nothing of how that was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from localllm.engine.backend import Segment
+from localllm.engine.proposals import Draft
+from localllm.engine.sequence import Sequence
+
+
+class StepPlan(NamedTuple):
+    """One decode: what to compute, in slot order."""
+
+    segments: list[Segment]
+    sequences: list[Sequence]
+    """`sequences[i]` owns `segments[i]`."""
+    drafts: Mapping[int, Draft] = {}
+    """What is computed behind sequences' last tokens, by their ids."""
+
+    def without_guesses(self) -> StepPlan:
+        """The same, but one row for everybody: forced tokens are taken one by one."""
+        segments, drafts = [], {}
+        for segment, sequence in zip(self.segments, self.sequences, strict=True):
+            draft = self.drafts.get(sequence.id)
+            if draft is None:
+                segments.append(segment._replace(num_padding=0))
+                continue
+            if draft.forced:
+                drafts[sequence.id] = Draft((), draft.forced[:1])
+            num_outputs = 1 if not draft.forced or sequence.logprobs is not None else 0
+            segments.append(Segment(segment.slot, segment.start, segment.tokens[:1], num_outputs))
+        return StepPlan(segments, self.sequences, drafts)
+
+    def alone(self, index: int) -> StepPlan:
+        """That segment only."""
+        sequence = self.sequences[index]
+        drafts = {sequence.id: self.drafts[sequence.id]} if sequence.id in self.drafts else {}
+        return StepPlan([self.segments[index]._replace(num_padding=0)], [sequence], drafts)

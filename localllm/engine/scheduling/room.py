@@ -1,0 +1,80 @@
+"""How many cores other work leaves for computing: pure, fed with CPU times.
+
+While we compete with others for a core they take less than they want: half of it, with one thread on each side. So what
+our own threads lacked is added to what others took. Where the system does not say what others take, what our threads
+lacked stands for both; with one thread nothing is lacked, so more are tried again after a while.
+Knows nothing of steps, and reads no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+SMOOTHING_S = 0.2
+"""Readings of the system come in hundredths of a second: those of so long count together."""
+GIVES_WAY, COMES_BACK = 0.65, 0.35
+"""A core of which others want more than the first is theirs, of which they want less than the second is ours again."""
+HOLD_S, LONGEST_HOLD_S = 0.3, 30.0
+"""Cores have been free for so long before they are used again; twice as long after each time that it was too early."""
+TOO_EARLY_S = 5.0
+"""Given up again within this time, a core was taken too early."""
+
+
+class Usage(NamedTuple):
+    """CPU time of a period, in seconds."""
+
+    wall_s: float
+    others_s: float | None
+    """Of everything that does not compute the model, on the CPUs that this process may use; None: not known."""
+    wanted_s: float
+    """Of our own threads, had each had a core while a step ran."""
+    had_s: float
+
+
+class Room:
+    """Of `num_cpus` as many as are not others', at least one, at most `most`."""
+
+    def __init__(self, most: int, num_cpus: int) -> None:
+        self._most = most
+        self._num_cpus = max(num_cpus, most)
+        self.demand = 0.0
+        """Cores that others want."""
+        self.threads = most
+        self._free_since_s: float | None = None
+        self._hold_s = HOLD_S
+        self._grown_s = -math.inf
+        self._shrunk_s = -math.inf
+
+    def observe(self, usage: Usage, now_s: float) -> None:
+        """What was used since the last time."""
+        if usage.wall_s <= 0:
+            return
+        self._learn(usage)
+        fewer, more = self._within(GIVES_WAY), self._within(COMES_BACK)
+        if more <= self.threads:
+            self._free_since_s = None
+        elif self._free_since_s is None:
+            self._free_since_s = now_s - usage.wall_s
+        if fewer < self.threads:
+            self._shrink(fewer, now_s)
+        elif self._free_since_s is not None and now_s - self._free_since_s >= self._hold_s:
+            if now_s - self._shrunk_s > LONGEST_HOLD_S:
+                self._hold_s = HOLD_S
+            self.threads, self._grown_s, self._free_since_s = more, now_s, None
+
+    def _shrink(self, threads: int, now_s: float) -> None:
+        if now_s - self._grown_s < TOO_EARLY_S:
+            self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S)
+        self.threads, self._shrunk_s = threads, now_s
+
+    def _learn(self, usage: Usage) -> None:
+        lacked_s = max(0.0, usage.wanted_s - usage.had_s)
+        # Threads that wait for a disk lack time, too: never more than others took counts as lost to them.
+        others_s = lacked_s if usage.others_s is None else max(usage.others_s, 0.0)
+        wanted = (others_s + min(lacked_s, others_s)) / usage.wall_s
+        weight = -math.expm1(-usage.wall_s / SMOOTHING_S)
+        self.demand += weight * (min(wanted, float(self._num_cpus)) - self.demand)
+
+    def _within(self, slack: float) -> int:
+        return max(1, min(self._most, math.floor(self._num_cpus - self.demand + slack + 1e-9)))

@@ -1,0 +1,149 @@
+"""Which number of threads computes a kind of step fastest: measured on the run, by trials that cost little.
+
+A trial is a few steps with another number between steps with the present one, all of them equally large; one that is
+clearly slower ends at once. After a trial that changed nothing the next one comes twice as many steps later. Fewer
+threads that are as fast are preferred: they leave cores to others. Knows nothing of other work, clocks or llama.cpp.
+"""
+
+from __future__ import annotations
+
+COMPARED = 6
+"""Steps on each side of a comparison."""
+FIRST_AFTER, MOST_BETWEEN = 16, 4096
+"""Steps until the first trial, and between trials at most."""
+CLEARLY_SLOWER = 1.1
+"""A trial that is so many times slower after one step or more ends."""
+AS_FAST, FASTER = 1.01, 0.95
+"""Fewer threads are taken that need so much of the time, more threads that need so little."""
+JUMP = 1.5
+"""Steps so many times slower, or faster, than at the last trial: it has to be tried again."""
+MOST_SHARE = 0.02
+"""Of all time, that trials may cost in addition to the first few."""
+
+
+class Trials:
+    """Of one kind of step. `threads` before each step, `observe` after it."""
+
+    def __init__(self, best: int | None = None) -> None:
+        """`best`: a guess."""
+        self.best = best
+        """Threads that were fastest; None: as many as there are."""
+        self.num_changes = 0
+        self._trying: int | None = None
+        """The number that a trial computes with, until its steps are done."""
+        self._tried: int | None = None
+        """The number that was faster than the steps before; those after have to say so, too."""
+        self._tried_s: list[float] = []
+        self._present_s: list[float] = []
+        """Of the last steps with the present number, since something else was computed."""
+        self._since = 0
+        """Steps since the last trial."""
+        self._pause = FIRST_AFTER
+        self._tries_more = False
+        self._reference_s = 0.0
+        """A step at the last trial."""
+        self._total_s = self._cost_s = 0.0
+        self._skips = False
+        """The next step starts or wakes threads, so it does not count."""
+
+    def threads(self, most: int) -> int:
+        """For the next step; `most`: cores that are free."""
+        if self._trying is not None and self._trying > most:
+            self.interrupt()
+        return self._present(most) if self._trying is None else self._trying
+
+    def interrupt(self) -> None:
+        """Something else was computed, or the number of free cores changed: steps before and after do not compare."""
+        if self._trying is not None or self._tried is not None:
+            self._since = 0
+        self._trying = self._tried = None
+        self._present_s.clear()
+        self._skips = True
+
+    def retry(self) -> None:
+        """Conditions changed: what was found out may be wrong."""
+        self._pause = FIRST_AFTER
+
+    def observe(self, threads: int, seconds: float, most: int) -> None:
+        """A step of this kind took so long, with as many threads as `threads` said."""
+        self._total_s += seconds
+        if self._skips:
+            self._skips = False
+        elif self._trying is not None:
+            self._tried_s.append(seconds)
+            self._judge(most)
+        else:
+            self._since += 1
+            self._present_s.append(seconds)
+            del self._present_s[:-COMPARED]
+            if len(self._present_s) == COMPARED:
+                self._confirm(most) if self._tried is not None else self._maybe_try(threads, most)
+
+    def _present(self, most: int) -> int:
+        return most if self.best is None else min(self.best, most)
+
+    def _maybe_try(self, present: int, most: int) -> None:
+        typical_s = _typical(self._present_s)
+        has_jumped = not self._reference_s / JUMP <= typical_s <= self._reference_s * JUMP
+        allowed_s = MOST_SHARE * self._total_s + COMPARED * typical_s
+        if self._since < (min(FIRST_AFTER, self._pause) if has_jumped else self._pause) or self._cost_s > allowed_s:
+            return
+        self._reference_s = typical_s
+        fewer, more = _next_fewer(present), _next_more(present, most)
+        if fewer < 1 and more > most:
+            self._since = 0
+            return
+        self._trying = more if fewer < 1 or (self._tries_more and more <= most) else fewer
+        self._tried_s.clear()
+        self._skips = True
+
+    def _judge(self, most: int) -> None:
+        """After a step of a trial: whether it goes on, has failed, or is to be confirmed."""
+        count, trying = len(self._tried_s), self._trying
+        assert trying is not None
+        present_s, tried_s = _typical(self._present_s), _typical(self._tried_s)
+        if count < COMPARED and tried_s < CLEARLY_SLOWER * present_s:
+            return
+        self._cost_s += max(0.0, sum(self._tried_s) - count * present_s) * (count + 1) / count
+        self.interrupt()
+        if count == COMPARED and tried_s <= self._wanted(trying, most) * present_s:
+            self._tried = trying
+        else:
+            self._failed()
+
+    def _confirm(self, most: int) -> None:
+        """The steps after a trial say whether its gain was the trial's."""
+        tried, present_s = self._tried, _typical(self._present_s)
+        assert tried is not None
+        if tried > most or _typical(self._tried_s) > self._wanted(tried, most) * present_s:
+            self._tried = None
+            self._failed()
+            return
+        self.interrupt()
+        self._tries_more = tried > self._present(most)
+        self.best = None if tried == most else tried
+        self.num_changes += 1
+        self._pause = COMPARED  # the next number in this direction
+        self._reference_s = _typical(self._tried_s)
+
+    def _failed(self) -> None:
+        self._since = 0
+        self._tries_more = not self._tries_more
+        self._pause = min(max(2 * self._pause, FIRST_AFTER), MOST_BETWEEN)
+
+    def _wanted(self, tried: int, most: int) -> float:
+        """At most so much of the present time makes that number the better one."""
+        return AS_FAST if tried < self._present(most) else FASTER
+
+
+def _typical(seconds: list[float]) -> float:
+    """The mean without the slowest, which something else may have held up."""
+    return (sum(seconds) - max(seconds)) / (len(seconds) - 1) if len(seconds) > 1 else seconds[0]
+
+
+def _next_fewer(threads: int) -> int:
+    return threads // 2 if threads < 8 or threads % 4 else 3 * threads // 4
+
+
+def _next_more(threads: int, most: int) -> int:
+    return most if threads < most <= 2 * threads else 2 * threads

@@ -1,0 +1,87 @@
+"""The threads that compute: reads the clocks around each step for the governor, which decides how many there are.
+
+Knows nothing of the system but by `Clocks`, and nothing of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
+from localllm.engine.scheduling.room import Usage
+
+LOOK_S = 0.1
+"""Between two readings of what others use, which are in hundredths of a second."""
+MOST_LOOKING = 0.005
+"""Of the time may go into these readings; they take longer on machines with many CPUs."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """All in seconds, since some moment."""
+
+    now: Callable[[], float] = time.perf_counter
+    process: Callable[[], float] = time.process_time
+    """CPU time of this process."""
+    helpers: Callable[[], float] = lambda: 0.0
+    """CPU time of this process's threads that compute nothing of the model: they want cores, too."""
+    machine: Callable[[], float | None] = lambda: None
+    """CPU time of everybody on the CPUs that this process may use; None: not known."""
+
+
+class Team:
+    """Used by the engine's thread: `begin` and `end` around each step."""
+
+    def __init__(self, governor: Governor, clocks: Clocks, *, is_offloaded: bool = False) -> None:
+        """`is_offloaded`: a GPU computes layers, so that the team sleeps while tokens are drawn."""
+        self._governor = governor
+        self._clocks = clocks
+        self._is_offloaded = is_offloaded
+        self._threads = governor.most
+        self._num_tokens = 0
+        self._began_s = self._began_cpu_s = 0.0
+        self._wanted_s = self._had_s = 0.0
+        """CPU time of the steps since the last reading, as in `Usage`."""
+        self._next_look_s = clocks.now()
+        self._seen = (clocks.now(), clocks.process(), clocks.helpers(), clocks.machine())
+
+    @property
+    def num_threads(self) -> int:
+        """Of the last step."""
+        return self._threads
+
+    def begin(self, num_tokens: int, *, is_text: bool = False) -> int:
+        """The threads for a step of so many tokens; of a text to embed: a step unlike others."""
+        self._began_s = self._clocks.now()
+        if self._began_s >= self._next_look_s:
+            self._look()
+        self._num_tokens = MOST_TRIED_TOKENS + 1 if is_text else num_tokens
+        self._threads = self._governor.threads(self._num_tokens)
+        self._began_cpu_s = self._clocks.process()
+        return self._threads
+
+    def end(self, seconds: float, *, is_telling: bool = True) -> None:
+        """It took so long; not telling: it did more than compute these tokens."""
+        self._had_s += self._clocks.process() - self._began_cpu_s
+        self._wanted_s += seconds * self._threads
+        self._governor.observe(self._num_tokens, self._threads, seconds, is_telling=is_telling)
+
+    def sampler_threads(self, num_rows: int, vocabulary: int) -> int:
+        """To draw so many tokens after the step: those that computed it, which are awake."""
+        if not self._is_offloaded:
+            return self._threads
+        return sampler_threads(num_rows, vocabulary, self._governor.most)
+
+    def _look(self) -> None:
+        started_s = self._clocks.now()
+        before_s, process_s, helpers_s, machine_s = self._seen
+        now = self._seen = (started_s, self._clocks.process(), self._clocks.helpers(), self._clocks.machine())
+        others_s = None
+        if machine_s is not None and now[3] is not None:
+            others_s = now[3] - machine_s - (now[1] - process_s) + max(0.0, now[2] - helpers_s)
+        self._governor.used(Usage(started_s - before_s, others_s, self._wanted_s, self._had_s), started_s)
+        self._wanted_s = self._had_s = 0.0
+        cost_s = self._clocks.now() - started_s
+        self._next_look_s = started_s + max(LOOK_S, cost_s / MOST_LOOKING)

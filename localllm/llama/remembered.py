@@ -1,0 +1,73 @@
+"""Remembers what was found out about this machine in one small JSON file, by a key of everything that could change it.
+
+A file that cannot be read or written costs finding it out again and a warning, nothing else. Two processes may write
+at once: each replaces the whole file, so the file is always one of theirs. Does not know what the outcomes mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class _File(msgspec.Struct, Generic[T], forbid_unknown_fields=True):
+    outcomes: dict[str, T] = {}
+    """Oldest first."""
+
+
+def key(*parts: str) -> str:
+    """One short name for all parts together."""
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+class Remembered(Generic[T]):
+    """One such file, with the last `most` outcomes; `subject` names it in warnings."""
+
+    def __init__(self, path: Path, outcome: type[T], *, most: int, subject: str) -> None:
+        self.path = path
+        self._decoder: msgspec.json.Decoder[_File[T]] = msgspec.json.Decoder(_File[outcome])  # type: ignore[valid-type]
+        self._most = most
+        self._subject = subject
+
+    def get(self, name: str) -> T | None:
+        return self._read().outcomes.get(name)
+
+    def put(self, name: str, outcome: T) -> None:
+        content = self._read()
+        content.outcomes.pop(name, None)
+        content.outcomes[name] = outcome
+        for oldest in list(content.outcomes)[: -self._most]:
+            del content.outcomes[oldest]
+        try:
+            self._replace(msgspec.json.encode(content))
+        except OSError as error:
+            log.warning("%s is not remembered path=%s reason=%s", self._subject, self.path, error)
+
+    def _read(self) -> _File[T]:
+        try:
+            return self._decoder.decode(self.path.read_bytes())
+        except FileNotFoundError:
+            return _File()
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.warning("what was remembered is unreadable and made anew path=%s reason=%s", self.path, error)
+            return _File()
+
+    def _replace(self, content: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=self.path.name, dir=self.path.parent)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+            os.replace(name, self.path)
+        except OSError:
+            os.unlink(name)
+            raise

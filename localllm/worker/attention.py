@@ -1,0 +1,78 @@
+"""Settles whether a model that is in memory is computed with flash attention: as placed, or as measured here.
+
+A measurement is remembered in the data directory for this library, CPU, model and thread count. Knows nothing of how
+it is made and judged (`llama.attention_probe`, `llama.attention`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from localllm import __version__, osdep
+from localllm.llama import attention, attention_probe
+from localllm.llama.attention import Choice, Figures
+from localllm.llama.attention_probe import Shape
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from localllm.llama.remembered import Remembered, key
+from localllm.types import FlashAttn, ModelInfo
+from localllm.worker.identity import model_identity
+from localllm.worker.messages import Load
+
+FILE_NAME = "attention.json"
+MAX_REMEMBERED = 64
+"""Measurements, of the models used last."""
+
+
+class Settled(NamedTuple):
+    """How attention is computed."""
+
+    flash_attn: FlashAttn
+    """`auto`: with flash attention, where llama.cpp has it for this model."""
+    ubatch_tokens: int
+    """Of a batch, as many are computed at once."""
+    reason: str
+
+
+def settle(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Settled:
+    """What was placed, if that is settled; else what is faster, measured now or before (a second, or milliseconds)."""
+    placed = load.placement
+    if placed.flash_attn != "auto" or placed.gpu_layers > 0:
+        return Settled(placed.flash_attn, placed.ubatch_tokens, placed.flash_attn_reason)
+    choice = _choice(library, model, load, threads, data_dir)
+    if choice.flash:
+        return Settled("auto", placed.ubatch_tokens, choice.reason)
+    return Settled("off", placed.plain_ubatch_tokens, choice.reason)
+
+
+def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Choice:
+    shape, ctx = shape_of(load.info), load.placement.ctx
+    if shape is None:
+        return Choice(True, "no layer of this model attends to all tokens")
+    max_rows = min(load.placement.ubatch_tokens, load.placement.plain_ubatch_tokens)
+    memory = Remembered(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
+    name = key(
+        library.build.fingerprint, library.choice.label(), osdep.cpu_model(), model_identity(load), str(threads),
+        str(attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
+    )  # fmt: skip
+    figures = memory.get(name)
+    if figures is None or not figures.is_final:
+        now = attention_probe.measure(library, model, shape, ctx=ctx, threads=threads, max_rows=max_rows)
+        figures = attention.merged(figures, now)
+        memory.put(name, figures)
+    return attention.choose(figures, ctx)
+
+
+def shape_of(info: ModelInfo) -> Shape | None:
+    """What a measurement needs to know of the model; None where no layer attends to all tokens."""
+    attending = [index for index, layer in enumerate(info.layer_memory) if layer.keys and not layer.is_windowed]
+    if info.layer_memory and not attending:
+        return None
+    return Shape(
+        num_layers=info.num_layers,
+        first_attention=attending[0] if attending else 0,
+        token_bytes=2 * sum(info.layer_memory[index].keys + info.layer_memory[index].values for index in attending),
+        num_heads=info.num_heads or 1,
+        can_rewind=not any(layer.state for layer in info.layer_memory),
+    )

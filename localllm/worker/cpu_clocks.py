@@ -1,0 +1,33 @@
+"""CPU time of this process, of its threads that do not compute, and of the whole machine, for `engine.team`."""
+
+from __future__ import annotations
+
+import threading
+
+from localllm import osdep
+from localllm.engine.scheduling.governor import Governor
+from localllm.engine.team import Clocks, Team
+
+
+def make_team(threads: int, *, layers_per_device: dict[str, int]) -> Team:
+    """Of at most so many threads."""
+    on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
+    is_offloaded = on_cpu < sum(layers_per_device.values())
+    clocks = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s)
+    num_cpus = None if osdep.busy_cpu_s() is None else osdep.num_usable_cpus()
+    first = 1 if is_offloaded and on_cpu == 0 else None
+    return Team(Governor(threads, num_cpus=num_cpus, first=first), clocks, is_offloaded=is_offloaded)
+
+
+def helpers_cpu_s() -> float:
+    """Of Python's threads but the calling one; 0 where the system has no such files."""
+    caller = threading.current_thread()
+    return sum(_thread_cpu_s(each.native_id) for each in threading.enumerate() if each is not caller)
+
+
+def _thread_cpu_s(native_id: int | None) -> float:
+    try:
+        with open(f"/proc/self/task/{native_id}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

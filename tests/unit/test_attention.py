@@ -1,0 +1,109 @@
+"""Which attention is used follows from what was measured, whatever was measured."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.llama.attention import (
+    MARGIN,
+    MAX_ATTEMPTS,
+    NOISY_SPREAD,
+    Figures,
+    Point,
+    choose,
+    gain_without,
+    merged,
+    spread,
+)
+
+CTX = st.integers(1024, 2**20)
+SECONDS = st.floats(1e-5, 10)
+FIELDS = ("decode_with_s", "decode_without_s", "prompt_with_s", "prompt_without_s")
+
+
+@st.composite
+def points(draw: st.DrawFn) -> tuple[Point, ...]:
+    depths = draw(st.sampled_from([(192, 512), (192, 4096), (4096,)]))
+    return tuple(Point(depth, *(draw(SECONDS) for _ in FIELDS)) for depth in depths)
+
+
+def scaled(point: Point, factor: float, *fields: str) -> Point:
+    return msgspec.structs.replace(point, **{field: getattr(point, field) * factor for field in fields})
+
+
+def measured(*, decode: float, prompt: float, **given: float) -> Figures:
+    """`decode` and `prompt`: how many times as fast it is without flash attention behind much."""
+    return Figures(points=(Point(192, 1, 1, 1, 1), Point(4096, decode, 1, prompt, 1)), **given)  # type: ignore[arg-type]
+
+
+@given(points(), CTX, st.floats(0, 2))
+def test_a_slower_machine_chooses_the_same(figures: tuple[Point, ...], ctx: int, noise: float) -> None:
+    slower = tuple(scaled(point, 16, *FIELDS) for point in figures)
+    assert choose(Figures(points=slower, spread=noise), ctx) == choose(Figures(points=figures, spread=noise), ctx)
+
+
+@given(points(), CTX, st.floats(1, 10), st.sampled_from(FIELDS))
+def test_what_gets_slower_is_chosen_no_more_than_before(
+    figures: tuple[Point, ...], ctx: int, factor: float, field: str
+) -> None:
+    """Slower by the same factor behind little and behind much."""
+    gain = gain_without(figures, ctx)
+    changed = gain_without(tuple(scaled(point, factor, field) for point in figures), ctx)
+    if "without" in field:
+        assert changed <= gain * (1 + 1e-9)
+    else:
+        assert changed >= gain * (1 - 1e-9)
+
+
+@given(points(), CTX, st.floats(0, 2))
+def test_flash_attention_is_used_unless_it_is_slower_by_more_than_the_noise(
+    figures: tuple[Point, ...], ctx: int, noise: float
+) -> None:
+    chosen = choose(Figures(points=figures, spread=noise), ctx).flash
+    assert chosen is (gain_without(figures, ctx) <= MARGIN + noise)
+    as_fast = tuple(
+        msgspec.structs.replace(point, decode_without_s=point.decode_with_s, prompt_without_s=point.prompt_with_s)
+        for point in figures
+    )
+    assert choose(Figures(points=as_fast, spread=noise), ctx).flash
+
+
+def test_a_clear_gain_behind_much_decides_for_long_slots_and_not_for_short_ones() -> None:
+    figures = measured(decode=2, prompt=1.4)
+    assert not choose(figures, 8192).flash
+    assert not choose(figures, 131_072).flash
+    assert (
+        gain_without(figures.points, 1024) < gain_without(figures.points, 8192) < gain_without(figures.points, 65_536)
+    )
+    assert choose(measured(decode=1.08, prompt=1 / 1.39), 8192).flash, "prompts lose more than decoding gains"
+
+
+def test_what_was_measured_is_said_as_speed_with_flash_attention() -> None:
+    reason = choose(measured(decode=1 / 1.24, prompt=1.25), 8192).reason
+    assert "prompts 0.80 x, decoding 1.24 x as fast behind 4,096 tokens" in reason
+    assert "prompts 1.00 x, decoding 1.00 x as fast behind 192 tokens" in reason
+    assert "too slow" in choose(Figures(), 8192).reason
+
+
+def test_a_noisy_measurement_is_made_again_but_not_for_ever() -> None:
+    noisy, quiet = measured(decode=2, prompt=2, spread=NOISY_SPREAD * 2), measured(decode=1, prompt=1, spread=0.01)
+    assert not noisy.is_final
+    assert "measures again" in choose(noisy, 8192).reason
+    assert quiet.is_final
+    assert not Figures().is_final, "too slow may have been the machine's minute"
+    assert merged(None, noisy) == noisy
+    assert merged(noisy, quiet) == msgspec.structs.replace(quiet, attempts=2)
+    assert merged(quiet, noisy) == msgspec.structs.replace(quiet, attempts=2)
+    assert merged(noisy, Figures()) == msgspec.structs.replace(noisy, attempts=2)
+    last = noisy
+    for _ in range(MAX_ATTEMPTS - 1):
+        last = merged(last, noisy)
+    assert last.is_final
+    assert "measures again" not in choose(last, 8192).reason
+
+
+def test_the_spread_is_what_the_second_fastest_took_more_so_that_a_single_slow_pass_is_no_noise() -> None:
+    assert spread([[1.0, 1.0, 9.0], [2.0, 2.2, 2.4]]) == pytest.approx(0.05)

@@ -1,0 +1,107 @@
+"""Who gets more than one row: more tokens a second, nobody much slower, no pass that does not pay."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localllm.engine.scheduling.rows import (
+    MOST_ROWS,
+    MOST_SLOWER,
+    Rows,
+    Wish,
+    assumed_cost,
+    passes,
+    share_rows,
+)
+
+
+def lengths(shares: list[Rows]) -> list[int]:
+    return [rows.num_rows + rows.num_padding for rows in shares]
+
+
+def expected(wishes: list[Wish], shares: list[Rows]) -> list[float]:
+    return [1 + sum(wish.gains[: rows.num_rows - 1]) for wish, rows in zip(wishes, shares, strict=True)]
+
+
+def rate(wishes: list[Wish], shares: list[Rows]) -> float:
+    slots = [wish.slot for wish in wishes]
+    return sum(expected(wishes, shares)) / assumed_cost(passes(slots, lengths(shares)), sum(lengths(shares)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [([1] * 8, 1), ([1, 1, 1, 4, 1, 1, 1, 1], 2), ([1, 2, 3, 4, 1, 2, 3, 4], 7), ([4] * 8, 1), ([2, 1, 2, 1], 3)],
+)
+def test_passes_are_those_that_the_library_makes(rows: list[int], count: int) -> None:
+    assert passes(range(len(rows)), rows) == count
+
+
+def test_a_gap_between_slots_is_a_pass() -> None:
+    assert passes([0, 1, 3], [1, 1, 1]) == 2
+
+
+def test_the_assumed_cost_tells_the_measured_shapes_apart() -> None:
+    measured = {(1,) * 8: 36, (1, 1, 1, 4, 1, 1, 1, 1): 58, (1, 2, 3, 4) * 2: 143, (4,) * 8: 105}
+    cost = {rows: assumed_cost(passes(range(8), rows), sum(rows)) for rows in measured}
+    unit_ms = sum(measured.values()) / sum(cost.values())
+    for rows, took_ms in measured.items():
+        assert unit_ms * cost[rows] == pytest.approx(took_ms, rel=0.15)
+
+
+@st.composite
+def wish_lists(draw: st.DrawFn, most: int = 8) -> list[Wish]:
+    slots = draw(st.lists(st.integers(0, 11), min_size=1, max_size=most, unique=True).map(sorted))
+    chance = st.floats(0, 1)
+    gains = st.lists(chance, max_size=9).map(lambda values: list(itertools.accumulate(values, min)))
+    return [Wish(slot, draw(gains), draw(st.integers(1, MOST_ROWS))) for slot in slots]
+
+
+@settings(max_examples=200, deadline=None)
+@given(wish_lists(), st.integers(8, 40), st.booleans())
+def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_unified: bool) -> None:
+    shares = share_rows(wishes, most=most, is_unified=is_unified)
+    slots, given_lengths = [wish.slot for wish in wishes], lengths(shares)
+    assert sum(given_lengths) <= max(most, len(wishes))
+    for wish, rows, length in zip(wishes, shares, given_lengths, strict=True):
+        assert 1 <= rows.num_rows <= 1 + len(wish.gains)
+        assert length <= max(1, min(wish.room, MOST_ROWS)), "a slot has room for what it is given"
+    if is_unified:
+        assert not any(rows.num_padding for rows in shares)
+        return
+    plain_s = assumed_cost(passes(slots, [1] * len(slots)), len(slots))
+    took_s = assumed_cost(passes(slots, given_lengths), sum(given_lengths))
+    assert rate(wishes, shares) >= len(wishes) / plain_s * (1 - 1e-9)
+    assert min(expected(wishes, shares)) / took_s >= 1 / plain_s / MOST_SLOWER * (1 - 1e-9), "nobody is much slower"
+
+
+@settings(max_examples=60, deadline=None)
+@given(wish_lists(most=4))
+def test_it_is_near_the_best_of_all_shapes(wishes: list[Wish]) -> None:
+    """Every shape of up to four streams that slows nobody too much, each with any number of rows, padded or not."""
+    slots = [wish.slot for wish in wishes]
+    plain_s = assumed_cost(passes(slots, [1] * len(slots)), len(slots))
+    best = 0.0
+    for shape in itertools.product(*(range(1, wish.room + 1) for wish in wishes)):
+        if set(shape) - {1, *(2, 3, 4, 6, 8)} and len(wishes) > 1:
+            continue
+        tokens = [1 + sum(wish.gains[: length - 1]) for wish, length in zip(wishes, shape, strict=True)]
+        took_s = assumed_cost(passes(slots, shape), sum(shape))
+        if MOST_SLOWER * min(tokens) * plain_s >= took_s:
+            best = max(best, sum(tokens) / took_s)
+    assert rate(wishes, share_rows(wishes, most=64)) >= 0.85 * best
+
+
+def test_one_of_many_streams_with_guesses_waits_and_all_with_good_ones_get_them() -> None:
+    guesses = [0.95, 0.9, 0.85]
+    one = [Wish(slot, guesses if slot == 3 else []) for slot in range(8)]
+    assert lengths(share_rows(one, most=512)) == [1] * 8, "a pass more costs all of them more than one gains"
+    everybody = [Wish(slot, guesses) for slot in range(8)]
+    assert lengths(share_rows(everybody, most=512)) == [4] * 8
+    assert share_rows([Wish(0, guesses)], most=512) == [Rows(4, 0)], "alone"
+    most = [Wish(slot, [] if slot == 3 else [1.0]) for slot in range(8)]
+    assert share_rows(most, most=512)[3] in (Rows(1, 1), Rows(1, 0))
+    assert len(set(lengths(share_rows(most, most=512)))) == 1, "padded: one pass"
