@@ -49,6 +49,7 @@ class FakeBackend:
         slack: int = 4,
         num_cells: int | None = None,
         ubatch_capacity: int | None = None,
+        max_outputs: int | None = None,
     ) -> None:
         """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then.
 
@@ -70,6 +71,7 @@ class FakeBackend:
         """When somebody wants the decode to end at the latest."""
         self.was_asked = False
         self.tile = self.grain = TILE
+        self.max_outputs = max_outputs or batch_capacity
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
@@ -141,6 +143,9 @@ class FakeBackend:
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
         return bytes(self.cells[slot])
 
+    def state_bytes(self, slot: int) -> int:
+        return len(self.cells[slot])
+
     def restore(self, slot: int, state: State, length: int) -> None:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
@@ -171,6 +176,8 @@ class FakeBackend:
         if any(self._poison in segment.tokens for segment in segments):
             raise BackendError("a token that nobody can compute")
         assert 0 < sum(len(segment.tokens) + segment.num_padding for segment in segments) <= self.batch_capacity
+        num_outputs = sum(segment.num_outputs for segment in segments)
+        assert num_outputs <= self.max_outputs, "llama.cpp aborts the process"
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
         if within_s is None:

@@ -70,6 +70,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def max_outputs(self) -> int:
+        """Rows of logits that one `decode` gives at most, of all its segments: one for each slot, or more."""
+        ...
+
+    @property
     def tile(self) -> int:
         """Rows of one slot in a batch from which attention is fast."""
         ...
@@ -121,7 +126,14 @@ class Backend(Protocol):
         ...
 
     def save(self, slot: int) -> State:
-        """The KV of the slot as an opaque state, for `restore` of the same backend."""
+        """The KV of the slot as an opaque state, for `restore` of the same backend.
+
+        Its memory is used again when the last reference to it, or to a view of it, is gone.
+        """
+        ...
+
+    def state_bytes(self, slot: int) -> int:
+        """Of what `save` would return."""
         ...
 
     def restore(self, slot: int, state: State, length: int) -> None:

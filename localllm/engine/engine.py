@@ -81,6 +81,7 @@ class Engine:
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
+        self.scheduler.drafter.max_rows = min(backend.batch_capacity, backend.max_outputs)
         cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
         if backend.num_cells is None:  # a unified cache takes unequal rows in one pass, which that does not know
             self.scheduler.drafter.cost = cost.seconds

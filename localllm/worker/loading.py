@@ -103,6 +103,8 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         threads=threads,
         batch_tokens=max(WHOLE_BATCH, load.options.batch_tokens),
         ubatch_tokens=attention.ubatch_tokens,
+        max_outputs=load.placement.max_outputs,
+        states_bytes=load.options.kv_ram_mb * 2**20,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
         flash_attn=attention.flash_attn,

@@ -197,7 +197,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()

@@ -153,6 +153,9 @@ class KvCache:
 
     def _save(self, slot: int, wanted: Many[Entry]) -> None:
         """`wanted` entries are about to be restored: others are evicted for it before them."""
+        for entry in wanted:
+            self.host.used(entry)
+        self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
         entry = self.save(slot)
         self.host.add(entry, self.residency.states, wanted)
         if self.disk is not None:

@@ -36,8 +36,9 @@ from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
-MOVING = 0.1
-"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "A move")."""
+MOVING = 0.02
+"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "What a save
+costs")."""
 PASS = 4
 """Cost of one more pass over all weights, in tokens to compute."""
 
@@ -336,7 +337,7 @@ class Scheduler:
         """In tokens to compute."""
         if self.kv.wants_dense:
             return MOVING * sequence.num_computed
-        return self.kv.residency.copy_tokens + LOSS * self.kv.residency.held[free].length
+        return self.kv.residency.copy_cost(sequence.num_computed) + LOSS * self.kv.residency.held[free].length
 
     def _gain_a_step(self, free: int) -> float:
         """Of moving the highest running sequence there, in tokens to compute."""
