@@ -1,4 +1,7 @@
-"""A `llama_batch`, filled through NumPy views of its arrays: field-by-field ctypes writes cost 200 us for 8 sequences."""
+"""A `llama_batch`, written through NumPy views: field-by-field ctypes writes cost 200 us for 8 sequences.
+
+Knows nothing of contexts and of what is computed.
+"""
 
 from __future__ import annotations
 
