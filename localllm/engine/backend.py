@@ -65,6 +65,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether `decode` of a token or few for each slot returns early, while a device still computes."""
+        ...
+
+    @property
     def can_rewind(self) -> bool:
         """Whether a slot can lose any number of last tokens, and be copied in part.
 
@@ -132,8 +137,13 @@ class Backend(Protocol):
     def decode(self, segments: Sequence[Segment]) -> None:
         """Compute all segments in one batch. Segments come in ascending slot order.
 
-        Raises `BackendError`; of the slots in the batch, only what stood before each segment's start is sure then.
+        May return before they are computed: see `synchronize`. Raises `BackendError`; of the slots in the batch, only
+        what stood before each segment's start is sure then.
         """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until the last `decode` is computed. Raises `BackendError` as that does."""
         ...
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:

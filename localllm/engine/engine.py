@@ -95,11 +95,14 @@ class Engine:
             pace=pace,
             scorer=scorer,
             clock=clock,
+            report_last=self._report_last,
             proposer=proposer,
             hooks=hooks,
             team=team,
         )
         self._emit = emit
+        self._unreported: StepOutput | None = None
+        """Of the last step, if requests are told while the next is computed."""
         self._debug = debug
         self.writeback = None if disk is None else Writeback(self.kv, disk)
         self._computed_something = True
@@ -138,6 +141,7 @@ class Engine:
             item = self._next_item()
             self.progress.advance()
             self.step(item)
+        self._report_last()
         if self.writeback is not None:
             self.writeback.store_all(self.progress.advance)
 
@@ -163,7 +167,10 @@ class Engine:
         self.kv.check_integrity()
 
     def step(self, first: Item | None = None) -> None:
-        """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
+        """Take what arrived (`first` before the rest), then compute at most one batch.
+
+        Emits the output; where a device computes by itself in the next step, while that is computed.
+        """
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
         now_s = self.clock()
@@ -177,12 +184,32 @@ class Engine:
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
+            if self._unreported is not None and any(sequence.is_prefilling for sequence in plan.sequences):
+                self._report_last()  # several ubatches: `decode` returns when the last of them has begun
             self._stepper.compute(plan, output)
             self.num_steps += 1
-        if output.deltas or output.failures:
-            self._emit(output)
+        self._report_last()
+        self._unreported = output
+        if not self._reports_later:
+            self._report_last()
         if self._beside is not None:
             self._beside.step(self.scheduler.num_streams)
+
+    @property
+    def _reports_later(self) -> bool:
+        """Whether the next step begins at once, and nobody waits for the first token."""
+        if not self._backend.is_asynchronous or not self._computed_something or not self.scheduler.has_work:
+            return False
+        has_texts = self._beside is not None and self._beside.has_work
+        return not has_texts and not any(taken.is_first for taken in self._answers.untold)
+
+    def _report_last(self) -> None:
+        output, self._unreported = self._unreported, None
+        if output is None:
+            return
+        self._answers.tell(output)
+        if output.deltas or output.failures:
+            self._emit(output)
 
     def _take_inbox(self, item: Item | None, output: StepOutput) -> None:
         while item is not None or not self._inbox.empty():
@@ -191,6 +218,7 @@ class Engine:
             elif isinstance(item, Cancel):
                 sequence = self.scheduler.find(item.id)
                 if sequence is not None:
+                    self._report_last()
                     output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
             elif isinstance(item, Inspect):
                 item.tell(self._status())
@@ -213,6 +241,7 @@ class Engine:
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:
         for sequence in self.scheduler.expired(now_s):
+            self._report_last()
             if sequence.first_token_s is not None:
                 last = Delta(text=sequence.text.flush())
                 output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))
