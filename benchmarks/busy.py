@@ -31,6 +31,8 @@ from localllm.client.sidecar import Sidecar
 MAX_TOKENS = 1500
 SETTLED_S = 0.5
 """Other work runs for so long before a request comes."""
+ENDED_S = 1.0
+"""A server that nobody listens to any more computes its last step for so long, which must not slow the next one."""
 
 
 class Condition(NamedTuple):
@@ -49,11 +51,14 @@ CONDITIONS = (
     Condition("2 niced", 2, niced=True),
 )
 
+BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
+"""Ends with whoever started it, killed or not."""
+
 
 @contextlib.contextmanager
 def beside(condition: Condition) -> Iterator[None]:
     """The processes run meanwhile."""
-    command = [*(["nice", "-n", "19"] if condition.niced else []), sys.executable, "-c", "while True: pass"]
+    command = [*(["nice", "-n", "19"] if condition.niced else []), sys.executable, "-c", BUSY]
     processes = [subprocess.Popen(command, start_new_session=True) for _ in range(condition.num_busy)]
     try:
         time.sleep(SETTLED_S if processes else 0)
@@ -113,11 +118,12 @@ def main() -> None:
             for condition in CONDITIONS:
                 if arguments.only not in condition.name:
                     continue
-                with beside(condition):
-                    for name, server in servers.items():
+                for name, server in servers.items():
+                    with beside(condition):
                         run = asyncio.run(stream(server, arguments.seconds, number))
-                        runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
-                        print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
+                    runs.setdefault(condition.name, {}).setdefault(name, []).append(run)
+                    print(condition.name, name, {key: round(value, 1) for key, value in run.items()}, flush=True)
+                    time.sleep(ENDED_S)
     figures = {condition: {name: medians(each) for name, each in of.items()} for condition, of in runs.items()}
     save(f"busy-{model.stem}", {"rounds": arguments.rounds, "conditions": with_ratios(figures)})
 

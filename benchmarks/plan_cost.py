@@ -18,6 +18,7 @@ from benchmarks.results import save
 from benchmarks.step_overhead import NoArithmetic
 from localllm.engine.cache.hostcache import Entry
 from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.scheduling.cost import ASSUMED_TOKEN_S, StepCost
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
@@ -57,9 +58,10 @@ def request(id: int, tokens: list[int], max_tokens: int = 256) -> Sequence:
 
 
 def step(made: Scheduler, budget: int) -> float:
-    """How long the plan took, in ms; then all of it is computed."""
+    """How long the plan took, in ms, for a step of about so many tokens; then all of it is computed."""
+    seconds = budget * ASSUMED_TOKEN_S
     started_s = time.perf_counter()
-    plan = made.next_tokens() or made.plan(Budget(budget, budget), now_s=0.0)
+    plan = made.next_tokens() or made.plan(Budget(seconds, seconds, StepCost()), now_s=0.0)
     took_s = time.perf_counter() - started_s
     for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
         made.commit(segment, sequence)

@@ -35,11 +35,11 @@ ROUNDS = 5
 class NoArithmetic:
     """A backend that takes every batch and always gives the same logits, every slot its own."""
 
-    batch_capacity = 512
+    batch_capacity = ubatch_capacity = max_outputs = 512
     slot_capacity = 1 << 20
     can_rewind = True
-    can_shift = wants_dense = False
-    is_asynchronous = False
+    can_shift = wants_dense = can_be_interrupted = is_asynchronous = False
+    num_nodes, lost_s = 0, 0.0
     num_cells: int | None = None
     tile = grain = 64
 
@@ -60,6 +60,9 @@ class NoArithmetic:
     def save(self, slot: int) -> State:
         return b""
 
+    def state_bytes(self, slot: int) -> int:
+        return 1
+
     def restore(self, slot: int, state: State, length: int) -> None: ...
 
     def least(self, slot: int) -> int:
@@ -76,7 +79,12 @@ class NoArithmetic:
 
     def set_threads(self, threads: int) -> None: ...
 
-    def decode(self, segments: Sequence[Segment]) -> None: ...
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        return True
+
+    def interrupt(self, within_s: float) -> None: ...
+
+    def clear_interrupts(self) -> None: ...
 
     def synchronize(self) -> None: ...
 
@@ -99,8 +107,9 @@ class Queueing(NoArithmetic):
     is_asynchronous = True
     began_s = beside_s = 0.0
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         self.began_s = time.perf_counter()
+        return True
 
     def synchronize(self) -> None:
         self.beside_s += time.perf_counter() - self.began_s

@@ -219,7 +219,10 @@ def num_physical_cores() -> int:
 
 def num_usable_cpus() -> int:
     """Logical CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    else:
+        return os.cpu_count() or 1
 
 
 def busy_cpu_s() -> float | None:

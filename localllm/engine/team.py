@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
 from localllm.engine.scheduling.room import Usage
@@ -16,6 +17,15 @@ LOOK_S = 0.1
 """Between two readings of what others use, which are in hundredths of a second."""
 MOST_LOOKING = 0.005
 """Of the time may go into these readings; they take longer on machines with many CPUs."""
+
+
+class Reading(NamedTuple):
+    """Of all clocks at one moment."""
+
+    now: float
+    process: float
+    helpers: float
+    machine: float | None
 
 
 @dataclass(frozen=True)
@@ -30,12 +40,20 @@ class Clocks:
     machine: Callable[[], float | None] = lambda: None
     """CPU time of everybody on the CPUs that this process may use; None: not known."""
 
+    def read(self) -> Reading:
+        return Reading(self.now(), self.process(), self.helpers(), self.machine())
+
 
 class Team:
     """Used by the engine's thread: `begin` and `end` around each step."""
 
-    def __init__(self, governor: Governor, clocks: Clocks, *, is_offloaded: bool = False) -> None:
-        """`is_offloaded`: a GPU computes layers, so that the team sleeps while tokens are drawn."""
+    def __init__(
+        self, governor: Governor, clocks: Clocks, *, since: Reading | None = None, is_offloaded: bool = False
+    ) -> None:
+        """`since`: an earlier reading, so that it is known before the first step what others use.
+
+        `is_offloaded`: a GPU computes layers, so that the team sleeps while tokens are drawn.
+        """
         self._governor = governor
         self._clocks = clocks
         self._is_offloaded = is_offloaded
@@ -45,7 +63,7 @@ class Team:
         self._wanted_s = self._had_s = 0.0
         """CPU time of the steps since the last reading, as in `Usage`."""
         self._next_look_s = clocks.now()
-        self._seen = (clocks.now(), clocks.process(), clocks.helpers(), clocks.machine())
+        self._seen = clocks.read() if since is None else since
 
     @property
     def num_threads(self) -> int:
@@ -75,13 +93,13 @@ class Team:
         return sampler_threads(num_rows, vocabulary, self._governor.most)
 
     def _look(self) -> None:
-        started_s = self._clocks.now()
-        before_s, process_s, helpers_s, machine_s = self._seen
-        now = self._seen = (started_s, self._clocks.process(), self._clocks.helpers(), self._clocks.machine())
+        before, now = self._seen, self._clocks.read()
+        self._seen = now
         others_s = None
-        if machine_s is not None and now[3] is not None:
-            others_s = now[3] - machine_s - (now[1] - process_s) + max(0.0, now[2] - helpers_s)
-        self._governor.used(Usage(started_s - before_s, others_s, self._wanted_s, self._had_s), started_s)
+        if before.machine is not None and now.machine is not None:
+            helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
+            others_s = now.machine - before.machine - (now.process - before.process) + helpers_s
+        self._governor.used(Usage(now.now - before.now, others_s, self._wanted_s, self._had_s), now.now)
         self._wanted_s = self._had_s = 0.0
-        cost_s = self._clocks.now() - started_s
-        self._next_look_s = started_s + max(LOOK_S, cost_s / MOST_LOOKING)
+        cost_s = self._clocks.now() - now.now
+        self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)

@@ -6,17 +6,16 @@ import threading
 
 from localllm import osdep
 from localllm.engine.scheduling.governor import Governor
-from localllm.engine.team import Clocks, Team
+from localllm.engine.team import Clocks, Reading, Team
 
 
-def make_team(threads: int, *, layers_per_device: dict[str, int]) -> Team:
-    """Of at most so many threads."""
+def make_team(threads: int, *, layers_per_device: dict[str, int], since: Reading | None = None) -> Team:
+    """Of at most so many threads; `since`: see `Team`."""
     on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
     is_offloaded = on_cpu < sum(layers_per_device.values())
-    clocks = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s)
     num_cpus = None if osdep.busy_cpu_s() is None else osdep.num_usable_cpus()
     first = 1 if is_offloaded and on_cpu == 0 else None
-    return Team(Governor(threads, num_cpus=num_cpus, first=first), clocks, is_offloaded=is_offloaded)
+    return Team(Governor(threads, num_cpus=num_cpus, first=first), CLOCKS, since=since, is_offloaded=is_offloaded)
 
 
 def helpers_cpu_s() -> float:
@@ -31,3 +30,6 @@ def _thread_cpu_s(native_id: int | None) -> float:
             return int(file.read().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s)

@@ -25,7 +25,7 @@ from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
-from localllm.worker.cpu_clocks import make_team
+from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.messages import (
     SLOT_METHODS,
@@ -179,8 +179,9 @@ class Worker:
         load = self._loads.get()
         # Started first, so that its imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
+        before_load = CLOCKS.read()
         model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress(), data_dir)
-        team = make_team(model.threads, layers_per_device=model.layers_per_device)
+        team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())

@@ -14,6 +14,7 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
+from localllm.engine.scheduling.rows import passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
@@ -23,8 +24,10 @@ from tests.models import families
 from tests.models.maker import write_llama
 
 CTX, SLOTS, BATCH = 256, 4, 96
-TOLERANCE = 2e-4
-"""By how much logits of about 4 may differ when their tokens were computed in other batches (F32 weights)."""
+TOLERANCE = 2e-2
+"""By how much logits of about 4 may differ when their tokens were computed in other batches: keys and values are F16,
+so that what differs in the last bit of F32 may be the next number there. Rows of other tokens are about 4 away."""
+LONGEST = 43
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "attention": write_llama,
     "window": families.write_sliding_window,
@@ -43,7 +46,7 @@ LAYOUTS = [
     Layout(memory, is_unified, ubatch)
     for memory in WRITERS
     for is_unified in (False, True)
-    for ubatch in (None, 7, 32)
+    for ubatch in (None, 7)
     if memory == "attention" or not is_unified  # other memories have no unified layout here
 ]
 
@@ -56,7 +59,7 @@ def opened(loaded_library: library.Library, folder: Path, layout: Layout) -> Ite
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     try:
         backend = LlamaBackend(
-            loaded_library, model, ctx=CTX, slots=SLOTS, threads=2, batch_tokens=BATCH,
+            loaded_library, model, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=BATCH,
             num_cells=CTX * SLOTS if layout.is_unified else None, ubatch_tokens=layout.ubatch_tokens,
         )  # fmt: skip
         yield backend
@@ -70,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("rows")
 
 
-@pytest.fixture(params=LAYOUTS, ids=lambda each: "-".join(map(str, each)))
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda each: "-".join(map(str, each)))
 def backend(request: pytest.FixtureRequest, loaded_library: library.Library, folder: Path) -> Iterator[LlamaBackend]:
     with opened(loaded_library, folder, request.param) as backend:
         yield backend
@@ -90,28 +93,37 @@ def text_of(slot: int, count: int) -> list[int]:
     return [(7 * slot + 3 * place * place + place) % 90 + 5 for place in range(count)]
 
 
+@pytest.fixture(scope="module")
+def alone(backend: LlamaBackend) -> list[list[npt.NDArray[np.float32]]]:
+    """For each slot, the row behind each token of its text."""
+    return [one_by_one(backend, text_of(slot, LONGEST)) for slot in range(SLOTS)]
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
         {0: (9, 9), 1: (9, 4), 2: (9, 1), 3: (9, 0)},
         {0: (1, 1), 1: (40, 3), 2: (2, 2), 3: (30, 30)},
         {0: (4, 4), 2: (1, 1), 3: (5, 2)},
-        {1: (60, 17)},
+        {1: (40, 17)},
     ],
 )
-def test_rows_are_those_of_single_tokens(backend: LlamaBackend, wanted: dict[int, tuple[int, int]]) -> None:
+def test_rows_are_those_of_single_tokens(
+    backend: LlamaBackend, alone: list[list[npt.NDArray[np.float32]]], wanted: dict[int, tuple[int, int]]
+) -> None:
     """Of several slots with unequal lengths, and then of a few tokens behind them."""
+    for slot in range(SLOTS):
+        backend.truncate(slot, 0)
     texts = {slot: text_of(slot, count + 3) for slot, (count, _) in wanted.items()}
-    expected = {slot: one_by_one(backend, text) for slot, text in texts.items()}
     backend.decode([Segment(slot, 0, texts[slot][:count], outputs) for slot, (count, outputs) in wanted.items()])
     for index, (slot, (count, outputs)) in enumerate(wanted.items()):
         rows = backend.logits(index)
         assert len(rows) == outputs
-        for row, single in zip(rows, expected[slot][count - outputs : count], strict=True):
+        for row, single in zip(rows, alone[slot][count - outputs : count], strict=True):
             np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
     backend.decode([Segment(slot, count, texts[slot][count:], 2) for slot, (count, _) in wanted.items()])
     for index, (slot, (count, _)) in enumerate(wanted.items()):
-        for row, single in zip(backend.logits(index), expected[slot][count + 1 :], strict=True):
+        for row, single in zip(backend.logits(index), alone[slot][count + 1 : count + 3], strict=True):
             np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
 
 
@@ -168,7 +180,7 @@ def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling:
             failures.extend(output.failures)
 
         engine = Engine(backend, emit, proposer=proposer, max_step_s=60)
-        engine.scheduler.drafter.cost = lambda passes, _rows: float(passes)
+        engine.scheduler.drafter.cost = passes
         sequences = [
             Sequence(id, text_of(id, 9 + id), sampling=sampling, max_tokens=30, ignore_eos=True) for id in range(3)
         ]

@@ -32,9 +32,9 @@ class Device(FakeBackend):
         self.now_s = 0.0
         self._decode_s = decode_s
 
-    def decode(self, segments: Many[Segment]) -> None:
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
         self.events.append("decode" if all(len(each.tokens) == 1 for each in segments) else "decode a prompt")
-        super().decode(segments)
+        return super().decode(segments, within_s=within_s)
 
     def synchronize(self) -> None:
         super().synchronize()

@@ -166,10 +166,11 @@ class SlowRows(FakeBackend):
 
     now_s = 0.0
 
-    def decode(self, segments: Many[Segment]) -> None:
-        super().decode(segments)
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
+        is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             self.now_s += len(segment.tokens) * (0.01 if segment.slot else 0.001)
+        return is_whole
 
 
 @pytest.mark.parametrize("num_prompts", [1, 3])
@@ -196,7 +197,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()
@@ -206,33 +207,25 @@ class TestPace:
             scorer.observe(count, 0.001, 0)
         assert count == 64, "as many as fit"
         scorer._vocabulary_size = 152_000
-        scorer.observe(64, 0.001, 0)
-        scorer.observe(96, 0.001, 0)
         assert scorer.max_tokens(0) == 110
 
-    @pytest.mark.parametrize(("streams", "most"), [(0, 150), (3, 50)])
-    def test_a_step_takes_as_many_as_its_time_allows_fewer_beside_streams(self, streams: int, most: int) -> None:
-        scorer = self.scorer()
+    @pytest.mark.parametrize("streams", [0, 3])
+    def test_a_step_takes_as_many_as_its_time_allows_fewer_beside_streams(self, streams: int) -> None:
+        scorer, limit_s = self.scorer(), 0.1 if streams else 0.3
         scorer._vocabulary_size = 97
 
-        def steps(count: int) -> None:
-            for _ in range(count):
-                scorer.observe(scorer.max_tokens(streams), 0.002 * scorer.max_tokens(streams), streams)
+        def seconds(count: int) -> float:
+            return 0.002 * count + 0.01 * streams + 0.02
 
-        steps(10)
-        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
-        scorer.observe(most, 10.0, streams)
-        assert scorer.max_tokens(streams) == pytest.approx(most / 2, rel=0.05), "something held it up"
-        steps(2)
-        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05), "and is forgotten"
+        def has_learned() -> bool:
+            for _ in range(10):
+                scorer.observe(scorer.max_tokens(streams), seconds(scorer.max_tokens(streams)), streams)
+            return 0.9 * limit_s <= seconds(scorer.max_tokens(streams)) <= 1.01 * limit_s
+
+        assert has_learned()
+        scorer.observe(30, 10.0, streams)
+        assert has_learned(), "something held that step up"
         for _ in range(20):
             scorer.observe(1, 10.0, streams)
         assert scorer.max_tokens(streams) == LEAST_TOKENS
-        steps(10)
-        assert scorer.max_tokens(streams) == pytest.approx(most, rel=0.05)
-
-    def test_a_short_prompt_says_nothing_of_speed(self) -> None:
-        scorer = self.scorer()
-        before = scorer.max_tokens(0)
-        scorer.observe(2, 0.2, 0)
-        assert scorer.max_tokens(0) == before
+        assert has_learned()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence as Many
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, assumed_cost, passes
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone
@@ -133,23 +134,22 @@ def requests(count: int, sampling: ResolvedSampling, options: dict[str, Any]) ->
     ]
 
 
-def free(_passes: int, _rows: int) -> float:
+def free(_parts: Many[Part]) -> float:
     """All rows are computed that may be."""
     return 1.0
 
 
-def dear(_passes: int, rows: int) -> float:
+def dear(parts: Many[Part]) -> float:
     """Everybody gets one."""
-    return float(rows) ** 9
+    return float(sum(rows for _, _, rows in parts)) ** 9
 
 
 def run(
-    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost | None = free, shifts: bool = False, **how: Any
+    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost = free, shifts: bool = False, **how: Any
 ) -> Answers:
     answers = Answers(sequences)
     engine = Engine(backend, answers, context_shift=shifts, sampler=SAMPLER, **how)
-    if rows is not None:
-        engine.scheduler.drafter.cost = rows
+    engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
     for _ in range(2000):
@@ -207,7 +207,7 @@ def memory(kind: str) -> dict[str, Any]:
     st.integers(0, 3),
     st.sampled_from([0.0, 0.2, 1.0]),
     st.integers(0, 1000),
-    st.sampled_from([free, free, None]),
+    st.sampled_from([free, free, assumed_cost]),
     st.booleans(),
 )
 def test_the_answer_with_guesses_is_the_answer_without(
@@ -220,7 +220,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
     stop_length: int,
     wrong: float,
     seed: int,
-    cost: Cost | None,
+    cost: Cost,
     shifts: bool,
 ) -> None:
     """Text, log-probabilities, usage, reason and what stays in the cache, whatever is guessed and wherever it ends."""
@@ -289,14 +289,18 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     observed: list[int] = []
     sequences = requests(1, GREEDY, {"max_tokens": 30})
     engine = Engine(backend, Answers(sequences), proposer=Knowing(known))
-    monkeypatch.setattr(engine._pace, "observe", lambda _streams, prompts, _seconds, **_: observed.append(prompts))
+    monkeypatch.setattr(
+        engine._pace, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts))
+    )
     engine.submit(sequences[0])
     engine.step()
     assert sequences[0].is_prefilling is False
     while engine.scheduler.has_work:
         engine.step()
     assert len(backend.batches) <= 1 + -(-30 // MOST_ROWS)
-    assert [count for count in observed if count] == [3], "the prompt was learned from, and nothing else as one"
+    assert observed == [sum(len(each.tokens) for each in batch) for batch in backend.batches], (
+        "rows are learned as rows"
+    )
 
 
 def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
@@ -367,7 +371,7 @@ def test_beside_a_prompt_streams_get_one_row(what: str) -> None:
 def test_a_sequence_whose_guesses_are_wrong_gets_fewer_and_tries_again_later() -> None:
     backend = FakeBackend(slot_capacity=2048)
     sequences = requests(1, GREEDY, {"max_tokens": 400})
-    run(sequences, backend, proposer=Always(96, 96, 96), rows=None)
+    run(sequences, backend, proposer=Always(96, 96, 96), rows=assumed_cost)
     rows = [len(batch[0].tokens) for batch in backend.batches[1:]]
     assert rows[0] > 1
     assert sum(rows) < 1.3 * len(rows), "most steps have one row"
@@ -379,7 +383,7 @@ def test_rows_thrown_away_are_cut_from_the_cache() -> None:
     sequences = requests(4, GREEDY, {"max_tokens": 20})
     known = {id: (id + 1, 9, id + 3, *alone([id + 1, 9, id + 3], 20)) for id in range(3)}
     backend = FakeBackend(batch_capacity=64)
-    answers = run(sequences, backend, proposer=Knowing(known), rows=lambda passes, _rows: float(passes))
+    answers = run(sequences, backend, proposer=Knowing(known), rows=passes)
     assert any(segment.num_padding for batch in backend.batches for segment in batch)
     for sequence in sequences:
         assert answers.of(sequence.id).tokens[3:] == tuple(alone(sequence.tokens[:3], 20))

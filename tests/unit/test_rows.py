@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from localllm.engine.scheduling.rows import (
     MOST_ROWS,
     MOST_SLOWER,
+    Part,
     Rows,
     Wish,
     assumed_cost,
@@ -28,8 +30,15 @@ def expected(wishes: list[Wish], shares: list[Rows]) -> list[float]:
 
 
 def rate(wishes: list[Wish], shares: list[Rows]) -> float:
-    slots = [wish.slot for wish in wishes]
-    return sum(expected(wishes, shares)) / assumed_cost(passes(slots, lengths(shares)), sum(lengths(shares)))
+    return sum(expected(wishes, shares)) / took(wishes, lengths(shares))
+
+
+def took(wishes: list[Wish], rows: Iterable[int]) -> float:
+    return assumed_cost(parts([wish.slot for wish in wishes], rows))
+
+
+def parts(slots: Iterable[int], rows: Iterable[int]) -> list[Part]:
+    return [(slot, 0, count) for slot, count in zip(slots, rows, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -37,16 +46,16 @@ def rate(wishes: list[Wish], shares: list[Rows]) -> float:
     [([1] * 8, 1), ([1, 1, 1, 4, 1, 1, 1, 1], 2), ([1, 2, 3, 4, 1, 2, 3, 4], 7), ([4] * 8, 1), ([2, 1, 2, 1], 3)],
 )
 def test_passes_are_those_that_the_library_makes(rows: list[int], count: int) -> None:
-    assert passes(range(len(rows)), rows) == count
+    assert passes(parts(range(len(rows)), rows)) == count
 
 
 def test_a_gap_between_slots_is_a_pass() -> None:
-    assert passes([0, 1, 3], [1, 1, 1]) == 2
+    assert passes(parts([0, 1, 3], [1, 1, 1])) == 2
 
 
 def test_the_assumed_cost_tells_the_measured_shapes_apart() -> None:
     measured = {(1,) * 8: 36, (1, 1, 1, 4, 1, 1, 1, 1): 58, (1, 2, 3, 4) * 2: 143, (4,) * 8: 105}
-    cost = {rows: assumed_cost(passes(range(8), rows), sum(rows)) for rows in measured}
+    cost = {rows: assumed_cost(parts(range(8), rows)) for rows in measured}
     unit_ms = sum(measured.values()) / sum(cost.values())
     for rows, took_ms in measured.items():
         assert unit_ms * cost[rows] == pytest.approx(took_ms, rel=0.15)
@@ -64,7 +73,7 @@ def wish_lists(draw: st.DrawFn, most: int = 8) -> list[Wish]:
 @given(wish_lists(), st.integers(8, 40), st.booleans())
 def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_unified: bool) -> None:
     shares = share_rows(wishes, most=most, is_unified=is_unified)
-    slots, given_lengths = [wish.slot for wish in wishes], lengths(shares)
+    given_lengths = lengths(shares)
     assert sum(given_lengths) <= max(most, len(wishes))
     for wish, rows, length in zip(wishes, shares, given_lengths, strict=True):
         assert 1 <= rows.num_rows <= 1 + len(wish.gains)
@@ -72,8 +81,7 @@ def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_u
     if is_unified:
         assert not any(rows.num_padding for rows in shares)
         return
-    plain_s = assumed_cost(passes(slots, [1] * len(slots)), len(slots))
-    took_s = assumed_cost(passes(slots, given_lengths), sum(given_lengths))
+    plain_s, took_s = took(wishes, [1] * len(wishes)), took(wishes, given_lengths)
     assert rate(wishes, shares) >= len(wishes) / plain_s * (1 - 1e-9)
     assert min(expected(wishes, shares)) / took_s >= 1 / plain_s / MOST_SLOWER * (1 - 1e-9), "nobody is much slower"
 
@@ -82,14 +90,13 @@ def test_no_shape_is_worse_than_one_row_each(wishes: list[Wish], most: int, is_u
 @given(wish_lists(most=4))
 def test_it_is_near_the_best_of_all_shapes(wishes: list[Wish]) -> None:
     """Every shape of up to four streams that slows nobody too much, each with any number of rows, padded or not."""
-    slots = [wish.slot for wish in wishes]
-    plain_s = assumed_cost(passes(slots, [1] * len(slots)), len(slots))
+    plain_s = took(wishes, [1] * len(wishes))
     best = 0.0
     for shape in itertools.product(*(range(1, wish.room + 1) for wish in wishes)):
         if set(shape) - {1, *(2, 3, 4, 6, 8)} and len(wishes) > 1:
             continue
         tokens = [1 + sum(wish.gains[: length - 1]) for wish, length in zip(wishes, shape, strict=True)]
-        took_s = assumed_cost(passes(slots, shape), sum(shape))
+        took_s = took(wishes, shape)
         if MOST_SLOWER * min(tokens) * plain_s >= took_s:
             best = max(best, sum(tokens) / took_s)
     assert rate(wishes, share_rows(wishes, most=64)) >= 0.85 * best

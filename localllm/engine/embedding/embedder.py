@@ -14,6 +14,7 @@ import numpy as np
 
 from localllm.engine.backend import BackendError, EmbeddingBackend, Vectors
 from localllm.engine.embedding.texts import Limits, Text, TextJob, TextQueue
+from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
 from localllm.engine.team import Team
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
@@ -23,12 +24,6 @@ WHOLE_TOKENS = 256
 LONGEST_WHOLE = 2.0
 """While nothing streams, so many tokens are computed at a time even if they take so many times what a step may: a text
 that is cut in two or three takes a third longer on a slow machine."""
-ASSUMED_TOKENS_PER_S = 214
-"""Before anything is measured, as `pace` has it."""
-TELLING = 8
-"""Batches with fewer tokens tell little of what one costs."""
-MOST_WORSE = 4.0
-"""A batch that took longer than so many times what was expected was held up by something else."""
 
 
 class TextOutput(NamedTuple):
@@ -63,8 +58,8 @@ class Embedder:
         self._max_step_s = max_step_s
         self._prefill_step_s = min(prefill_step_s, max_step_s)
         self._team = team
-        self._token_s = 1 / ASSUMED_TOKENS_PER_S
-        self._is_measured = False
+        self._cost = CostModel((ASSUMED_PASS * ASSUMED_TOKEN_S, ASSUMED_TOKEN_S))
+        """Of a batch, and of a token in it."""
         self._queue = TextQueue()
 
     @property
@@ -104,7 +99,9 @@ class Embedder:
             return
         if self._team is not None:
             self._team.end(self.clock() - started_s)
-        self._learn(sum(len(piece.tokens) for piece in pieces), self.clock() - started_s)
+        num_tokens = sum(len(piece.tokens) for piece in pieces)
+        if num_tokens <= LARGEST_TOKENS:  # a longer text says nothing of batches: its tokens cost more
+            self._cost.observe((1, num_tokens), self.clock() - started_s)
         self._tell(
             [(text, vectors) for (text, _), vectors in zip(planned, results, strict=True) if vectors is not None]
         )
@@ -128,22 +125,14 @@ class Embedder:
 
     def _budget(self, num_streams: int) -> int:
         seconds = self._prefill_step_s if num_streams else self._max_step_s
-        tokens = seconds / self._token_s
+        tokens = self._tokens_in(seconds)
         if not num_streams:
-            tokens = max(tokens, min(WHOLE_TOKENS, LONGEST_WHOLE * tokens))
-        return max(1, min(LARGEST_TOKENS, int(tokens + 1e-6)))
+            tokens = max(tokens, min(WHOLE_TOKENS, self._tokens_in(LONGEST_WHOLE * seconds)))
+        return max(1, min(LARGEST_TOKENS, tokens))
 
-    def _learn(self, num_tokens: int, seconds: float) -> None:
-        """Slower than thought counts at once, faster soon. Longer texts say nothing of batches: they cost more."""
-        if not TELLING <= num_tokens <= LARGEST_TOKENS:
-            return
-        token_s = max(seconds, 1e-9) / num_tokens
-        if not self._is_measured:
-            self._token_s, self._is_measured = token_s, True
-        elif token_s > self._token_s:
-            self._token_s = min(token_s, MOST_WORSE * self._token_s)
-        else:
-            self._token_s = 0.3 * self._token_s + 0.7 * token_s
+    def _tokens_in(self, seconds: float) -> int:
+        batch_s, token_s = self._cost.rates
+        return int((seconds - batch_s) / token_s + 1e-6)
 
     def _end_expired(self) -> None:
         now_s = self.clock()

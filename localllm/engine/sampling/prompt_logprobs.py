@@ -15,7 +15,8 @@ import numpy as np
 from localllm.engine.backend import Backend, Segment
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
-from localllm.engine.scheduling.pace import ASSUMED_TOKENS_PER_S
+from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
+from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 
@@ -25,8 +26,6 @@ CAREFUL_VOCABULARY = 2**18
 """Assumed until a row was seen: no model has many more."""
 LEAST_TOKENS = 8
 """Scored in any step, however slow."""
-MOST_CHANGE = 1.5
-"""From one step to the next a step's tokens become at most so many times as many, or half as many."""
 
 
 class Scores(NamedTuple):
@@ -47,14 +46,18 @@ class PromptScorer:
         self._backend = backend
         self._sampler = sampler
         self._limits_s = {False: max_step_s, True: prefill_step_s}
-        self._most = {beside: limit_s * ASSUMED_TOKENS_PER_S for beside, limit_s in self._limits_s.items()}
-        """Tokens that fit into the time of a step, alone and beside streams."""
+        self._cost = CostModel((ASSUMED_PASS * ASSUMED_TOKEN_S, ASSUMED_TOKEN_S, ASSUMED_TOKEN_S))
+        """Of a step, of a scored token, and of a stream's token beside it."""
         self._vocabulary_size = CAREFUL_VOCABULARY
 
     def max_tokens(self, num_streams: int) -> int:
         """That the next step may score, while so many answers stream."""
-        in_memory = max(1, MAX_BYTES // (4 * self._vocabulary_size))
-        return min(in_memory, max(LEAST_TOKENS, int(self._most[num_streams > 0])))
+        # What the streams of all other slots may have is theirs.
+        outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
+        in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
+        step_s, row_s, stream_s = self._cost.rates
+        in_time = (self._limits_s[num_streams > 0] - step_s - num_streams * stream_s) / row_s
+        return min(in_memory, max(LEAST_TOKENS, int(in_time)))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
         """For each prompt that wants it, of what the last decode computed; counts it in `num_scored`."""
@@ -65,11 +68,8 @@ class PromptScorer:
         ]
 
     def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
-        """A step that scored so many took so long, scores included. Few tell nothing, unless it was too long."""
-        limit_s, most = self._limits_s[num_streams > 0], self.max_tokens(num_streams)
-        if 2 * num_tokens >= most or seconds > limit_s:
-            fitting = num_tokens * limit_s / max(seconds, 1e-6)
-            self._most[num_streams > 0] = min(max(fitting, 0.5 * most), MOST_CHANGE * most)
+        """A step that scored so many, beside so many streams, took so long, scores included."""
+        self._cost.observe((1, num_tokens, num_streams), seconds)
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
         assert sequence.prompt_logprobs is not None

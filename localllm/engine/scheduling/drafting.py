@@ -14,7 +14,7 @@ from operator import mul
 from localllm.engine.backend import Segment
 from localllm.engine.proposals import Draft, Proposal
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Rows, Wish, assumed_cost, share_rows
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
@@ -25,10 +25,11 @@ class Drafter:
     """Its state is the sequences'."""
 
     def __init__(self, *, slot_capacity: int, batch_capacity: int, can_rewind: bool, is_unified: bool) -> None:
-        self.cost: Cost = assumed_cost
-        """What a batch of so many passes and rows takes."""
+        self.cost: Cost = assumed_unified_cost if is_unified else assumed_cost
+        """What a batch takes, to be replaced by what is learned."""
+        self.max_rows = batch_capacity
+        """Of all streams together: so many rows a batch takes, and so many logits."""
         self._slot_capacity = slot_capacity
-        self._batch_capacity = batch_capacity
         self._can_rewind = can_rewind
         self._is_unified = is_unified
 
@@ -43,7 +44,7 @@ class Drafter:
         shares: Many[Rows]
         if self._can_rewind and len(streams) == len(plan.sequences):
             wishes = [self._wish(sequence) for sequence in streams]
-            shares = share_rows(wishes, most=self._batch_capacity, cost=self.cost, is_unified=self._is_unified)
+            shares = share_rows(wishes, most=self.max_rows, cost=self.cost, is_unified=self._is_unified)
         else:
             shares = [Rows()] * len(streams)
         drafts: dict[int, Draft] = {}
@@ -76,4 +77,4 @@ class Drafter:
         num_guesses = len(guessed) if sequence.takes_guesses else 0
         rights = [right for right in accumulate(repeat(sequence.guess_rate, num_guesses), mul) if right >= HARDLY]
         gains = [*(1.0 for _ in forced), *rights]
-        return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room)
+        return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room, sequence.num_computed)

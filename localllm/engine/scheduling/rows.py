@@ -17,12 +17,14 @@ MOST_ROWS = 8
 rows are a step's most, beside those of prompts to be scored."""
 MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
-ROW_COST, PASS_COST = 1.0, 4.5
-"""Before it is learned: what a row takes, and a pass beside its rows. LOG.md, "unequal rows"."""
+PASS_COST = 4.5
+"""Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "unequal rows"."""
 _LEVELS = (2, 3, 4, 6, 8)
 
-Cost = Callable[[int, int], float]
-"""(passes, rows) -> how long such a batch takes, in any unit."""
+Part = tuple[int, int, int]
+"""Of a batch: the slot of a stream, how many tokens are before its rows, and how many rows it has."""
+Cost = Callable[[Sequence[Part]], float]
+"""How long a batch of these takes, in slot order, in any unit."""
 
 
 class Wish(NamedTuple):
@@ -33,6 +35,8 @@ class Wish(NamedTuple):
     """Tokens to expect of each row beyond the first."""
     room: int = MOST_ROWS
     """Rows its slot has room for."""
+    depth: int = 0
+    """Tokens before its rows."""
 
 
 class Rows(NamedTuple):
@@ -43,14 +47,19 @@ class Rows(NamedTuple):
     """Rows to throw away behind them."""
 
 
-def assumed_cost(passes: int, rows: int) -> float:
-    """In rows."""
-    return PASS_COST * passes + ROW_COST * rows
+def assumed_cost(parts: Sequence[Part]) -> float:
+    """Of a partitioned cache, in rows."""
+    return PASS_COST * passes(parts) + sum([rows for _, _, rows in parts])
 
 
-def passes(slots: Sequence[int], lengths: Sequence[int]) -> int:
+def assumed_unified_cost(parts: Sequence[Part]) -> float:
+    """Of a unified cache."""
+    return PASS_COST + sum([rows for _, _, rows in parts])
+
+
+def passes(parts: Sequence[Part]) -> int:
     """Of a partitioned cache, for ascending slots: as `llama_batch_allocr::split_equal` of llama.cpp splits."""
-    waiting = [(slot, length) for slot, length in zip(slots, lengths, strict=True) if length]
+    waiting = [(slot, rows) for slot, _, rows in parts]
     count = 0
     while waiting:
         end = 1
@@ -74,15 +83,15 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
     best = [Rows()] * len(wishes)
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
         return best
-    slots = [wish.slot for wish in wishes]
-    plain_s = cost(1 if is_unified else passes(slots, [1] * len(wishes)), len(wishes))
+    plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
     best_rate = len(wishes) / plain_s
     for shape in _level_shapes(wishes) if is_unified else _padded_shapes(wishes):
-        lengths = [rows.num_rows + rows.num_padding for rows in shape]
-        num_rows = sum(lengths)
-        if num_rows > most:
+        parts = [
+            (wish.slot, wish.depth, rows.num_rows + rows.num_padding) for wish, rows in zip(wishes, shape, strict=True)
+        ]
+        if sum([rows for _, _, rows in parts]) > most:
             continue
-        took_s = cost(1 if is_unified else passes(slots, lengths), num_rows)
+        took_s = cost(parts)
         expected = [1 + sum(wish.gains[: rows.num_rows - 1]) for wish, rows in zip(wishes, shape, strict=True)]
         if sum(expected) / took_s > best_rate and MOST_SLOWER * min(expected) * plain_s >= took_s:
             best, best_rate = shape, sum(expected) / took_s

@@ -1,91 +1,131 @@
-"""How many tokens each running sequence gets in a step: one for everybody, and who of the prompts gets the rest.
+"""How many tokens each running sequence gets in a step: one for every stream, and who of the prompts gets how many.
 
-Knows nothing of slots, waiting sequences or what is cached.
+Of a few shapes that the step may have, the one is taken that computes most tokens of prompts in the time there is, by
+what the cost model predicts. Knows nothing of waiting sequences or what is cached.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from bisect import bisect_left
+from collections.abc import Sequence as Many
+from typing import NamedTuple
 
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.sequence import Sequence
 
-Kind = Literal["tile", "part"]
-"""Who gets the whole tile that there is room for; who gets a part."""
 LEAST_PART = 16
-"""Fewer tokens of a prompt are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of each of 2 263."""
+"""Fewer tokens of each of several prompts are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of 2 263."""
+OVERHEAD = 3
+"""So many times what a step takes without prompts it may always take: on slow machines a shorter one is little else."""
+NEARLY = 0.9
+"""Shapes that compute so many times the most tokens are as good: then fairness decides."""
+WORTH_IT = 1.2
+"""A tile beside streams that computes so many times the tokens a second may take longer than a step should."""
+
+
+class Shape(NamedTuple):
+    """What a step may be."""
+
+    rows: dict[int, int]
+    """Id of a prompt -> its rows."""
+    num_tokens: int
+    """Of all prompts."""
+    seconds: float
 
 
 class Shares:
-    """Remembers whose turn it is."""
+    """Remembers whose turn it is, and how much time prompts have not had."""
 
-    def __init__(self, *, batch_capacity: int, num_slots: int) -> None:
+    def __init__(self, *, batch_capacity: int) -> None:
         self._batch_capacity = batch_capacity
-        self._num_slots = num_slots
-        self._turns: dict[Kind, int] = {"tile": 0, "part": 0}
-        """Of each kind of choice by itself: budgets with room for a tile may come at every second step only."""
-        self._chosen_by: set[Kind] = set()
+        self._is_oldests_turn = False
+        """Until that prompt gets something; then comes the one that needs least."""
+        self._saved_s = 0.0
+        """What prompts might have taken of the steps beside streams since the last one that was not waited for."""
 
     def of(self, running: list[Sequence], budget: Budget) -> dict[int, int]:
         """Id -> tokens of the next step, for each of them."""
-        self._chosen_by.clear()
-        share = self._split(running, budget, tiled=True)
-        if max(share.values(), default=0) < budget.tile:
-            share = self._split(running, budget, tiled=False)
-        if 0 in share.values():
-            for kind in self._chosen_by:
-                self._turns[kind] += 1
-        return share
+        prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
+        share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
+        if not prompts:
+            return share
+        if self._is_oldests_turn:
+            oldest = min(prompts, key=lambda prompt: (prompt.created_s, prompt.id))
+            prompts = [oldest, *(prompt for prompt in prompts if prompt is not oldest)]
+        chosen = self._choose(Shapes(running, prompts, budget, self._batch_capacity), prompts, budget)
+        if len(chosen) < len(prompts) and prompts[0].id in chosen:
+            self._is_oldests_turn = not self._is_oldests_turn
+        return share | chosen
 
-    def _split(self, running: list[Sequence], budget: Budget, *, tiled: bool) -> dict[int, int]:
-        """Tokens for each running sequence: one for all, then even parts of the rest, smallest need first.
+    def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: Budget) -> dict[int, int]:
+        """As few prompts as use the time up beside streams, so that their answers begin one after the other; as many
+        as do while nobody streams, so that none streams beside the others' prompts.
 
-        llama.cpp computes a batch in parts in which every sequence has equally many tokens. Beside streams that is one
-        of each, and then the rest of the prompts: so what a prompt gets beyond its first token is whole tiles there.
-        Where parts would be smaller than a tile and prompts rather wait than have that, fewer get a tile each; without
-        `tiled` those that need less go on beside the streams. There no more prompts get something than it takes to use
-        it up: the one token of each that goes with the streams' is dear (7 prompts of 14 tokens beside a stream take
-        386 ms where one of 98 takes 305), and their answers begin one after the other, not all at the end.
+        The first in turn gets a whole tile where anything less is dear. Beside streams a tile that takes long waits
+        until the steps since the last one have left the time for it, and all prompts wait with it.
         """
-        share = {sequence.id: 1 for sequence in running}
-        hungry = sorted((s for s in running if s.is_prefilling), key=lambda s: s.num_pending)
-        alone = len(hungry) == len(running)
-        with_first = 1 if alone else 0
-        beside = 0 if alone else len(running)
-        left = max(0, min(budget.tiled if tiled else budget.small, self._batch_capacity - beside))
-        tile = budget.tile
-        if not budget.prefers_tiles or self._batch_capacity < tile + self._num_slots:
-            chosen = self._enough(hungry, left, LEAST_PART if alone else left)
-        elif not tiled:
-            chosen = hungry if alone else [sequence for sequence in hungry if sequence.num_pending <= tile]
-        elif hungry and left < tile * len(hungry) and hungry[-1].num_pending >= tile:
-            chosen = self._in_turn(hungry, "tile")[: left // tile] if left >= tile else []
-        else:
-            chosen = hungry
-        share |= {sequence.id: 0 for sequence in hungry if sequence not in chosen}
-        left -= with_first * len(chosen)
-        for position, sequence in enumerate(chosen):
-            extra = min(sequence.num_pending - 1, max(0, left) // (len(chosen) - position))
-            if extra + with_first >= tile and extra < sequence.num_pending - 1:
-                extra -= (extra + with_first) % budget.grain
-            share[sequence.id] += extra
-            left -= extra
-        return share
+        most_s = max(budget.step_s, OVERHEAD * shapes.overhead_s)
+        saved_s, self._saved_s = self._saved_s + most_s - shapes.streams_s, 0.0
+        found, count = [shapes.largest(prompts, most_s)], len(prompts)
+        while found[0].num_tokens < sum(prompt.num_pending for prompt in prompts) and count > 1:
+            count //= 2
+            found.append(shapes.largest(prompts[:count], most_s))
+        enough = NEARLY * max(shape.num_tokens for shape in found)
+        chosen = next(s for s in (found if shapes.is_alone else reversed(found)) if s.num_tokens >= enough)
+        if max(chosen.rows.values()) >= shapes.tile or not shapes.tile <= min(prompts[0].num_pending, shapes.room):
+            return chosen.rows
+        tile = shapes.of(prompts[:1], shapes.tile)
+        if shapes.rate(tile) < (1 if shapes.is_alone else WORTH_IT) * shapes.rate(chosen):
+            return chosen.rows
+        if shapes.is_alone or tile.seconds <= max(budget.longest_s, shapes.streams_s + saved_s):
+            return tile.rows
+        self._saved_s = saved_s
+        return {}
 
-    def _enough(self, hungry: list[Sequence], num_tokens: int, part: int) -> list[Sequence]:
-        """As few as can take so many tokens beyond their first, each at most such a part."""
-        chosen: list[Sequence] = []
-        for sequence in self._in_turn(hungry, "part"):
-            if num_tokens <= 0 and chosen:
-                break
-            chosen.append(sequence)
-            num_tokens -= min(sequence.num_pending - 1, part)
-        return sorted(chosen, key=lambda sequence: sequence.num_pending)
 
-    def _in_turn(self, hungry: list[Sequence], kind: Kind) -> list[Sequence]:
-        """Sorted by need: small ones first, but every other time the one that came first, so that nobody starves."""
-        self._chosen_by.add(kind)
-        if self._turns[kind] % 2 == 0 or not hungry:
-            return hungry
-        oldest = min(hungry, key=lambda sequence: (sequence.created_s, sequence.id))
-        return [oldest, *(sequence for sequence in hungry if sequence is not oldest)]
+class Shapes:
+    """That a step can have, and what they take."""
+
+    def __init__(self, running: Many[Sequence], prompts: Many[Sequence], budget: Budget, batch_capacity: int) -> None:
+        self._cost = budget.cost
+        self._running = running
+        ids = {prompt.id for prompt in prompts}
+        self._streams = {each.id: 1 for each in running if each.id not in ids}
+        self.room = min(batch_capacity, budget.most_tokens) - len(self._streams)
+        self.is_alone = not self._streams
+        self.streams_s = self.of([], 0).seconds
+        self.overhead_s = self.streams_s + self._cost.pass_s
+        self.tile = self._cost.tile + (0 if self.is_alone else 1)
+        """Rows of a prompt that are computed in a tile: its first goes with the streams' tokens."""
+
+    def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
+        """In which each of these gets so many rows, or all it needs."""
+        rows = {prompt.id: min(prompt.num_pending, most_rows) for prompt in prompts}
+        of_all = self._streams | rows
+        parts = [(each.slot or 0, each.num_computed, of_all[each.id]) for each in self._running if each.id in of_all]
+        return Shape(rows, sum(rows.values()), self._cost.seconds(parts))
+
+    def largest(self, prompts: Many[Sequence], most_s: float) -> Shape:
+        """In which each of these gets as many rows as the others, or all it needs, as many as the time allows.
+
+        In whole tiles, if these fit: a tile may take less than a part of it.
+        """
+        most = max(prompt.num_pending for prompt in prompts)
+        tile, grain = self.tile, self._cost.grain
+        least = 1 if len(prompts) == 1 else min(LEAST_PART, most // 2, self.room // len(prompts))
+        for levels in (
+            range(most, most + 1),
+            range(tile, min(most, self.room) + 1, grain),
+            range(max(1, least), min(most, tile)),
+        ):
+            count = bisect_left(levels, 1, key=lambda rows: not self._fits(self.of(prompts, rows), most_s))
+            if count:
+                return self.of(prompts, levels[count - 1])
+        return self.of(prompts[:1], 1)
+
+    def rate(self, shape: Shape) -> float:
+        """Tokens of prompts a second that is theirs."""
+        return shape.num_tokens / max(shape.seconds - self.streams_s, 1e-12)
+
+    def _fits(self, shape: Shape, most_s: float) -> bool:
+        return shape.num_tokens <= self.room and shape.seconds <= most_s

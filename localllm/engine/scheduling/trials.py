@@ -38,8 +38,11 @@ class Trials:
         """Of the last steps with the present number, since something else was computed."""
         self._since = 0
         """Steps since the last trial."""
-        self._pause = FIRST_AFTER
+        self._pause = self._next_after = FIRST_AFTER
+        """Steps between trials, the longer the more of them changed nothing; and until the next one."""
         self._tries_more = False
+        self._went_up: bool | None = None
+        """The last change's direction."""
         self._reference_s = 0.0
         """A step at the last trial."""
         self._total_s = self._cost_s = 0.0
@@ -62,7 +65,8 @@ class Trials:
 
     def retry(self) -> None:
         """Conditions changed: what was found out may be wrong."""
-        self._pause = FIRST_AFTER
+        self._pause = self._next_after = FIRST_AFTER
+        self._went_up = None
 
     def observe(self, threads: int, seconds: float, most: int) -> None:
         """A step of this kind took so long, with as many threads as `threads` said."""
@@ -86,7 +90,10 @@ class Trials:
         typical_s = _typical(self._present_s)
         has_jumped = not self._reference_s / JUMP <= typical_s <= self._reference_s * JUMP
         allowed_s = MOST_SHARE * self._total_s + COMPARED * typical_s
-        if self._since < (min(FIRST_AFTER, self._pause) if has_jumped else self._pause) or self._cost_s > allowed_s:
+        if (
+            self._since < (min(FIRST_AFTER, self._next_after) if has_jumped else self._next_after)
+            or self._cost_s > allowed_s
+        ):
             return
         self._reference_s = typical_s
         fewer, more = _next_fewer(present), _next_more(present, most)
@@ -120,16 +127,23 @@ class Trials:
             self._failed()
             return
         self.interrupt()
-        self._tries_more = tried > self._present(most)
+        goes_up = self._tries_more = tried > self._present(most)
         self.best = None if tried == most else tried
         self.num_changes += 1
-        self._pause = COMPARED  # the next number in this direction
+        if self._went_up in (None, goes_up):
+            self._next_after = COMPARED  # the next number in this direction
+        else:  # numbers that are as good as each other: nothing is gained by going to and fro
+            self._wait_longer()
+        self._went_up = goes_up
         self._reference_s = _typical(self._tried_s)
 
     def _failed(self) -> None:
         self._since = 0
         self._tries_more = not self._tries_more
-        self._pause = min(max(2 * self._pause, FIRST_AFTER), MOST_BETWEEN)
+        self._wait_longer()
+
+    def _wait_longer(self) -> None:
+        self._pause = self._next_after = min(2 * self._pause, MOST_BETWEEN)
 
     def _wanted(self, tried: int, most: int) -> float:
         """At most so much of the present time makes that number the better one."""

@@ -1,0 +1,116 @@
+"""What computing takes, learned on the run: seconds are a sum of amounts of work, each at a rate of its own.
+
+One rule serves steps, texts and scored prompts. The error of a prediction is put down to each amount by its share of
+the predicted time: rates stay positive, and what took no part keeps its rate. Knows nothing of who is computed next and
+of how much time there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence as Many
+from operator import mul
+
+ASSUMED_TOKEN_S = 1 / 240
+"""Before anything is measured: what a 1.2 B model takes on two cores."""
+ASSUMED_PASS = 8
+"""What a pass over the weights costs, in tokens, until it is measured. This and the two below only begin the learning:
+the first step that is measured scales all rates alike."""
+ASSUMED_LOOK = 1 / 1000
+"""What a row outside of a tile pays for each token that it looks at."""
+ASSUMED_TILED_LOOK = 1 / 2000
+MAX_SLOWDOWN = 4.0
+"""Work that took longer than so many times its prediction was held up by something else, and counts as so many."""
+FASTER_GAIN = 0.7
+"""How much of the error is believed where work took less than predicted; all of it where it took more."""
+UNTRIED = 0.98
+"""By so much the rate of tiles falls with every step of prompts without one: what is never tried is never learned."""
+TILE = 64
+"""Rows of one sequence in one pass from which llama.cpp's flash attention is fast."""
+
+
+class CostModel:
+    """Seconds for amounts of work; `rates` are seconds for one of each."""
+
+    def __init__(self, assumed: Many[float]) -> None:
+        self.rates = tuple(assumed)
+        self._is_measured = False
+
+    def seconds(self, amounts: Many[float]) -> float:
+        return float(sum(map(mul, self.rates, amounts)))
+
+    def observe(self, amounts: Many[float], seconds: float) -> None:
+        """These amounts took so long. Slower than predicted counts at once, faster soon."""
+        times = list(map(mul, self.rates, amounts))
+        predicted = sum(times)
+        ratio = max(seconds, 1e-9) / predicted
+        if not self._is_measured:
+            self._is_measured = True
+            self.rates = tuple([rate * ratio for rate in self.rates])
+            return
+        error = math.log(min(ratio, MAX_SLOWDOWN)) if ratio > 1 else FASTER_GAIN * math.log(ratio)
+        error *= predicted / sum(map(mul, times, times))
+        self.rates = tuple([rate * math.exp(error * time) for rate, time in zip(self.rates, times, strict=True)])
+
+
+Part = tuple[int, int, int]
+"""Of a step: the slot of a sequence, how many tokens are before its rows, and how many rows it has."""
+
+
+class StepCost:
+    """What a step takes: passes over the weights, rows, and the tokens that rows look at, in a tile or not."""
+
+    def __init__(self, *, tile: int = TILE, grain: int = TILE, ubatch_tokens: int = 512) -> None:
+        """`grain`: of more rows of a sequence than a tile has, multiples of this are computed without waste."""
+        self.tile = tile
+        self.grain = grain
+        self._ubatch_tokens = ubatch_tokens
+        assumed = (ASSUMED_PASS, 1, ASSUMED_LOOK, ASSUMED_TILED_LOOK)
+        self._model = CostModel([ASSUMED_TOKEN_S * each for each in assumed])
+
+    @property
+    def pass_s(self) -> float:
+        """Of one pass over the weights."""
+        return self._model.rates[0]
+
+    def seconds(self, parts: Many[Part]) -> float:
+        """Predicted, for parts in slot order."""
+        return self._model.seconds(self._amounts(parts)) if parts else 0.0
+
+    def observe(self, parts: Many[Part], seconds: float) -> None:
+        """A step of these parts took so long. A row outside of a tile never costs less than one inside."""
+        amounts = self._amounts(parts)
+        self._model.observe(amounts, seconds)
+        if amounts[1] > len(parts):
+            a_pass, a_row, look, tiled_look = self._model.rates
+            if not amounts[3]:
+                tiled_look *= UNTRIED
+            if look * amounts[2] > tiled_look * amounts[3]:  # the rate that this step says less of follows the other
+                tiled_look = min(tiled_look, look)
+            else:
+                look = max(look, tiled_look)
+            self._model.rates = a_pass, a_row, look, tiled_look
+
+    def _amounts(self, parts: Many[Part]) -> tuple[float, float, float, float]:
+        """Passes, rows, and tokens that these look at: outside of tiles, and in tiles.
+
+        As llama.cpp splits a batch: one pass computes equally many rows of sequences in neighbouring slots.
+        """
+        slots, depths, rows_of_each = zip(*parts, strict=True)
+        if rows_of_each.count(1) == len(parts) == slots[-1] - slots[0] + 1:  # as most steps: streams only
+            return 1, len(parts), sum(depths) + len(parts) / 2, 0.0
+        num_passes, num_rows, looked, tiled_looked = 0, 0, 0.0, 0.0
+        while parts:
+            first_slot = parts[0][0]
+            together = [part for place, part in enumerate(parts) if part[0] == first_slot + place]
+            rows = max(1, min(min([part[2] for part in together]), self._ubatch_tokens // len(together)))
+            looks = rows * (sum([part[1] for part in together]) + len(together) * rows / 2)
+            if rows >= self.tile:
+                tiled_looked += looks
+            else:
+                looked += looks
+            num_passes += 1
+            num_rows += rows * len(together)
+            unfinished = [(slot, depth + rows, left - rows) for slot, depth, left in together if left > rows]
+            parts = [*unfinished, *parts[len(together) :]]
+        return num_passes, num_rows, looked, tiled_looked
