@@ -39,7 +39,7 @@ from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
-HEEDED_S = 0.1
+HEEDED_S = 0.05
 """What arrives while nobody streams ends a step with its current ubatch, and after so long at the latest."""
 EARLY_S = 0.05
 """A step that began so shortly before is ended at once: little is lost."""
@@ -274,7 +274,8 @@ class Engine:
         elif isinstance(item, Inspect) or (isinstance(item, Cancel) and item.id not in step.ids):
             within_s = self._max_step_s
         else:
-            within_s = 0.0 if now_s - step.began_s < EARLY_S else HEEDED_S
+            is_for_nobody = isinstance(item, Cancel) and len(step.ids) == 1
+            within_s = 0.0 if is_for_nobody or now_s - step.began_s < EARLY_S else HEEDED_S
         self._backend.interrupt(max(0.0, within_s))
 
     def _emit_all(self, output: StepOutput) -> None:

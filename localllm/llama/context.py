@@ -2,7 +2,6 @@
 
 Partitioned layout (`kv_unified=False`): every slot owns `slot_capacity` cells, so slots cannot crowd each other out.
 Unified: all take theirs from one pool of `num_cells`.
-Batches are written through NumPy views, because field-by-field ctypes writes cost 200 us for 8 sequences.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
+from localllm.llama.batch import Batch
 from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
@@ -95,7 +95,7 @@ class LlamaBackend:
         self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
         self._has_shifted = False
         """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
-        self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
+        self._batch = Batch(self._api, self._api.llama_n_batch(self._context))
         self._outputs: list[tuple[int, int]] = []
         """Of every segment of the last decode, its rows of the logits: `[first, end)`."""
         self._logits_at: int | None = None
@@ -369,57 +369,4 @@ def _gave_up_flash(lines: Sequence[str]) -> bool:
     )
 
 
-def _items(array: npt.NDArray[Any]) -> Any:
-    """Its items to be set one by one, in a format that memoryview knows."""
-    data: Any = array
-    kind: Any = array.dtype.char
-    return memoryview(data).cast("B").cast(kind)
-
-
 _DECODE_STATUS = {1: "no room in the KV cache", -1: "llama.cpp refused the batch"}
-
-
-class _Batch:
-    """A `llama_batch` of fixed capacity, filled through NumPy views of its arrays."""
-
-    def __init__(self, api: Any, capacity: int) -> None:
-        self._api = api
-        self.capacity = capacity
-        self.struct = api.llama_batch_init(capacity, 0, 1)
-
-        def view(pointer: Any) -> npt.NDArray[Any]:
-            return np.ctypeslib.as_array(pointer, shape=(capacity,))
-
-        self._tokens = view(self.struct.token)  # int32
-        self._positions = view(self.struct.pos)  # int32
-        self._wants_logits = view(self.struct.logits)  # int8
-        view(self.struct.n_seq_id)[:] = 1  # int32
-        # llama_batch wants a pointer per token to its sequence ids: written once, into an array that we refill.
-        self._slot_ids = np.zeros(capacity, dtype=np.int32)
-        self._rows = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
-        self._own_rows = self._rows.copy()
-        self._rows[:] = self._slot_ids.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
-        # Of all four, because setting a single item of a NumPy array takes several times as long.
-        self._items = [_items(array) for array in (self._tokens, self._positions, self._slot_ids, self._wants_logits)]
-
-    def fill(self, segments: Sequence[Segment]) -> None:
-        end = 0
-        tokens_at, positions_at, slots_at, wants_at = self._items
-        for slot, start, tokens, num_outputs, num_padding in segments:
-            begin, end = end, end + len(tokens) + num_padding
-            if end == begin + 1:
-                tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
-                wants_at[begin] = num_outputs
-                continue
-            last = end - num_padding
-            self._tokens[begin:last] = tokens
-            self._tokens[last:end] = 0
-            self._positions[begin:end] = range(start, start + end - begin)
-            self._slot_ids[begin:end] = slot
-            self._wants_logits[begin:end] = 0
-            self._wants_logits[last - num_outputs : last] = 1
-        self.struct.n_tokens = end
-
-    def free(self) -> None:
-        self._rows[:] = self._own_rows  # llama_batch_free frees these
-        self._api.llama_batch_free(self.struct)

@@ -184,9 +184,11 @@ class Scheduler:
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(math.inf, math.inf, StepCost())
+        prompts = running
         if self.whole is not None:
-            budget = self.whole.budget(budget, running, self._waiting)
-        share = self._shares.of(running, budget)
+            prompts = self.whole.prompts(running, self._waiting)
+            budget = self.whole.budget(budget, prompts, self._waiting)
+        share = dict.fromkeys((sequence.id for sequence in running), 0) | self._shares.of(prompts, budget)
         num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
         for sequence in running:

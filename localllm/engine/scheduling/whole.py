@@ -18,6 +18,8 @@ LEAST_PROMPT = 64
 """Tokens of each prompt that a step of several has, if there is time, however short the shortest is."""
 NEARLY_ALL = 1.25
 """Prompts of nearly equal lengths end together, if that makes the shortest wait so many times as long at most."""
+MUCH_LONGER = 4
+"""Prompts so many times as long let those that take so little go first."""
 ALLOWED_LOSS_S = 0.3
 """So much may be lost before anything is held back."""
 LOSS_SHARE = 0.2
@@ -55,8 +57,21 @@ class WholeBatches:
     def __init__(self, *, batch_capacity: int, ubatch_capacity: int) -> None:
         self._batch_capacity = batch_capacity
         self._ubatch_capacity = ubatch_capacity
+        self._is_turn_of_all = False
         self.is_measured = False
         """Whether a step was: until then the cost of steps is not known, and they stay bounded."""
+
+    def prompts(self, running: Many[Sequence], waiting: Many[Sequence]) -> list[Sequence]:
+        """Who takes part in the step: those first that end much sooner than the others, but every other time all."""
+        needs = {sequence.id: _next_event(sequence, waiting) for sequence in running}
+        shortest = min(needs.values(), default=0)
+        short = [sequence for sequence in running if needs[sequence.id] <= NEARLY_ALL * shortest]
+        rest = [needs[sequence.id] for sequence in running if sequence not in short]
+        if not self.is_measured or not rest or MUCH_LONGER * len(short) * shortest > min(rest):
+            self._is_turn_of_all = False
+            return list(running)
+        is_turn_of_all, self._is_turn_of_all = self._is_turn_of_all, not self._is_turn_of_all
+        return list(running) if is_turn_of_all else short
 
     def budget(self, bounded: Budget, running: Many[Sequence], waiting: Many[Sequence]) -> Budget:
         """In the place of one that bounds a step's time: for `running` prompts, some of whose prefixes are waited for.
