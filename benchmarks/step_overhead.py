@@ -3,7 +3,8 @@
     python -m benchmarks.step_overhead
 
 Prints microseconds per decode step at 1, 8 and 32 slots with 152,000 logits each, drawn in several ways; the
-step's frame is encoded and decoded as between worker and parent.
+step's frame is encoded and decoded as between worker and parent. "beside the decode" says how many of them, by the same
+ways, an asynchronous backend hides: requests are told what the step before made while a device computes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,7 +38,7 @@ class NoArithmetic:
     batch_capacity = ubatch_capacity = max_outputs = 512
     slot_capacity = 1 << 20
     can_rewind = True
-    can_shift = wants_dense = can_be_interrupted = False
+    can_shift = wants_dense = can_be_interrupted = is_asynchronous = False
     num_nodes, lost_s = 0, 0.0
     num_cells: int | None = None
     tile = grain = 64
@@ -84,6 +86,8 @@ class NoArithmetic:
 
     def clear_interrupts(self) -> None: ...
 
+    def synchronize(self) -> None: ...
+
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         return self._outputs[index]
 
@@ -97,18 +101,31 @@ class NoArithmetic:
         return False
 
 
-def microseconds_per_step(num_slots: int, sampling: ResolvedSampling) -> float:
+class Queueing(NoArithmetic):
+    """Measures what is done between `decode` and the wait for it."""
+
+    is_asynchronous = True
+    began_s = beside_s = 0.0
+
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        self.began_s = time.perf_counter()
+        return True
+
+    def synchronize(self) -> None:
+        self.beside_s += time.perf_counter() - self.began_s
+
+
+class Way(NamedTuple):
+    """To draw and to tell."""
+
+    sampling: ResolvedSampling
+    stop: tuple[str, ...] = ("\n\n",)
+    logprobs: int | None = None
+
+
+def microseconds_per_step(num_slots: int, way: Way) -> float:
     """The best of several rounds of steps in which every slot decodes one token."""
-    encoder = msgspec.msgpack.Encoder()
-
-    def through_a_frame(output: StepOutput) -> None:
-        up_decoder.decode(encoder.encode(Deltas(output.step, tuple(output.deltas))))
-
-    engine = Engine(NoArithmetic(num_slots), through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
-    for id in range(num_slots):
-        engine.submit(Request(id, [1] * 8, sampling=sampling, stop=("\n\n",), ignore_eos=True))
-    for _ in range(WARM_UP_STEPS):
-        engine.step()
+    engine = _engine(NoArithmetic(num_slots), way)
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -118,16 +135,51 @@ def microseconds_per_step(num_slots: int, sampling: ResolvedSampling) -> float:
     return round(best / STEPS * 1e6, 1)
 
 
+def microseconds_beside(num_slots: int, way: Way) -> float:
+    """The least, of several rounds, that a step does while a device computes."""
+    backend = Queueing(num_slots)
+    engine = _engine(backend, way)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        backend.beside_s = 0.0
+        for _ in range(STEPS):
+            engine.step()
+        best = min(best, backend.beside_s)
+    return round(best / STEPS * 1e6, 1)
+
+
+def _engine(backend: NoArithmetic, way: Way) -> Engine:
+    """Every slot decodes."""
+    encoder = msgspec.msgpack.Encoder()
+
+    def through_a_frame(output: StepOutput) -> None:
+        up_decoder.decode(encoder.encode(Deltas(output.step, tuple(output.deltas))))
+
+    engine = Engine(backend, through_a_frame, sampler=native.load(threads=os.cpu_count() or 1))
+    for id in range(backend.num_slots):
+        request = Request(id, [1] * 8, sampling=way.sampling, stop=way.stop, logprobs=way.logprobs, ignore_eos=True)
+        engine.submit(request)
+    for _ in range(WARM_UP_STEPS):
+        engine.step()
+    return engine
+
+
 WAYS = {
-    "greedy": ResolvedSampling(temperature=0),
-    "defaults": ResolvedSampling(),
-    "temperature": ResolvedSampling(temperature=1, top_k=0, top_p=1, min_p=0),
-    "top_p": ResolvedSampling(temperature=0.8, top_k=0, top_p=0.95, min_p=0),
+    "greedy": Way(ResolvedSampling(temperature=0)),
+    "greedy, no stop string": Way(ResolvedSampling(temperature=0), stop=()),
+    "greedy, log-probabilities": Way(ResolvedSampling(temperature=0), stop=(), logprobs=5),
+    "defaults": Way(ResolvedSampling()),
+    "temperature": Way(ResolvedSampling(temperature=1, top_k=0, top_p=1, min_p=0)),
+    "top_p": Way(ResolvedSampling(temperature=0.8, top_k=0, top_p=0.95, min_p=0)),
 }
 
 
 def main() -> None:
-    save("step_overhead", {way: {str(n): microseconds_per_step(n, WAYS[way]) for n in (1, 8, 32)} for way in WAYS})
+    results: dict[str, dict[str, float]] = {}
+    for name, way in WAYS.items():
+        results[name] = {str(n): microseconds_per_step(n, way) for n in (1, 8, 32)}
+        results[f"{name}, beside the decode"] = {str(n): microseconds_beside(n, way) for n in (1, 8, 32)}
+    save("step_overhead", results)
 
 
 if __name__ == "__main__":

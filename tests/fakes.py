@@ -50,9 +50,12 @@ class FakeBackend:
         num_cells: int | None = None,
         ubatch_capacity: int | None = None,
         max_outputs: int | None = None,
+        is_asynchronous: bool = False,
     ) -> None:
         """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then.
 
+        `is_asynchronous`: a decode goes on until `synchronize`, which raises what `fails_at_step` says; until then
+        neither logits nor cells may be touched.
         `ubatch_capacity`: a decode may be interrupted, and is computed in ubatches of so many tokens.
         """
         self.num_slots = num_slots
@@ -90,6 +93,8 @@ class FakeBackend:
         self._fails_at_step = fails_at_step
         self._poison = poison
         self._broken_at, self._nonsense = broken_at, nonsense
+        self.is_asynchronous = is_asynchronous
+        self._computes = self._fails_late = False
 
     threads = 0
 
@@ -111,12 +116,14 @@ class FakeBackend:
         return self.can_rewind and self.num_cells is None
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
+        assert not self._computes
         assert self.can_shift
         assert not any(slot in copy for copy in self.pending), "its cells are not there yet"
         del self.cells[slot][keep : keep + drop]
         del self._ids[slot][keep : keep + drop]
 
     def truncate(self, slot: int, length: int) -> None:
+        assert not self._computes
         assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
         del self.cells[slot][length:]
         del self._ids[slot][length:]
@@ -127,6 +134,7 @@ class FakeBackend:
         assert not self.pending, "a copy is still to come"
 
     def copy(self, source: int, slot: int, length: int) -> None:
+        assert not self._computes
         assert source != slot
         assert length <= len(self.cells[source])
         self.copies.append((source, slot, length))
@@ -140,6 +148,7 @@ class FakeBackend:
             self.restore(slot, self.save(source), length)
 
     def save(self, slot: int) -> bytes:
+        assert not self._computes
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
         return bytes(self.cells[slot])
 
@@ -147,6 +156,7 @@ class FakeBackend:
         return len(self.cells[slot])
 
     def restore(self, slot: int, state: State, length: int) -> None:
+        assert not self._computes
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
         self.cells[slot] = list(state)
@@ -155,10 +165,12 @@ class FakeBackend:
         self._seen_from[slot] = 0 if self._window is None else max(0, length - self._window)
 
     def checkpoint(self, slot: int) -> bytes:
+        assert not self._computes
         assert not self.can_rewind
         return bytes(self.cells[slot][-self._window if self._window else 0 :])
 
     def rewind(self, slot: int, state: State, length: int) -> None:
+        assert not self._computes
         assert not self.can_rewind
         seen_from = 0 if self._window is None else max(0, length - self._window)
         assert 0 < length <= len(self.cells[slot])
@@ -167,11 +179,15 @@ class FakeBackend:
         self._seen_from[slot] = seen_from
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        assert not self._computes
         self.pending.clear()
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
             for segment in segments:  # as llama.cpp may: some of the batch is in the cache already
                 self.cells[segment.slot].extend(segment.tokens[:1])
+            self._computes = self._fails_late = self.is_asynchronous
+            if self._fails_late:
+                return True
             raise BackendError("no room in the KV cache")
         if any(self._poison in segment.tokens for segment in segments):
             raise BackendError("a token that nobody can compute")
@@ -200,7 +216,14 @@ class FakeBackend:
         if computed is not segments:
             return False
         self.batches.append(list(segments))
+        self._computes = self.is_asynchronous
         return True
+
+    def synchronize(self) -> None:
+        self._computes = False
+        if self._fails_late:
+            self._fails_late = False
+            raise BackendError("no room in the KV cache")
 
     def interrupt(self, within_s: float) -> None:
         self.was_asked = True
@@ -244,6 +267,7 @@ class FakeBackend:
         return len(set().union(*self._ids))
 
     def logits(self, index: int) -> list[npt.NDArray[np.float32]]:
+        assert not self._computes
         segment = self.batches[-1][index]
         cells, end = self.cells[segment.slot], segment.start + len(segment.tokens)
         return [self._row(cells[: last + 1]) for last in range(end - segment.num_outputs, end)]

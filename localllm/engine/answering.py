@@ -1,11 +1,13 @@
 """What comes of a drawn token: text, a stop, the end of an answer; and of a sequence that cannot be computed.
 
-Knows nothing of how tokens are computed or drawn.
+Taking a token decides: whether the answer ends, and what the next step computes. Telling it to the request is a second
+step, because nothing waits for it. Knows nothing of how tokens are computed or drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
@@ -20,14 +22,19 @@ from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 _EMPTY = Delta()
 
 
-def _joined(first: Delta, then: Delta) -> Delta:
-    """One delta for what two tokens of a step say."""
-    return Delta(
-        first.text + then.text,
-        first.num_tokens + then.num_tokens,
-        then.finish,
-        first.logprobs + then.logprobs,
-    )
+@dataclass(slots=True)
+class Taken:
+    """What a sequence took in a step, until the request is told."""
+
+    sequence: Sequence
+    is_first: bool
+    """Its answer begins with these."""
+    tokens: list[Sampled] = field(default_factory=list)
+    text: str = ""
+    """Of sequences whose text can end the answer; of the others it is made when it is told."""
+    end: Sampled | None = None
+    """The token that ended the answer, and is none of it."""
+    finish: Finish | None = None
 
 
 class Answers:
@@ -42,52 +49,76 @@ class Answers:
         self._scheduler = scheduler
         self._clock = clock
         self._shifts = shifts
+        self.untold: list[Taken] = []
+        """Since `tell` was called."""
 
-    def take_tokens(self, drawn: Drawn) -> Delta:
-        """Take tokens, each as if it had come alone, up to one that ends the answer; the delta to send.
+    def take_tokens(self, drawn: Drawn) -> None:
+        """Take tokens, each as if it had come alone, up to one that ends the answer.
 
         What was computed behind the last that is taken is cut from the cache.
         """
         sequence, tokens, num_behind, slot = drawn
-        delta, num_kept = self._take_token(sequence, tokens[0]), 0
+        taken = Taken(sequence, sequence.first_token_s is None)
+        self.untold.append(taken)
+        self._take_token(taken, tokens[0])
+        num_kept = 0
         for sampled in tokens[1:]:
-            if delta.finish is not None:
+            if taken.finish is not None:
                 break
             self._scheduler.advance(sequence)
             num_kept += 1
-            delta = _joined(delta, self._take_token(sequence, sampled))
+            self._take_token(taken, sampled)
         if num_kept < num_behind:
             self._kv.cut(slot)
-        return delta
+
+    def tell(self, output: StepOutput) -> None:
+        """Put into words what was taken, in that order."""
+        for taken in self.untold:
+            output.deltas.append((taken.sequence.id, self._delta(taken)))
+        self.untold.clear()
+
+    def _delta(self, taken: Taken) -> Delta:
+        sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
+        if not sequence.text.may_stop:
+            for sampled in tokens:
+                text += sequence.text.feed(backend.token_bytes(sampled.token))
+        if taken.finish is not None:
+            text += sequence.text.flush()
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if sequence.logprobs is not None:
+            logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
+            # Beside those of a prompt the end token's is told too: clients count them from the end.
+            if taken.end is not None and sequence.prompt_logprobs is not None:
+                logprobs += (self._logprob(taken.end, backend.spelled),)
+        return Delta(text, len(tokens), taken.finish, logprobs)
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed behind its last token is cut from the cache."""
         if drawn.num_behind:
             self._kv.cut(drawn.slot)
 
-    def _take_token(self, sequence: Sequence, sampled: Sampled) -> Delta:
-        """Append a forced or sampled token; the delta to send."""
-        token = sampled.token
+    def _take_token(self, taken: Taken, sampled: Sampled) -> None:
+        """Append a forced or sampled token, or end the answer."""
+        sequence, token = taken.sequence, sampled.token
         sequence.sampled(sampled.mirostat_mu)
         if sequence.first_token_s is None:
             sequence.first_token_s = self._clock()
         ends = self._backend.ends_generation(token) and not sequence.ignore_eos
         if ends or token in sequence.stop_tokens:
-            # Beside those of a prompt the end token's is told too: clients count them from the end.
-            told = sequence.prompt_logprobs is not None and sequence.logprobs is not None
-            end = (self._logprob(sampled, self._backend.spelled),) if told else ()
-            return self.finish(sequence, "stop", Delta(text=sequence.text.flush(), logprobs=end))
+            taken.end, taken.finish = sampled, self._end(sequence, "stop")
+            return
         sequence.append(token)
-        text = sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
-        logprobs = () if sequence.logprobs is None else (self._logprob(sampled, self._backend.token_bytes),)
-        if sequence.text.stopped:
-            return self.finish(sequence, "stop", Delta(text, 1, logprobs=logprobs))
+        taken.tokens.append(sampled)
+        if sequence.text.may_stop:
+            taken.text += sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
+            if sequence.text.stopped:
+                taken.finish = self._end(sequence, "stop")
+                return
         reason = sequence.limit_reached(self._scheduler.slot_capacity, shifts=self._shifts)
         if reason is not None:
-            return self.finish(sequence, reason, Delta(text + sequence.text.flush(), 1, logprobs=logprobs))
-        if sequence.num_tokens >= self._scheduler.slot_capacity:
+            taken.finish = self._end(sequence, reason)
+        elif sequence.num_tokens >= self._scheduler.slot_capacity:
             self._shift(sequence)
-        return Delta(text, 1, logprobs=logprobs)
 
     def _shift(self, sequence: Sequence) -> None:
         """Its slot is full: forget the older half of what it does not have to keep."""
@@ -102,11 +133,14 @@ class Answers:
         return TokenLogprob(spell(sampled.token), sampled.logprob, top)
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
+        """End an answer of which nothing is untold; the delta to send."""
+        return Delta(last.text, last.num_tokens, self._end(sequence, reason), last.logprobs)
+
+    def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
         if slot is not None and sequence.num_shifted:
             self._kv.cut(slot, self._kv.residency.held[slot].sound)
-        finish = Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
-        return Delta(last.text, last.num_tokens, finish, last.logprobs)
+        return Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
 
     def fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
         slot = self._scheduler.remove(sequence)

@@ -85,6 +85,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether `decode` of a token or few for each slot returns early, while a device still computes."""
+        ...
+
+    @property
     def can_rewind(self) -> bool:
         """Whether a slot can lose any number of last tokens, and be copied in part.
 
@@ -161,8 +166,13 @@ class Backend(Protocol):
 
         With `within_s` the decode may be interrupted, and is after so many seconds. False: it was; every slot then
         holds what its `length` says, of its segment as much as whole ubatches computed, and there are no logits.
+        True: it is computed, or will be when `synchronize` returns.
         Raises `BackendError`; of the slots in the batch, only what stood before each segment's start is sure then.
         """
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until the last `decode`, if it was not interrupted, is computed. Raises `BackendError` as that does."""
         ...
 
     def interrupt(self, within_s: float) -> None:

@@ -116,11 +116,14 @@ class Engine:
             whole=self._whole,
             interruptions=self._interruptions,
             clock=clock,
+            report_last=self._report_last,
             proposer=proposer,
             hooks=hooks,
             team=team,
         )
         self._emit = emit
+        self._unreported: StepOutput | None = None
+        """Of the last step, if requests are told while the next is computed."""
         self._debug = debug
         self.writeback = None if disk is None else Writeback(self.kv, disk)
         self._computed_something = True
@@ -186,10 +189,14 @@ class Engine:
         self.kv.check_integrity()
 
     def step(self, first: Item | None = None) -> None:
-        """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
+        """Take what arrived (`first` before the rest), then compute at most one batch.
+
+        Emits the output; where a device computes by itself in the next step, while that is computed.
+        """
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
         if self._stopping:
+            self._report_last()
             self._emit_all(output)
             return
         now_s = self.clock()
@@ -206,15 +213,36 @@ class Engine:
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
+            if self._unreported is not None and any(sequence.is_prefilling for sequence in plan.sequences):
+                self._report_last()  # several ubatches: `decode` returns when the last of them has begun
             within_s = self._listen(plan) if may_interrupt else None
             if within_s is not None and (output.deltas or output.failures):
+                self._report_last()
                 self._emit(output)  # the batch may take long
                 output = StepOutput(self.num_steps, [], [])
             self._stepper.compute(plan, output, within_s=within_s)
             self.num_steps += 1
-        self._emit_all(output)
+        self._report_last()
+        self._unreported = output
+        if not self._reports_later:
+            self._report_last()
         if self._beside is not None:
             self._beside.step(self.scheduler.num_streams)
+
+    @property
+    def _reports_later(self) -> bool:
+        """Whether the next step begins at once, and nobody waits for the first token."""
+        if not self._backend.is_asynchronous or not self._computed_something or not self.scheduler.has_work:
+            return False
+        has_texts = self._beside is not None and self._beside.has_work
+        return not has_texts and not any(taken.is_first for taken in self._answers.untold)
+
+    def _report_last(self) -> None:
+        output, self._unreported = self._unreported, None
+        if output is None:
+            return
+        self._answers.tell(output)
+        self._emit_all(output)
 
     @property
     def _may_interrupt(self) -> bool:
@@ -267,6 +295,7 @@ class Engine:
         elif isinstance(item, Cancel):
             sequence = self.scheduler.find(item.id)
             if sequence is not None:
+                self._report_last()
                 output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
         elif isinstance(item, Inspect):
             item.tell(self._status())
@@ -288,6 +317,7 @@ class Engine:
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:
         for sequence in self.scheduler.expired(now_s):
+            self._report_last()
             if sequence.first_token_s is not None:
                 last = Delta(text=sequence.text.flush())
                 output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))

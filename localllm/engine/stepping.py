@@ -44,10 +44,14 @@ class Stepper:
         whole: WholeBatches,
         interruptions: Interruptions,
         clock: Callable[[], float],
+        report_last: Callable[[], None],
         proposer: Proposer | None = None,
         hooks: Many[DecodeHook] = (),
         team: Team | None = None,
     ) -> None:
+        """`report_last` tells requests what the step before made, if they were not told: nothing waits for it, so it is
+        called while a device computes.
+        """
         self._backend = backend
         self._kv = kv
         self._scheduler = scheduler
@@ -61,6 +65,7 @@ class Stepper:
         self._whole = whole
         self._interruptions = interruptions
         self._clock = clock
+        self._report_last = report_last
         self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
@@ -96,7 +101,10 @@ class Stepper:
             if not self._kv.decode(plan.segments, within_s=within_s):
                 self._keep(plan, self._clock() - started)
                 return
+            self._report_last()
+            self._backend.synchronize()
         except BackendError as error:
+            self._report_last()
             self._isolate(plan, str(error), output)
             return
         if self._team is not None:
@@ -134,7 +142,7 @@ class Stepper:
             sequence, tokens = each.sequence, each.tokens
             failed = tokens.pop().token if tokens[-1].token < 0 else None
             if tokens:
-                output.deltas.append((sequence.id, self._answers.take_tokens(each)))
+                self._answers.take_tokens(each)
             if failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:

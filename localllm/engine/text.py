@@ -20,6 +20,11 @@ class TextStream:
         self._held = ""
         self.stopped = False
 
+    @property
+    def may_stop(self) -> bool:
+        """Whether text can end the answer."""
+        return bool(self._stop)
+
     def feed(self, data: bytes, *, may_stop: bool = True) -> str:
         """Text that is safe to show now; after a stop string was seen `stopped` is true and all else is dropped.
 

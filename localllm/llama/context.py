@@ -105,6 +105,8 @@ class LlamaBackend:
         self._get_logits: Any = self._api._lib["llama_get_logits"]
         """As an address: the binding's own makes a pointer object."""
         self._get_logits.argtypes, self._get_logits.restype = [ctypes.c_void_p], ctypes.c_void_p
+        self._is_synchronized = True
+        self.is_asynchronous = library.is_asynchronous(model.layers_per_device)
         self._threads = threads
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
@@ -285,12 +287,19 @@ class LlamaBackend:
             if num_padding:
                 self._api.llama_memory_seq_rm(self._memory, slot, start + len(tokens), -1)
         self._states.expect(self._lengths)
-        address = self._get_logits(self._context)
-        if address != self._logits_at:
-            self._logits_at, self._logit_rows = address, []
+        self._is_synchronized = False
         return True
 
+    def synchronize(self) -> None:
+        """Raises nothing: where computing fails that late, CUDA ends the process and Metal fails the next decode."""
+        address = self._get_logits(self._context)  # waits for the devices
+        self._is_synchronized = True
+        if address != self._logits_at:
+            self._logits_at, self._logit_rows = address, []
+
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
+        if not self._is_synchronized:
+            self.synchronize()
         (first, end), rows = self._outputs[index], self._logit_rows
         assert self._logits_at is not None, "llama.cpp has no logits"
         while len(rows) < end:
@@ -322,6 +331,7 @@ class LlamaBackend:
         self.can_rewind = self.wants_dense = False
         try:
             self.decode([Segment(0, 0, [0, 0], num_outputs=1)])
+            self.synchronize()
         except BackendError as error:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
         two_tokens = self._states.num_bytes(0)

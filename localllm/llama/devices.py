@@ -17,6 +17,22 @@ from localllm.types import DeviceInfo
 _KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
 """enum ggml_backend_dev_type; 4 (META) wraps other devices and is listed as none."""
 
+
+class _Properties(ctypes.Structure):
+    """ggml_backend_dev_props, whose last member is ggml_backend_dev_caps."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("memory_free", ctypes.c_size_t),
+        ("memory_total", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("device_id", ctypes.c_char_p),
+        ("is_async", ctypes.c_bool),
+        ("other_caps", ctypes.c_bool * 4),
+    ]
+
+
 _POINTER, _STRING, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_commit": (_STRING, []),
@@ -28,6 +44,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_backend_dev_description": (_STRING, [_POINTER]),
     "ggml_backend_dev_type": (ctypes.c_int, [_POINTER]),
     "ggml_backend_dev_memory": (None, [_POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
+    "ggml_backend_dev_get_props": (None, [_POINTER, ctypes.POINTER(_Properties)]),
     "ggml_backend_dev_backend_reg": (_POINTER, [_POINTER]),
     "ggml_backend_reg_name": (_STRING, [_POINTER]),
     "ggml_get_name": (_STRING, [_POINTER]),
@@ -86,6 +103,17 @@ def device_array(ggml: Ggml, names: Sequence[str]) -> ctypes.Array[ctypes.c_void
                 param="device",
             )
     return (ctypes.c_void_p * (len(names) + 1))(*(known[name] for name in names), None)
+
+
+def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
+    """Names of those that compute a graph by themselves after they were handed it."""
+    names = set()
+    for pointer in ggml.device_pointers():
+        properties = _Properties()
+        ggml.backend_dev_get_props(pointer, ctypes.byref(properties))
+        if properties.is_async:
+            names.add(ggml.text("backend_dev_name", pointer))
+    return frozenset(names)
 
 
 def _describe(ggml: Ggml, pointer: int) -> DeviceInfo:

@@ -19,7 +19,7 @@ import msgspec
 
 from localllm.errors import InternalError, LoadFailed
 from localllm.llama import installed
-from localllm.llama.devices import Ggml, device_array, list_devices
+from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
 from localllm.llama.installed import Installed
 from localllm.llama.log import Log
 from localllm.types import DeviceInfo
@@ -85,6 +85,10 @@ class Library:
     def devices(self) -> tuple[DeviceInfo, ...]:
         """All devices with the memory that is free now."""
         return list_devices(self.ggml)
+
+    def is_asynchronous(self, layers_per_device: dict[str, int]) -> bool:
+        """Whether all of a model's layers are computed by devices that go on while the caller does something else."""
+        return bool(layers_per_device) and asynchronous_devices(self.ggml).issuperset(layers_per_device)
 
     def device_handles(self, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
         """For `llama_model_params.devices`; see `device_array`. Raises `DeviceUnavailable`."""

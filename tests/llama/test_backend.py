@@ -15,6 +15,7 @@ from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
+from localllm.llama.devices import asynchronous_devices
 from localllm.llama.model import LlamaModel
 from localllm.types import Finish, ResolvedSampling
 
@@ -92,6 +93,25 @@ def test_batched_logits_equal_single_ones_to_rounding(backend: LlamaBackend) -> 
 
     # Not in every bit: llama.cpp multiplies F32 by another kernel (tinyBLAS) from two rows on. Logits are about 4.
     np.testing.assert_allclose(logits([0]), logits([0, 1, 2, 3]), rtol=0, atol=1e-4)
+
+
+def test_what_is_told_beside_the_next_decode_is_what_is_told_before_it(
+    backend: LlamaBackend, loaded_library: library.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not backend.is_asynchronous, "nothing is told later where a CPU computes"
+    assert asynchronous_devices(loaded_library.ggml).isdisjoint({"CPU"})
+
+    def answers() -> dict[int, str]:
+        return run(backend, [sequence(backend, id, prompt, GREEDY) for id, prompt in enumerate(PROMPTS)]).text
+
+    expected = answers()
+    monkeypatch.setattr(backend, "is_asynchronous", True)
+    assert answers() == expected
+
+
+def test_layers_on_the_cpu_make_every_decode_wait(loaded_library: library.Library) -> None:
+    assert not loaded_library.is_asynchronous({"CPU": 1, "CUDA0": 28})
+    assert not loaded_library.is_asynchronous({})
 
 
 @pytest.mark.parametrize(
