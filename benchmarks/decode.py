@@ -43,10 +43,11 @@ class TimedBackend(LlamaBackend):
 
     decoding_s = 0.0
 
-    def decode(self, segments: abc.Sequence[Segment]) -> None:
+    def decode(self, segments: abc.Sequence[Segment], *, within_s: float | None = None) -> bool:
         started = time.perf_counter()
-        super().decode(segments)
+        is_whole = super().decode(segments, within_s=within_s)
         self.decoding_s += time.perf_counter() - started
+        return is_whole
 
 
 class Rate(NamedTuple):

@@ -33,10 +33,11 @@ ROUNDS = 5
 class NoArithmetic:
     """A backend that takes every batch and always gives the same logits, every slot its own."""
 
-    batch_capacity = 512
+    batch_capacity = ubatch_capacity = max_outputs = 512
     slot_capacity = 1 << 20
     can_rewind = True
-    can_shift = wants_dense = False
+    can_shift = wants_dense = can_be_interrupted = False
+    num_nodes, lost_s = 0, 0.0
     num_cells: int | None = None
     tile = grain = 64
 
@@ -57,6 +58,9 @@ class NoArithmetic:
     def save(self, slot: int) -> State:
         return b""
 
+    def state_bytes(self, slot: int) -> int:
+        return 1
+
     def restore(self, slot: int, state: State, length: int) -> None: ...
 
     def least(self, slot: int) -> int:
@@ -73,7 +77,12 @@ class NoArithmetic:
 
     def set_threads(self, threads: int) -> None: ...
 
-    def decode(self, segments: Sequence[Segment]) -> None: ...
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        return True
+
+    def interrupt(self, within_s: float) -> None: ...
+
+    def clear_interrupts(self) -> None: ...
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         return self._outputs[index]

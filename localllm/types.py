@@ -226,6 +226,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Device names as `localllm doctor` prints them; None: all GPUs there are."""
     threads: int | None = None
     batch_tokens: int = 512
+    """Computed at once: llama.cpp's ubatch. A prompt alone is given to it in batches of up to 2,048."""
     kv_ram_mb: int = 2048
     """Main memory, in MiB, for what slots had computed when others needed them, and for checkpoints; 0: none."""
     checkpoints: int = 8
@@ -241,7 +242,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     context_shift: bool = False
     """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
     max_step_ms: int = 300
-    """No step is planned longer, so that a cancel or a new request never waits longer."""
+    """No step is planned longer that cannot be interrupted, so that a cancel or a new request never waits longer. On
+    the CPU one of prompts can be while nothing streams (not of recurrent and hybrid models), and is as long as its
+    batch."""
     prefill_step_ms: int = 100
     """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
     for the prompts."""

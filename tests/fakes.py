@@ -7,7 +7,7 @@ that loses a token, reorders a batch or reads a stale slot is caught.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,12 +48,30 @@ class FakeBackend:
         window: int | None = None,
         slack: int = 4,
         num_cells: int | None = None,
+        ubatch_capacity: int | None = None,
+        max_outputs: int | None = None,
     ) -> None:
-        """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then."""
+        """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then.
+
+        `ubatch_capacity`: a decode may be interrupted, and is computed in ubatches of so many tokens.
+        """
         self.num_slots = num_slots
         self.slot_capacity = slot_capacity
         self.batch_capacity = batch_capacity
+        self.ubatch_capacity = ubatch_capacity or batch_capacity
+        self.can_be_interrupted = ubatch_capacity is not None and (can_rewind or window is not None)
+        self.num_nodes = 0
+        self.lost_s = 0.0
+        self.token_s = 0.0
+        """What computing a token takes, of `now_s`."""
+        self.now_s = 0.0
+        self.during: Callable[[], None] = lambda: None
+        """Called after each token of a decode that may be interrupted."""
+        self._ends_s = math.inf
+        """When somebody wants the decode to end at the latest."""
+        self.was_asked = False
         self.tile = self.grain = TILE
+        self.max_outputs = max_outputs or batch_capacity
         self.can_rewind = can_rewind and window is None
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
@@ -125,6 +143,9 @@ class FakeBackend:
         assert not any(target == slot for _, target in self.pending), "its cells are not there yet"
         return bytes(self.cells[slot])
 
+    def state_bytes(self, slot: int) -> int:
+        return len(self.cells[slot])
+
     def restore(self, slot: int, state: State, length: int) -> None:
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
@@ -145,7 +166,7 @@ class FakeBackend:
         del self.cells[slot][length:]
         self._seen_from[slot] = seen_from
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         self.pending.clear()
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
@@ -155,9 +176,16 @@ class FakeBackend:
         if any(self._poison in segment.tokens for segment in segments):
             raise BackendError("a token that nobody can compute")
         assert 0 < sum(len(segment.tokens) + segment.num_padding for segment in segments) <= self.batch_capacity
+        num_outputs = sum(segment.num_outputs for segment in segments)
+        assert num_outputs <= self.max_outputs, "llama.cpp aborts the process"
         slots = [segment.slot for segment in segments]
         assert slots == sorted(set(slots)), "llama.cpp wants ascending slots"
-        for segment in segments:
+        if within_s is None:
+            computed = segments
+            self.now_s += self.token_s * sum(len(segment.tokens) for segment in segments)
+        else:
+            computed = self._until_interrupted(segments, within_s)
+        for segment in computed:
             cells = self.cells[segment.slot]
             assert segment.start == len(cells), "a gap or an overlap in the positions"
             cells.extend(segment.tokens)
@@ -169,7 +197,43 @@ class FakeBackend:
                 seen_from = max(0, len(cells) - self._window - self._slack)
                 self._seen_from[segment.slot] = max(seen_from, self._seen_from[segment.slot])
             assert len(cells) <= self.slot_capacity
+        if computed is not segments:
+            return False
         self.batches.append(list(segments))
+        return True
+
+    def interrupt(self, within_s: float) -> None:
+        self.was_asked = True
+        self._ends_s = min(self._ends_s, self.now_s + within_s)
+
+    def clear_interrupts(self) -> None:
+        self.was_asked = False
+        self._ends_s = math.inf
+
+    def _until_interrupted(self, segments: Sequence[Segment], within_s: float) -> Sequence[Segment]:
+        """The segments; or what whole ubatches computed of them before somebody interrupted that.
+
+        As llama.cpp does: as many tokens of each segment in each ubatch.
+        """
+        num_done = [0] * len(segments)
+        self._ends_s = min(self._ends_s, self.now_s + (0 if self.was_asked else within_s))
+        while together := [i for i, segment in enumerate(segments) if num_done[i] < len(segment.tokens)]:
+            together = together[: self.ubatch_capacity]
+            most = min(len(segments[i].tokens) - num_done[i] for i in together)
+            count = min(most, self.ubatch_capacity // len(together))
+            began_s = self.now_s
+            for number in range(count * len(together)):
+                self.now_s += self.token_s
+                self.num_nodes += 1
+                self.during()
+                is_first_of_next = number == 0 and any(num_done)
+                if self.now_s >= self._ends_s or (is_first_of_next and self.was_asked):
+                    self.lost_s = self.now_s - began_s
+                    parts = zip(segments, num_done, strict=True)
+                    return [segment._replace(tokens=segment.tokens[:done], num_outputs=0) for segment, done in parts]
+            for i in together:
+                num_done[i] += count
+        return segments
 
     def _take_cells(self, slot: int, count: int) -> None:
         self._ids[slot] += range(self._next_id, self._next_id + count)

@@ -90,8 +90,8 @@ class MachineBackend(FakeBackend):
         super().copy(source, slot, length)
         self._copying_s += self._copy_s
 
-    def decode(self, segments: Sequence[Segment]) -> None:
-        super().decode(segments)
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        is_whole = super().decode(segments, within_s=within_s)
         seconds = self._machine.seconds([(each.slot, each.start, len(each.tokens)) for each in segments])
         seconds *= math.exp(self._random.gauss(0, self._noise))
         if self._random.random() < self._outliers:
@@ -99,3 +99,4 @@ class MachineBackend(FakeBackend):
         self.steps_s.append(seconds)
         self.now_s += seconds + self._copying_s
         self._copying_s = 0.0
+        return is_whole

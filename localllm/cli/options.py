@@ -46,7 +46,12 @@ ContextShift = Annotated[
     bool | None, Option("--context-shift", help="Answers go on at the end of the context, without the oldest tokens")
 ]
 MaxStepMs = Annotated[
-    int | None, Option("--max-step-ms", metavar="MS", help="Longest step, so longest wait of others [default: 300]")
+    int | None,
+    Option(
+        "--max-step-ms",
+        metavar="MS",
+        help="Longest step that nothing can interrupt, so longest wait of others [default: 300]",
+    ),
 ]
 PrefillStepMs = Annotated[
     int | None,

@@ -55,6 +55,26 @@ class Backend(Protocol):
         ...
 
     @property
+    def ubatch_capacity(self) -> int:
+        """Of a batch so many are computed at once, one ubatch after the other."""
+        ...
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        """Whether `interrupt` ends a decode, and the ubatches before it stay."""
+        ...
+
+    @property
+    def num_nodes(self) -> int:
+        """Grows while a decode gets on, where that can be seen; from any thread."""
+        ...
+
+    @property
+    def max_outputs(self) -> int:
+        """Rows of logits that one `decode` gives at most, of all its segments: one for each slot, or more."""
+        ...
+
+    @property
     def tile(self) -> int:
         """Rows of one slot in a batch from which attention is fast."""
         ...
@@ -106,7 +126,14 @@ class Backend(Protocol):
         ...
 
     def save(self, slot: int) -> State:
-        """The KV of the slot as an opaque state, for `restore` of the same backend."""
+        """The KV of the slot as an opaque state, for `restore` of the same backend.
+
+        Its memory is used again when the last reference to it, or to a view of it, is gone.
+        """
+        ...
+
+    def state_bytes(self, slot: int) -> int:
+        """Of what `save` would return."""
         ...
 
     def restore(self, slot: int, state: State, length: int) -> None:
@@ -129,11 +156,28 @@ class Backend(Protocol):
         """That compute from the next `decode` on."""
         ...
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         """Compute all segments in one batch. Segments come in ascending slot order.
 
+        With `within_s` the decode may be interrupted, and is after so many seconds. False: it was; every slot then
+        holds what its `length` says, of its segment as much as whole ubatches computed, and there are no logits.
         Raises `BackendError`; of the slots in the batch, only what stood before each segment's start is sure then.
         """
+        ...
+
+    def interrupt(self, within_s: float) -> None:
+        """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, and
+        after `within_s` at the latest, which loses that ubatch. One that has not begun computes nothing.
+        """
+        ...
+
+    @property
+    def lost_s(self) -> float:
+        """How long the ubatch was computed that the last interrupted `decode` lost."""
+        ...
+
+    def clear_interrupts(self) -> None:
+        """What `interrupt` asked for until now is forgotten."""
         ...
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:

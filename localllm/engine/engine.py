@@ -6,10 +6,12 @@ Knows nothing of processes, templates or llama.cpp.
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
+from typing import NamedTuple
 
 from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, Beside
@@ -17,7 +19,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.slots import ClientSlots
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.cache.writeback import Writeback
-from localllm.engine.inbox import Call, Cancel, Inspect, Item, Stop
+from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
 from localllm.engine.proposals import DecodeHook, Proposer
@@ -25,7 +27,9 @@ from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Pace
+from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
@@ -35,8 +39,22 @@ from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
+HEEDED_S = 0.05
+"""What arrives while nobody streams ends a step with its current ubatch, and after so long at the latest."""
+EARLY_S = 0.05
+"""A step that began so shortly before is ended at once: little is lost."""
 STORE_AFTER_S = 2.0
 """A conversation is written to the disk when the engine had nothing to do for so long."""
+
+
+class _Decoding(NamedTuple):
+    """What those who interrupt it know of the decode that may be."""
+
+    began_s: float
+    ids: frozenset[int]
+    """Of those that have a slot."""
+    has_room: bool
+    """Whether somebody else finds one."""
 
 
 class Engine:
@@ -63,7 +81,10 @@ class Engine:
     ) -> None:
         self.kv = KvCache(backend, kv_ram_bytes=kv_ram_bytes, most_checkpoints=most_checkpoints, disk=disk)
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
-        cost = StepCost(tile=backend.tile, grain=backend.grain)
+        self.scheduler.drafter.max_rows = min(backend.batch_capacity, backend.max_outputs)
+        cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
+        if backend.num_cells is None:  # a unified cache takes unequal rows in one pass, which that does not know
+            self.scheduler.drafter.cost = cost.seconds
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
@@ -73,7 +94,7 @@ class Engine:
         self.slots = ClientSlots(self.kv, self.scheduler)
         """To be used by what `call_soon` calls only."""
         self.num_steps = 0
-        self.progress = Progress()
+        self.progress = Progress(lambda: backend.num_nodes)
         self.clock = clock
         self._backend = backend
         sampler = sampler or NumpySampler()
@@ -81,6 +102,8 @@ class Engine:
             backend, sampler, max_step_s=max_step_s, prefill_step_s=min(prefill_step_s, max_step_s)
         )
         self._answers = Answers(backend, self.kv, self.scheduler, clock, shifts=context_shift)
+        self._whole = WholeBatches(batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
+        self._interruptions = Interruptions()
         self._team = team
         self._stepper = Stepper(
             backend,
@@ -90,6 +113,8 @@ class Engine:
             sampler,
             pace=pace,
             scorer=scorer,
+            whole=self._whole,
+            interruptions=self._interruptions,
             clock=clock,
             proposer=proposer,
             hooks=hooks,
@@ -102,7 +127,9 @@ class Engine:
         if disk is not None:
             disk.wake = lambda: self.call_soon(lambda: None)
         self._beside = beside
-        self._inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._max_step_s = max_step_s
+        self._inbox = Inbox(self._interrupt_for, backend.clear_interrupts)
+        self._decoding = _Decoding(-math.inf, frozenset(), has_room=False)
         self._stopping = False
 
     def submit(self, sequence: Sequence) -> None:
@@ -146,7 +173,7 @@ class Engine:
         timeout_s = LOOK_UP_S if self.scheduler.has_work else STORE_AFTER_S if has_more_to_store else None
         self.progress.rest()
         try:
-            return self._inbox.get(timeout=timeout_s)
+            return self._inbox.wait(timeout_s)
         except queue.Empty:
             if self.writeback is not None and not self.scheduler.has_work:
                 self.progress.advance()
@@ -162,39 +189,91 @@ class Engine:
         """Take what arrived (`first` before the rest), then compute at most one batch; emits at most one output."""
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
+        if self._stopping:
+            self._emit_all(output)
+            return
         now_s = self.clock()
         self._end_expired(now_s, output)
         suspect = self._stepper.next_suspect()
+        may_interrupt = self._may_interrupt and suspect is None
         self._stepper.propose()
         plan = self.scheduler.next_tokens() if suspect is None else None
         if plan is None:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
+            has_texts = self._beside is not None and self._beside.has_work
+            self.scheduler.whole = self._whole if may_interrupt and not has_texts else None
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
-            self._stepper.compute(plan, output)
+            within_s = self._listen(plan) if may_interrupt else None
+            if within_s is not None and (output.deltas or output.failures):
+                self._emit(output)  # the batch may take long
+                output = StepOutput(self.num_steps, [], [])
+            self._stepper.compute(plan, output, within_s=within_s)
             self.num_steps += 1
-        if output.deltas or output.failures:
-            self._emit(output)
+        self._emit_all(output)
         if self._beside is not None:
             self._beside.step(self.scheduler.num_streams)
 
-    def _take_inbox(self, item: Item | None, output: StepOutput) -> None:
-        while item is not None or not self._inbox.empty():
-            if isinstance(item, Sequence):
-                self.scheduler.add(item)
-            elif isinstance(item, Cancel):
-                sequence = self.scheduler.find(item.id)
-                if sequence is not None:
-                    output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
-            elif isinstance(item, Inspect):
-                item.tell(self._status())
-            elif isinstance(item, Call):
-                item.work()
-            elif isinstance(item, Stop):
-                self._stopping = True
-            item = None if self._inbox.empty() else self._inbox.get_nowait()  # nobody else takes from it
+    @property
+    def _may_interrupt(self) -> bool:
+        """Whether the next decode may be: only while nobody streams, so that prompts get whole batches then."""
+        can = self._backend.can_be_interrupted and self._interruptions.are_allowed
+        return can and self.scheduler.num_streams == 0
+
+    def _listen(self, plan: StepPlan) -> float | None:
+        """For how long the decode may go on, until somebody's time is over; None: it must not be interrupted."""
+        if any(sequence.wants_scores for sequence in plan.sequences):
+            return None  # what is computed and not scored would have to be computed again
+        running = self.scheduler.running
+        now_s = self.clock()
+        ids, has_room = frozenset(sequence.id for sequence in running), len(running) < self._backend.num_slots
+        self._decoding = _Decoding(now_s, ids, has_room=has_room)
+        return max(0.0, self.scheduler.next_deadline_s() - now_s)
+
+    def _interrupt_for(self, item: Item) -> None:
+        """A step ends for what arrives, called on its thread: soon, or when it can be helped at no cost.
+
+        Who finds no slot is none the sooner computed, but his time may be over. What this reads may be a step old:
+        then somebody waits for as long as a step that is not interrupted takes.
+        """
+        if not self._backend.can_be_interrupted:
+            return
+        step, now_s = self._decoding, self.clock()
+        if isinstance(item, Sequence) and not step.has_room:
+            within_s = item.next_deadline_s - now_s
+        elif isinstance(item, Inspect) or (isinstance(item, Cancel) and item.id not in step.ids):
+            within_s = self._max_step_s
+        else:
+            is_for_nobody = isinstance(item, Cancel) and len(step.ids) == 1
+            within_s = 0.0 if is_for_nobody or now_s - step.began_s < EARLY_S else HEEDED_S
+        self._backend.interrupt(max(0.0, within_s))
+
+    def _emit_all(self, output: StepOutput) -> None:
+        if output.deltas or output.failures:
+            self._emit(output)
+
+    def _take_inbox(self, first: Item | None, output: StepOutput) -> None:
+        if first is not None:
+            self._take(first, output)
+        while items := self._inbox.take_all():
+            for item in items:
+                self._take(item, output)
+
+    def _take(self, item: Item, output: StepOutput) -> None:
+        if isinstance(item, Sequence):
+            self.scheduler.add(item)
+        elif isinstance(item, Cancel):
+            sequence = self.scheduler.find(item.id)
+            if sequence is not None:
+                output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
+        elif isinstance(item, Inspect):
+            item.tell(self._status())
+        elif isinstance(item, Call):
+            item.work()
+        else:
+            self._stopping = True
 
     def _status(self) -> EngineStatus:
         scheduler = self.scheduler

@@ -5,6 +5,8 @@ Knows nothing of what is done with them.
 
 from __future__ import annotations
 
+import queue
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,3 +41,34 @@ class Stop(NamedTuple):
 
 
 Item = Sequence | Cancel | Inspect | Call | Stop
+
+
+class Inbox:
+    """Items from any thread for one. What arrives is announced, and what was announced is taken back with it: no
+    announcement is lost, and none stands for what was taken already.
+    """
+
+    def __init__(self, announce: Callable[[Item], None], take_back: Callable[[], None]) -> None:
+        """`announce` is called on the thread that puts an item, `take_back` on the one that takes all there are."""
+        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._announce = announce
+        self._take_back = take_back
+        self._lock = threading.Lock()
+
+    def put(self, item: Item) -> None:
+        with self._lock:
+            self._items.put(item)
+            self._announce(item)
+
+    def take_all(self) -> list[Item]:
+        """What arrived until now, in order."""
+        with self._lock:
+            self._take_back()
+            return [self._items.get_nowait() for _ in range(self._items.qsize())]
+
+    def wait(self, timeout_s: float | None) -> Item:
+        """The next item. Raises `queue.Empty` after `timeout_s`."""
+        return self._items.get(timeout=timeout_s)
+
+    def empty(self) -> bool:
+        return self._items.empty()

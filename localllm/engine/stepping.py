@@ -22,6 +22,7 @@ from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, Sampl
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
+from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.team import Team
 from localllm.types import Delta
@@ -40,6 +41,8 @@ class Stepper:
         *,
         pace: Pace,
         scorer: PromptScorer,
+        whole: WholeBatches,
+        interruptions: Interruptions,
         clock: Callable[[], float],
         proposer: Proposer | None = None,
         hooks: Many[DecodeHook] = (),
@@ -55,6 +58,8 @@ class Stepper:
         self._hooks = hooks
         self._pace = pace
         self._scorer = scorer
+        self._whole = whole
+        self._interruptions = interruptions
         self._clock = clock
         self._team = team
         self._suspects: deque[tuple[Sequence, int]] = deque()
@@ -77,15 +82,20 @@ class Stepper:
             draws = sequence.num_pending == 1 and sequence.max_tokens != 0 and not sequence.wants_scores
             sequence.proposal = self._proposer.propose(sequence) if draws else None
 
-    def compute(self, plan: StepPlan, output: StepOutput) -> None:
-        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails."""
+    def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:
+        """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails.
+
+        With `within_s` it may be interrupted, and is after so many seconds: then what stays is kept.
+        """
         for hook in self._hooks:
             hook.before_decode(plan)
         if self._team is not None:
             self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started, moves_cells = self._clock(), self._kv.pending.any
         try:
-            self._kv.decode(plan.segments)
+            if not self._kv.decode(plan.segments, within_s=within_s):
+                self._keep(plan, self._clock() - started)
+                return
         except BackendError as error:
             self._isolate(plan, str(error), output)
             return
@@ -95,11 +105,13 @@ class Stepper:
         for hook in self._hooks:
             hook.after_decode(plan)
         scores = self._scorer.score(plan.segments, plan.sequences)
+        seconds = self._clock() - started
+        self._interruptions.computed(seconds)
         if scores:
             num_rows = sum(each.num_rows for each in scores)
-            self._scorer.observe(num_rows, self._clock() - started, self._scheduler.num_streams)
+            self._scorer.observe(num_rows, seconds, self._scheduler.num_streams)
         elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
-            self._learn_pace(plan, self._clock() - started)
+            self._learn_pace(plan, seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
@@ -140,8 +152,23 @@ class Stepper:
                 ready.append(index)
         return ready
 
+    def _keep(self, plan: StepPlan, seconds: float) -> None:
+        """Of an interrupted decode what whole ubatches computed; but for a last token, whose logits are gone."""
+        self._interruptions.computed(max(0.0, seconds - self._backend.lost_s))
+        self._interruptions.lost(self._backend.lost_s)
+        for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
+            num_kept = self._backend.length(segment.slot) - segment.start
+            if segment.num_outputs:
+                num_kept = min(num_kept, len(segment.tokens) - 1)
+            kept = segment._replace(tokens=segment.tokens[:num_kept], num_outputs=0)
+            wants_checkpoint = num_kept > 0 and self._scheduler.commit(kept, sequence)
+            self._kv.cut(segment.slot, segment.start + num_kept)
+            if wants_checkpoint:
+                self._kv.checkpoint(segment.slot)
+
     def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
         parts = [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]
+        self._whole.is_measured = True
         self._pace.observe(parts, seconds)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:

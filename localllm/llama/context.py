@@ -2,7 +2,6 @@
 
 Partitioned layout (`kv_unified=False`): every slot owns `slot_capacity` cells, so slots cannot crowd each other out.
 Unified: all take theirs from one pool of `num_cells`.
-Batches are written through NumPy views, because field-by-field ctypes writes cost 200 us for 8 sequences.
 """
 
 from __future__ import annotations
@@ -17,18 +16,22 @@ import numpy.typing as npt
 
 from localllm.engine.backend import BackendError, Segment, State
 from localllm.errors import LoadFailed
+from localllm.llama.batch import Batch
+from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.llama.states import SavedStates
 from localllm.llama.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
 
-WHOLE = 0
-"""As flags of a state: all of it."""
 FLASH_ATTN: dict[FlashAttn, int] = {"auto": -1, "off": 0, "on": 1}
 """LLAMA_FLASH_ATTN_TYPE_*."""
 FLASH_TILE, MATRIX_TILE = 64, 32
 """ggml's flash attention computes 64 rows together, and fewer one by one. Without it matrices are multiplied: 8, 32, 64
 rows of 1.3 B on two cores take 31, 20, 18 ms a row behind nothing, 38, 24, 24 behind 1,000."""
+STATE_COPY_SHARE = 3
+"""A slot that is filled to less than this fraction of its capacity is copied through a state, which holds its own cells
+only (LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a token each: a pass over the weights costs as much as four tokens."""
 
@@ -49,11 +52,16 @@ class LlamaBackend:
         kv_type: KvType = "f16",
         flash_attn: FlashAttn = "auto",
         ubatch_tokens: int | None = None,
+        is_offloaded: bool = False,
+        max_outputs: int | None = None,
+        states_bytes: int = 0,
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
 
         `ubatch_tokens`: of a batch's `batch_tokens` so many are computed at once; None: all.
-        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail.
+        `max_outputs`: rows of logits of a batch; None: all. `states_bytes`: memory for saved states (`buffers`).
+        `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail. `is_offloaded`:
+        some of it is computed on GPUs, which nothing interrupts.
         """
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
@@ -61,6 +69,8 @@ class LlamaBackend:
         params.n_seq_max = slots
         params.n_batch = max(batch_tokens, slots)
         params.n_ubatch = max(ubatch_tokens or batch_tokens, slots)
+        self.max_outputs: int = max(min(max_outputs or params.n_batch, params.n_batch), slots)
+        params.n_outputs_max = self.max_outputs  # llama.cpp makes room for so many rows; a batch with more aborts
         params.n_threads = params.n_threads_batch = threads
         params.kv_unified = num_cells is not None
         params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
@@ -82,7 +92,10 @@ class LlamaBackend:
             self._api.llama_free(self._context)
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
-        self._batch = _Batch(self._api, self._api.llama_n_batch(self._context))
+        self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
+        self._has_shifted = False
+        """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
+        self._batch = Batch(self._api, self._api.llama_n_batch(self._context))
         self._outputs: list[tuple[int, int]] = []
         """Of every segment of the last decode, its rows of the logits: `[first, end)`."""
         self._logits_at: int | None = None
@@ -95,6 +108,8 @@ class LlamaBackend:
         self._threads = threads
         self._lengths = [0] * slots
         """Tokens in each slot's KV."""
+        self._copied: set[int] = set()
+        """Slots from or into which the next decode copies cells."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
         self._window: int = 0 if recurrent else self._api.llama_model_n_swa(model.handle)
         """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
@@ -102,6 +117,7 @@ class LlamaBackend:
         self.num_slots = slots
         self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
         self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
+        self._states = SavedStates(self._api, self._context, states_bytes)
         self.can_rewind = self._warm_up() and not recurrent and not self._window
         self.wants_dense = not (self.can_rewind or self._window)
         if num_cells is not None and not self.can_rewind:
@@ -112,6 +128,29 @@ class LlamaBackend:
     @property
     def batch_capacity(self) -> int:
         return self._batch.capacity
+
+    @property
+    def ubatch_capacity(self) -> int:
+        return int(self._api.llama_n_ubatch(self._context))
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        # A recurrent state is changed in place: what a ubatch that was not finished left of it is of no use.
+        return self._interrupt.works and self.memory_kind != "recurrent"
+
+    @property
+    def num_nodes(self) -> int:
+        return self._interrupt.num_nodes
+
+    @property
+    def lost_s(self) -> float:
+        return self._interrupt.lost_s
+
+    def interrupt(self, within_s: float) -> None:
+        self._interrupt.ask(within_s)
+
+    def clear_interrupts(self) -> None:
+        self._interrupt.clear()
 
     @property
     def tile(self) -> int:
@@ -159,13 +198,16 @@ class LlamaBackend:
 
     def copy(self, source: int, slot: int, length: int) -> None:
         """In a unified cache the cells are shared. In a partitioned one this is metadata, and llama.cpp moves the
-        cells, the whole slot's, at the beginning of the next decode.
+        cells, the whole slot's, at the beginning of the next decode; or it goes through a saved state, at once, where
+        that is less.
 
-        Of a memory that goes back to checkpoints through a saved state, at once: what `rewind` puts into the slot would
-        be overwritten by cells that come later.
+        Of a memory that goes back to checkpoints always through a state: what `rewind` puts into the slot would be
+        overwritten by cells that come later.
         """
-        if not self.can_rewind:
-            self.restore(slot, self.save(source), length)
+        if not self.can_rewind or self._is_copied_as_state(source, slot):
+            self.restore(slot, self.save(source), self._lengths[source])
+            if length < self._lengths[slot]:
+                self.truncate(slot, length)
             return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         if self.num_cells is not None:
@@ -173,22 +215,31 @@ class LlamaBackend:
             self._lengths[slot] = length
             return
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
+        self._copied |= {source, slot}
         self._lengths[slot] = self._lengths[source]
         self.truncate(slot, length)
 
+    def _is_copied_as_state(self, source: int, slot: int) -> bool:
+        """Where that is faster, and no cells are still to be copied from or into one of the two."""
+        is_short = STATE_COPY_SHARE * self._lengths[source] < self.slot_capacity
+        return self.num_cells is None and is_short and self._copied.isdisjoint((source, slot))
+
     def save(self, slot: int) -> State:
-        return self._read_state(slot, WHOLE)
+        return self._states.read(slot)
+
+    def state_bytes(self, slot: int) -> int:
+        return self._states.num_bytes(slot)
 
     def restore(self, slot: int, state: State, length: int) -> None:
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        self._write_state(slot, state, WHOLE)
+        self._states.write(slot, state)
         self._lengths[slot] = length
 
     def checkpoint(self, slot: int) -> State:
-        return self._read_state(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+        return self._states.read(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
 
     def rewind(self, slot: int, state: State, length: int) -> None:
-        self._write_state(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
+        self._states.write(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
         if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
             raise AssertionError(f"llama.cpp does not go back to {length} of {self._lengths[slot]} tokens")
         self._lengths[slot] = length
@@ -198,18 +249,7 @@ class LlamaBackend:
         self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
         self._lengths[slot] -= drop
-
-    def _read_state(self, slot: int, flags: int) -> State:
-        size = self._api.llama_state_seq_get_size_ext(self._context, slot, flags)
-        buffer = np.empty(size, np.uint8)  # neither zeroed first nor copied afterwards
-        written = self._api.llama_state_seq_get_data_ext(self._context, _pointer(buffer), size, slot, flags)
-        assert written == size, f"llama.cpp saved {written} of {size} bytes"
-        return buffer.data
-
-    def _write_state(self, slot: int, state: State, flags: int) -> None:
-        buffer = np.frombuffer(state, np.uint8)
-        read = self._api.llama_state_seq_set_data_ext(self._context, _pointer(buffer), len(state), slot, flags)
-        assert read == len(state), f"llama.cpp took {read} of {len(state)} bytes"
+        self._has_shifted = True
 
     def set_threads(self, threads: int) -> None:
         """llama.cpp takes one number for a single token and one for batches, in which several streams' tokens are."""
@@ -217,13 +257,24 @@ class LlamaBackend:
             self._threads = threads
             self._api.llama_set_n_threads(self._context, threads, threads)
 
-    def decode(self, segments: Sequence[Segment]) -> None:
+    def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
+        num_rows = sum(segment.num_outputs for segment in segments)
+        if num_rows > self.max_outputs:
+            raise BackendError(f"{num_rows} rows of logits where {self.max_outputs} fit")
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
-        status = self._api.llama_decode(self._context, self._batch.struct)
+        slots = [segment.slot for segment in segments]
+        with self._interrupt.listening(slots, None if self._has_shifted else within_s):
+            status = self._api.llama_decode(self._context, self._batch.struct)
+        self._has_shifted = False
+        self._copied.clear()
         for filler in fillers:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
+        if status == ABORTED:
+            for slot in slots:
+                self._lengths[slot] = self.length(slot)
+            return False
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
         end = 0
@@ -233,9 +284,11 @@ class LlamaBackend:
             self._outputs.append((first, end))
             if num_padding:
                 self._api.llama_memory_seq_rm(self._memory, slot, start + len(tokens), -1)
+        self._states.expect(self._lengths)
         address = self._get_logits(self._context)
         if address != self._logits_at:
             self._logits_at, self._logit_rows = address, []
+        return True
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         (first, end), rows = self._outputs[index], self._logit_rows
@@ -255,7 +308,8 @@ class LlamaBackend:
         return self.vocab.ends_generation(token)
 
     def free(self) -> None:
-        """Release batch and KV cache; the model may be closed after this."""
+        """Release batch and KV cache; the model may be closed after this. Saved states stay whose they are."""
+        self._states.close()
         self._batch.free()
         self._api.llama_free(self._context)
 
@@ -270,7 +324,10 @@ class LlamaBackend:
             self.decode([Segment(0, 0, [0, 0], num_outputs=1)])
         except BackendError as error:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+        two_tokens = self._states.num_bytes(0)
         can_rewind = bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        one_token = two_tokens if self._window else self._states.num_bytes(0)  # as large in a memory that keeps both
+        self._states.learn(2, two_tokens, two_tokens - one_token)
         self.truncate(0, 0)
         return can_rewind
 
@@ -302,61 +359,4 @@ def _gave_up_flash(lines: Sequence[str]) -> bool:
     )
 
 
-def _items(array: npt.NDArray[Any]) -> Any:
-    """Its items to be set one by one, in a format that memoryview knows."""
-    data: Any = array
-    kind: Any = array.dtype.char
-    return memoryview(data).cast("B").cast(kind)
-
-
-def _pointer(buffer: npt.NDArray[np.uint8]) -> Any:
-    return ctypes.cast(ctypes.c_void_p(buffer.ctypes.data), ctypes.POINTER(ctypes.c_uint8))
-
-
-_DECODE_STATUS = {1: "no room in the KV cache", 2: "aborted", -1: "llama.cpp refused the batch"}
-
-
-class _Batch:
-    """A `llama_batch` of fixed capacity, filled through NumPy views of its arrays."""
-
-    def __init__(self, api: Any, capacity: int) -> None:
-        self._api = api
-        self.capacity = capacity
-        self.struct = api.llama_batch_init(capacity, 0, 1)
-
-        def view(pointer: Any) -> npt.NDArray[Any]:
-            return np.ctypeslib.as_array(pointer, shape=(capacity,))
-
-        self._tokens = view(self.struct.token)  # int32
-        self._positions = view(self.struct.pos)  # int32
-        self._wants_logits = view(self.struct.logits)  # int8
-        view(self.struct.n_seq_id)[:] = 1  # int32
-        # llama_batch wants a pointer per token to its sequence ids: written once, into an array that we refill.
-        self._slot_ids = np.zeros(capacity, dtype=np.int32)
-        self._rows = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
-        self._own_rows = self._rows.copy()
-        self._rows[:] = self._slot_ids.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp)
-        # Of all four, because setting a single item of a NumPy array takes several times as long.
-        self._items = [_items(array) for array in (self._tokens, self._positions, self._slot_ids, self._wants_logits)]
-
-    def fill(self, segments: Sequence[Segment]) -> None:
-        end = 0
-        tokens_at, positions_at, slots_at, wants_at = self._items
-        for slot, start, tokens, num_outputs, num_padding in segments:
-            begin, end = end, end + len(tokens) + num_padding
-            if end == begin + 1:
-                tokens_at[begin], positions_at[begin], slots_at[begin] = tokens[0], start, slot
-                wants_at[begin] = num_outputs
-                continue
-            last = end - num_padding
-            self._tokens[begin:last] = tokens
-            self._tokens[last:end] = 0
-            self._positions[begin:end] = range(start, start + end - begin)
-            self._slot_ids[begin:end] = slot
-            self._wants_logits[begin:end] = 0
-            self._wants_logits[last - num_outputs : last] = 1
-        self.struct.n_tokens = end
-
-    def free(self) -> None:
-        self._rows[:] = self._own_rows  # llama_batch_free frees these
-        self._api.llama_batch_free(self.struct)
+_DECODE_STATUS = {1: "no room in the KV cache", -1: "llama.cpp refused the batch"}

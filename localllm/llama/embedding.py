@@ -230,7 +230,7 @@ class _Batch:
         self._positions = view(self.struct.pos)
         self._is_wanted = view(self.struct.logits)
         view(self.struct.n_seq_id)[:] = 1
-        # A pointer per token to its sequence ids: written once, into an array that we refill (see `context._Batch`).
+        # A pointer per token to its sequence ids: written once, into an array that we refill (see `batch.Batch`).
         self._places = np.zeros(capacity, dtype=np.int32)
         self._pointers = view(ctypes.cast(self.struct.seq_id, ctypes.POINTER(ctypes.c_size_t)))
         self._own_pointers = self._pointers.copy()

@@ -25,6 +25,12 @@ SHORT_CTX = 1024
 MAX_SCORES_BYTES = 512 * 1024 * 1024
 """For a step's scores without flash attention: fewer rows are computed at once rather than more, down to the least."""
 LEAST_UBATCH = 32
+SLOT_OUTPUTS = 8
+"""Rows of logits of one stream in a step: `engine.scheduling.rows.MOST_ROWS`."""
+MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
+"""Rows of a step besides those. llama.cpp makes room for all that a step may have."""
+MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
+"""Of these rows."""
 EMBEDDING_STATES = 4
 """Texts at a time where a layer is recurrent: `llama.embedding.MAX_STATES`."""
 COMPUTE_BYTES = 512 * 1024 * 1024
@@ -49,6 +55,7 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         flash_attn=flash_attn,
         flash_attn_reason=flash_attn_reason,
         ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.batch_tokens,
+        max_outputs=outputs_of(info, options),
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
@@ -101,6 +108,20 @@ def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
     row_bytes = scores_bytes(info, _most_seen(info, options), 1)
     rows = options.batch_tokens if row_bytes == 0 else min(options.batch_tokens, MAX_SCORES_BYTES // row_bytes)
     return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
+
+
+def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
+    """Rows of logits of a step: those of each slot's stream, and others that prompts' log-probabilities want."""
+    slots = slots_of(info, options)
+    more = MORE_OUTPUTS_BYTES // (4 * max(1, info.vocabulary_size))
+    return min(
+        SLOT_OUTPUTS * slots + min(max(more, LEAST_MORE_OUTPUTS), MORE_OUTPUTS), max(options.batch_tokens, slots)
+    )
+
+
+def logits_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Of the rows of a step: where they are computed, and once more where they are read."""
+    return 2 * 4 * outputs_of(info, options) * info.vocabulary_size if info.causal else 0
 
 
 def _most_seen(info: ModelInfo, options: LoadOptions) -> int:

@@ -15,6 +15,7 @@ from localllm.supervisor.plan import (
     cpu_memory_bytes,
     embedding_context_of,
     embedding_memory_bytes,
+    logits_bytes,
     scores_bytes,
     step_scores_bytes,
 )
@@ -25,7 +26,7 @@ USABLE_SHARE = 0.9
 FIXED_BYTES = 96 * 2**20
 """A worker's own: Python, llama.cpp, compute buffers of a small model."""
 LOGITS_ROWS = 512
-"""As many rows of logits llama.cpp may make room for."""
+"""As many rows of logits llama.cpp makes room for when it embeds."""
 MASK_BYTES = 6
 """For each pair of an encoder's tokens: whether they see each other, as F32 and as F16."""
 
@@ -79,10 +80,9 @@ def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", 
     if flash_attn is not None and options.flash_attn == "auto":
         options = msgspec.structs.replace(options, flash_attn=flash_attn)
     kv = cpu_memory_bytes(info, options)
-    logits = 4 * LOGITS_ROWS * info.vocabulary_size if info.causal else 0
-    scores = step_scores_bytes(info, options)
-    # The same memory serves both (1.3 B, 4 slots of 8,192: 305 MiB with flash attention, 550 without).
-    return info.size_bytes + kv + max(logits, scores) + FIXED_BYTES
+    # The same memory serves both.
+    computed = max(logits_bytes(info, options), step_scores_bytes(info, options))
+    return info.size_bytes + kv + computed + FIXED_BYTES
 
 
 def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:

@@ -19,6 +19,9 @@ from localllm.types import LoadedModel
 from localllm.worker.attention import Settled, settle
 from localllm.worker.messages import Load
 
+WHOLE_BATCH = 2048
+"""Tokens of a prompt alone that llama.cpp gets at once, to compute them in ubatches of `batch_tokens`."""
+
 
 class Loaded(NamedTuple):
     """A model in memory."""
@@ -98,11 +101,14 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         ctx=load.placement.ctx,
         slots=load.placement.slots,
         threads=threads,
-        batch_tokens=load.options.batch_tokens,
+        batch_tokens=max(WHOLE_BATCH, load.options.batch_tokens),
         ubatch_tokens=attention.ubatch_tokens,
+        max_outputs=load.placement.max_outputs,
+        states_bytes=load.options.kv_ram_mb * 2**20,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
         flash_attn=attention.flash_attn,
+        is_offloaded=load.placement.gpu_layers > 0,
     )
 
 

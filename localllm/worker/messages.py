@@ -42,6 +42,8 @@ class Placement(msgspec.Struct, frozen=True):
     flash_attn_reason: str
     ubatch_tokens: int
     """Of a batch, as many are computed at once."""
+    max_outputs: int
+    """Rows of logits that a batch gives at most."""
     plain_ubatch_tokens: int
     """Where the worker finds that it is faster without flash attention."""
     num_cells: int

@@ -39,6 +39,7 @@ from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer
 from localllm.worker.refusals import as_ours, deadline_s
 from localllm.worker.rendering import Render, Renderer
 from localllm.worker.turns import Turns
+from localllm.worker.wanted import Wanted
 
 NO_DEFAULTS = ModelDefaults()
 PIECES_A_STEP = 1000
@@ -80,15 +81,15 @@ class Preparer:
         self._send = send
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
         self._lock = threading.Lock()
-        self._wanted: set[int] = set()
-        """Requests and calls that are prepared here, and not cancelled."""
+        self._wanted = Wanted()
+        """Requests and calls."""
         self._drafts: dict[Source, _Draft] = {}
         self._turns = Turns("preparer")
 
     def submit(self, message: Submit) -> None:
         source = source_of(message.request)
+        self._wanted.add(message.id)
         with self._lock:
-            self._wanted.add(message.id)
             draft = self._drafts.get(source)
             is_new = draft is None
             if draft is None:
@@ -99,11 +100,9 @@ class Preparer:
 
     def cancel(self, id: int) -> None:
         """Wherever the request is: still here, or with the engine."""
-        with self._lock:
-            if id not in self._wanted:
-                self._engine.cancel(id)
-                return
-            self._wanted.remove(id)
+        if not self._wanted.take(id):
+            self._engine.cancel(id)
+            return
         finish = Finish("cancelled", Usage(prompt_tokens=0, completion_tokens=0), Timings(0.0, 0.0, 0.0))
         self._send(Deltas(-1, ((id, Delta(finish=finish)),)))
 
@@ -111,8 +110,7 @@ class Preparer:
         if message.method == "status":  # known between two steps only, on the engine's thread
             self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
             return
-        with self._lock:
-            self._wanted.add(message.id)
+        self._wanted.add(message.id)
         if message.method == "render" and self._renderer is not None:
             try:
                 messages = msgspec.convert(message.args[0], tuple[Message, ...])
@@ -122,10 +120,10 @@ class Preparer:
             self._renderer.add(
                 messages,
                 lambda render: self._reply(message, lambda: render(self._prompts.render_request(messages))),
-                lambda: self._is_wanted(message.id),
+                lambda: message.id in self._wanted,
             )
             return
-        self._turns.add(self._answer(message), lambda: self._is_wanted(message.id))
+        self._turns.add(self._answer(message), lambda: message.id in self._wanted)
 
     def _begin(self, draft: _Draft) -> None:
         messages = draft.source.messages
@@ -167,7 +165,7 @@ class Preparer:
             self._reject(taker, error)
 
     def _reject(self, taker: _Taker, error: LocalLLMError) -> None:
-        if self._done(taker.message.id):
+        if self._wanted.take(taker.message.id):
             self._send(Rejected(taker.message.id, error.info()))
 
     def _next_taker(self, draft: _Draft) -> _Taker | None:
@@ -185,17 +183,6 @@ class Preparer:
                 del self._drafts[draft.source]
             return bool(draft.takers)
 
-    def _is_wanted(self, id: int) -> bool:
-        with self._lock:
-            return id in self._wanted
-
-    def _done(self, id: int) -> bool:
-        """Whether somebody waits for it still; no more after this."""
-        with self._lock:
-            wanted = id in self._wanted
-            self._wanted.discard(id)
-            return wanted
-
     def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
         id = taker.message.id
         try:
@@ -203,12 +190,12 @@ class Preparer:
         except Exception as error:  # noqa: BLE001  as above
             self._reject(taker, as_ours(error))
             return
-        with self._lock:  # after this a cancel goes to the engine, and so finds the request there
-            if id not in self._wanted:
-                return
-            self._wanted.discard(id)
+
+        def submit() -> None:
             self._send(Accepted(id, sequence.num_prompt))
             self._engine.submit(sequence)
+
+        self._wanted.hand_over(id, submit)
 
     def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
@@ -261,11 +248,11 @@ class Preparer:
         except Exception as error:  # noqa: BLE001  as above
             self._fail(message, as_ours(error))
             return
-        if self._done(message.id):
+        if self._wanted.take(message.id):
             self._send(Reply(message.id, result))
 
     def _fail(self, message: Call, error: LocalLLMError) -> None:
-        if self._done(message.id):
+        if self._wanted.take(message.id):
             self._send(Reply(message.id, None, error.info()))
 
     def _call(self, method: str, args: tuple[Any, ...]) -> Generator[None, None, Any]:

@@ -7,7 +7,6 @@ nothing of batches.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -19,6 +18,7 @@ from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prompts import MOST_COUNTED, Memo
 from localllm.worker.refusals import as_ours, deadline_s, too_long
 from localllm.worker.turns import Turns
+from localllm.worker.wanted import Wanted
 
 MAX_VECTORS_BYTES = 256 * 1024 * 1024
 """Of the vectors of one request together."""
@@ -76,22 +76,17 @@ class TextPreparer:
         self._loop = loop
         self._jobs = jobs
         self._send = send
-        self._lock = threading.Lock()
-        self._preparing: set[int] = set()
+        self._wanted = Wanted()
         self._turns = Turns("text-preparer")
 
     def submit(self, message: Embed) -> None:
-        with self._lock:
-            self._preparing.add(message.id)
-        self._turns.add(self._draft(message, self._loop.clock()), lambda: self._is_wanted(message.id))
+        self._wanted.add(message.id)
+        self._turns.add(self._draft(message, self._loop.clock()), lambda: message.id in self._wanted)
 
     def cancel(self, id: int) -> None:
         """Wherever the request is: still here, or with the embedder. Nothing more is sent for it."""
-        with self._lock:
-            if id in self._preparing:
-                self._preparing.remove(id)
-                return
-        self._loop.call_soon(lambda: self._jobs.cancel(id))
+        if not self._wanted.take(id):
+            self._loop.call_soon(lambda: self._jobs.cancel(id))
 
     def _draft(self, message: Embed, arrived_s: float) -> Iterator[None]:
         """Prepares one request, a slice at each `next`."""
@@ -101,8 +96,7 @@ class TextPreparer:
             elif message.embedding is not None:
                 yield from self._embed(message.id, message.embedding, arrived_s)
         except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
-            with self._lock:
-                self._preparing.discard(message.id)
+            self._wanted.take(message.id)
             self._send(Rejected(message.id, as_ours(error).info()))
 
     def _embed(self, id: int, request: EmbeddingRequest, arrived_s: float) -> Iterator[None]:
@@ -272,16 +266,12 @@ class TextPreparer:
             tuple(len(text.tokens) for text in texts),
             tuple(number for number, text in enumerate(texts) if text.was_cut),
         )
-        with self._lock:  # after this a cancel goes to the embedder, and so finds the request there
-            if job.id not in self._preparing:
-                return
-            self._preparing.discard(job.id)
+
+        def add() -> None:
             self._send(accepted)
             self._loop.call_soon(lambda: self._jobs.add(job))
 
-    def _is_wanted(self, id: int) -> bool:
-        with self._lock:
-            return id in self._preparing
+        self._wanted.hand_over(job.id, add)
 
     def _too_long(
         self, what: str, num_tokens: int, param: str, number: int, *, at_least: bool

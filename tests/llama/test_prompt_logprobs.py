@@ -38,12 +38,15 @@ class Model(NamedTuple):
     """Of log-probabilities: quantized matrices round otherwise in chunks of other sizes."""
 
 
-@pytest.fixture(scope="module", params=["tiny", "tiny-unified", "demo"])
+@pytest.fixture(scope="module", params=["tiny", "tiny-unified", "tiny-few-rows", "demo"])
 def model(request: pytest.FixtureRequest, loaded_library: library.Library, tiny_model: Path) -> Iterator[Model]:
     path, tolerance = (carried("demo.gguf"), 0.5) if request.param == "demo" else (tiny_model, 0.02)
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
     cells = 2048 if request.param == "tiny-unified" else None
-    backend = LlamaBackend(loaded_library, model, ctx=512, slots=4, threads=2, batch_tokens=256, num_cells=cells)
+    backend = LlamaBackend(
+        loaded_library, model, ctx=512, slots=4, threads=2, batch_tokens=256, num_cells=cells,
+        max_outputs=9 if request.param == "tiny-few-rows" else None,
+    )  # fmt: skip
     yield Model(backend, path, tolerance)
     backend.free()
     model.close()

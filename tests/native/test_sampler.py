@@ -291,8 +291,7 @@ def test_no_parameter_costs_much_more_than_a_look_at_the_row(source_library: Pat
     def units(row: Row, fields: dict[str, Any]) -> float:
         plain, each = SamplerParams(), SamplerParams(**fields)
         pairs = [(draw_s(every["smooth"], plain, draw), draw_s(row, each, draw)) for draw in range(6)]
-        unit_s, cost_s = map(min, zip(*pairs, strict=True))
-        return cost_s / unit_s
+        return min(cost_s for _, cost_s in pairs) / min(unit_s for unit_s, _ in pairs)
 
     cases = {(name, shape) for name in COSTLY for shape in every}
     costs: dict[tuple[str, str], float] = {}

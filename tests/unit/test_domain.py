@@ -47,12 +47,13 @@ class LabellingBackend(FakeBackend):
         super().__init__(**options)
         self.labels: list[list[str]] = [[] for _ in range(self.num_slots)]
 
-    def decode(self, segments: Many[Segment]) -> None:
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
         owners = {sequence.slot: sequence.domain.digest for sequence in self.engine.scheduler.running}
-        super().decode(segments)
+        is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             self.labels[segment.slot] += [owners[segment.slot]] * len(segment.tokens)
             assert set(self.labels[segment.slot]) == {owners[segment.slot]}, "computed on what another one computed"
+        return is_whole
 
     def truncate(self, slot: int, length: int) -> None:
         super().truncate(slot, length)

@@ -25,10 +25,10 @@ class Watched(FakeBackend):
         self.progress: Progress | None = None
         self.seen: list[tuple[bool, int]] = []
 
-    def decode(self, segments: Many[Segment]) -> None:
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
         assert self.progress is not None
         self.seen.append((self.progress.is_busy, self.progress.num_advances))
-        super().decode(segments)
+        return super().decode(segments, within_s=within_s)
 
 
 def test_an_engine_is_busy_while_it_computes_gets_on_at_every_step_and_rests_when_it_is_done() -> None:

@@ -166,10 +166,11 @@ class SlowRows(FakeBackend):
 
     now_s = 0.0
 
-    def decode(self, segments: Many[Segment]) -> None:
-        super().decode(segments)
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
+        is_whole = super().decode(segments, within_s=within_s)
         for segment in segments:
             self.now_s += len(segment.tokens) * (0.01 if segment.slot else 0.001)
+        return is_whole
 
 
 @pytest.mark.parametrize("num_prompts", [1, 3])
@@ -196,7 +197,7 @@ def test_beside_a_stream_rows_take_no_more_of_a_step_than_prompts_may(num_prompt
 
 class TestPace:
     def scorer(self) -> PromptScorer:
-        return PromptScorer(FakeBackend(), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
+        return PromptScorer(FakeBackend(batch_capacity=512), NumpySampler(), max_step_s=0.3, prefill_step_s=0.1)
 
     def test_rows_never_take_more_memory_than_they_may(self) -> None:
         scorer = self.scorer()

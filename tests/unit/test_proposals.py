@@ -18,7 +18,7 @@ from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, passes
+from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, assumed_cost, passes
 from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone
@@ -145,12 +145,11 @@ def dear(parts: Many[Part]) -> float:
 
 
 def run(
-    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost | None = free, shifts: bool = False, **how: Any
+    sequences: list[Sequence], backend: FakeBackend, *, rows: Cost = free, shifts: bool = False, **how: Any
 ) -> Answers:
     answers = Answers(sequences)
     engine = Engine(backend, answers, context_shift=shifts, sampler=SAMPLER, **how)
-    if rows is not None:
-        engine.scheduler.drafter.cost = rows
+    engine.scheduler.drafter.cost = rows
     for sequence in sequences:
         engine.submit(sequence)
     for _ in range(2000):
@@ -208,7 +207,7 @@ def memory(kind: str) -> dict[str, Any]:
     st.integers(0, 3),
     st.sampled_from([0.0, 0.2, 1.0]),
     st.integers(0, 1000),
-    st.sampled_from([free, free, None]),
+    st.sampled_from([free, free, assumed_cost]),
     st.booleans(),
 )
 def test_the_answer_with_guesses_is_the_answer_without(
@@ -221,7 +220,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
     stop_length: int,
     wrong: float,
     seed: int,
-    cost: Cost | None,
+    cost: Cost,
     shifts: bool,
 ) -> None:
     """Text, log-probabilities, usage, reason and what stays in the cache, whatever is guessed and wherever it ends."""
@@ -372,7 +371,7 @@ def test_beside_a_prompt_streams_get_one_row(what: str) -> None:
 def test_a_sequence_whose_guesses_are_wrong_gets_fewer_and_tries_again_later() -> None:
     backend = FakeBackend(slot_capacity=2048)
     sequences = requests(1, GREEDY, {"max_tokens": 400})
-    run(sequences, backend, proposer=Always(96, 96, 96), rows=None)
+    run(sequences, backend, proposer=Always(96, 96, 96), rows=assumed_cost)
     rows = [len(batch[0].tokens) for batch in backend.batches[1:]]
     assert rows[0] > 1
     assert sum(rows) < 1.3 * len(rows), "most steps have one row"

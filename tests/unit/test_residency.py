@@ -213,15 +213,16 @@ def slots_after_every_other_ended(capacity: int, max_tokens: int, prompt: int) -
     return slots, backend
 
 
-def test_streams_with_gaps_between_them_close_ranks_where_that_pays() -> None:
-    slots, backend = slots_after_every_other_ended(256, max_tokens=100, prompt=20)
+@pytest.mark.parametrize("capacity", [256, 64 * 1024], ids=["small slots", "large slots that hold little"])
+def test_streams_with_gaps_between_them_close_ranks_where_that_pays(capacity: int) -> None:
+    slots, backend = slots_after_every_other_ended(capacity, max_tokens=100, prompt=20)
     assert slots == [0, 1, 2, 3]
     assert [copy[:2] for copy in backend.copies] == [(6, 1), (4, 3)]
 
 
 @pytest.mark.parametrize(
-    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (64 * 1024, 100, 20), (4096, 100, 3000)],
-    ids=["soon over", "large slots", "it would cost a long conversation"],
+    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (4096, 100, 3000)],
+    ids=["soon over", "it would cost a long conversation"],
 )  # fmt: skip
 def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
     capacity: int, max_tokens: int, prompt: int

@@ -82,6 +82,16 @@ class HostCache:
         """Whether any entry can be made to hold exactly these tokens."""
         return any(self.serves(entry, tokens, domain) for entry in self._entries)
 
+    def make_room(self, num_bytes: int, others: Iterable[State] = ()) -> None:
+        """Before a state of so many bytes is saved, evict what would have to go afterwards: its memory serves the new.
+
+        For a state that never fits nothing goes.
+        """
+        others = tuple(others)
+        while self._entries and num_bytes <= self.max_bytes < num_bytes + self.bytes_with(others):
+            del self._entries[0]
+            self.changes += 1
+
     def add(self, new: Entry, others: Iterable[State] = (), wanted: Iterable[Entry] = ()) -> None:
         """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be.
 

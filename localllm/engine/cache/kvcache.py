@@ -74,10 +74,13 @@ class KvCache:
 
     # ---- a step
 
-    def decode(self, segments: Many[Segment]) -> None:
-        """Compute a batch. What of it counts is said by `written`, the rest is cut. Raises `BackendError`."""
+    def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
+        """Compute a batch. What of it counts is said by `written`, the rest is cut. Raises `BackendError`.
+
+        False: it was interrupted, as `within_s` allows (see `Backend`).
+        """
         self.pending.clear()
-        self._backend.decode(segments)
+        return self._backend.decode(segments, within_s=within_s)
 
     def written(self, slot: int, start: int, tokens: Many[int]) -> None:
         """Those tokens were computed at `start`; they continue what the slot held."""
@@ -150,6 +153,9 @@ class KvCache:
 
     def _save(self, slot: int, wanted: Many[Entry]) -> None:
         """`wanted` entries are about to be restored: others are evicted for it before them."""
+        for entry in wanted:
+            self.host.used(entry)
+        self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
         entry = self.save(slot)
         self.host.add(entry, self.residency.states, wanted)
         if self.disk is not None:

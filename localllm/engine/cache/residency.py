@@ -20,6 +20,11 @@ from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.held import Held
 from localllm.engine.cache.reusable import nearest, reusable
 
+TOKENS_COPIED = 64
+"""So many are copied through a state in the time that one takes to compute (LOG.md, "What a save costs")."""
+LEAST_COPY = 32
+"""Cost of the shortest copy, in tokens to compute: everybody waits for it, however little it moves."""
+
 
 class Found(NamedTuple):
     """How many tokens of a prompt there are, per place, that it can start from."""
@@ -38,7 +43,7 @@ class Residency:
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
         """`num_cells`: of a unified cache, which all slots share; None: each has cells of its own."""
         self.copy_tokens = max(32, slot_capacity // 128) if num_cells is None else 0
-        """Cost of a copy, in tokens to compute: it moves the whole slot while everybody waits (LOG.md, "A copy").
+        """Cost of a copy of a full slot, in tokens to compute, while everybody waits (LOG.md, "What a save costs").
 
         In a unified cache nothing moves.
         """
@@ -52,6 +57,10 @@ class Residency:
     @property
     def num_slots(self) -> int:
         return len(self.held)
+
+    def copy_cost(self, num_tokens: int) -> int:
+        """Of a slot that holds so much, in tokens to compute: little is copied through a state, which is no larger."""
+        return min(self.copy_tokens, max(LEAST_COPY, num_tokens // TOKENS_COPIED))
 
     def tokens(self, slot: int) -> npt.NDArray[np.int32]:
         """The ids in that slot, a view of shape (length,)."""

@@ -23,7 +23,7 @@ from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_SAVING = 64
-"""Tokens that a conversation must have to be saved (LOG.md, "A save")."""
+"""Tokens that a conversation must have to be saved (LOG.md, "What a save costs")."""
 WORTH_READING = 64
 """Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
 INDEXED = min(WORTH_SAVING, WORTH_READING)

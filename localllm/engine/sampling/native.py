@@ -22,6 +22,7 @@ ABI = 4
 MAX_TOP = 20
 PACKAGE = "localllm_native"
 """The folder of site-packages that the build installs the library into."""
+SUFFIXES = (".so", ".dll", ".dylib")
 
 
 class NotCompiled(Exception):
@@ -171,7 +172,7 @@ def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
     """The sampler that was built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
     spec = find_spec(PACKAGE)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [path for folder in folders for path in Path(folder).iterdir() if path.suffix in (".so", ".dll", ".dylib")]
+    found = [path for folder in folders for path in Path(folder).glob("sampler.*") if path.suffix in SUFFIXES]
     if not found:
         raise NotCompiled("there was no C++ compiler when localllm was installed")
     try:

@@ -16,6 +16,7 @@ from localllm.engine.backend import Backend, Segment
 from localllm.engine.sampling.sampler import Sampled, Sampler, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.cost import ASSUMED_PASS, ASSUMED_TOKEN_S, CostModel
+from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 
@@ -51,7 +52,9 @@ class PromptScorer:
 
     def max_tokens(self, num_streams: int) -> int:
         """That the next step may score, while so many answers stream."""
-        in_memory = max(1, MAX_BYTES // (4 * self._vocabulary_size))
+        # What the streams of all other slots may have is theirs.
+        outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
+        in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         step_s, row_s, stream_s = self._cost.rates
         in_time = (self._limits_s[num_streams > 0] - step_s - num_streams * stream_s) / row_s
         return min(in_memory, max(LEAST_TOKENS, int(in_time)))

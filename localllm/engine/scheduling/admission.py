@@ -241,7 +241,7 @@ class Admitter:
                     common = min(common, leader.num_prompt - 1)
                 lent = (tokens for slot, tokens in enumerate(found.lent) if slot != leader.slot)
                 elsewhere = max((*found.saved, *lent), default=0)
-                worth = max(WORTH_WAITING, self._kv.residency.copy_tokens if can_rewind else 0)
+                worth = max(WORTH_WAITING, self._kv.residency.copy_cost(leader.num_prompt) if can_rewind else 0)
                 is_known = has_patience or leader.id in sequence.leaders
                 if is_known and leader.num_computed < common and common - elsewhere > worth:
                     sequence.leaders.add(leader.id)

@@ -6,6 +6,7 @@ Knows nothing of who gets what of a step.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ class Budget(NamedTuple):
     longest_s: float
     """How long it may take beside streams for a tile that saves much."""
     cost: StepCost
+    most_tokens: int = sys.maxsize
+    """Of prompts and streams together, in any case."""
 
 
 class Pace:

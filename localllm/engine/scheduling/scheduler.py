@@ -30,13 +30,15 @@ from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.shares import Shares
 from localllm.engine.scheduling.waits import Waits
 from localllm.engine.scheduling.ways import LOSS
+from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""
-MOVING = 0.1
-"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "A move")."""
+MOVING = 0.02
+"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "What a save
+costs")."""
 PASS = 4
 """Cost of one more pass over all weights, in tokens to compute."""
 
@@ -61,6 +63,8 @@ class Scheduler:
         self._batch_capacity = batch_capacity
         self.max_scored_tokens = batch_capacity
         """Of prompts whose log-probabilities are wanted, all of a step together."""
+        self.whole: WholeBatches | None = None
+        """What gives prompts more than the budget has, while nobody streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity)
         self.drafter = Drafter(
@@ -125,11 +129,14 @@ class Scheduler:
 
     def expired(self, now_s: float) -> list[Sequence]:
         """Those whose time is over."""
-        if now_s < self._earliest_s:
+        if now_s < self._earliest_s or now_s < self.next_deadline_s():
             return []
+        return [sequence for sequence in (*self.running, *self._waiting) if sequence.next_deadline_s <= now_s]
+
+    def next_deadline_s(self) -> float:
         everybody = (*self.running, *self._waiting)
         self._earliest_s = min((sequence.next_deadline_s for sequence in everybody), default=math.inf)
-        return [sequence for sequence in everybody if sequence.next_deadline_s <= now_s]
+        return self._earliest_s
 
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
@@ -177,7 +184,11 @@ class Scheduler:
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(math.inf, math.inf, StepCost())
-        share = self._shares.of(running, budget)
+        prompts = running
+        if self.whole is not None:
+            prompts = self.whole.prompts(running, self._waiting)
+            budget = self.whole.budget(budget, prompts, self._waiting)
+        share = dict.fromkeys((sequence.id for sequence in running), 0) | self._shares.of(prompts, budget)
         num_scoring = sum(sequence.wants_scores and share[sequence.id] > 0 for sequence in running)
         segments, sequences = [], []
         for sequence in running:
@@ -328,7 +339,7 @@ class Scheduler:
         """In tokens to compute."""
         if self.kv.wants_dense:
             return MOVING * sequence.num_computed
-        return self.kv.residency.copy_tokens + LOSS * self.kv.residency.held[free].length
+        return self.kv.residency.copy_cost(sequence.num_computed) + LOSS * self.kv.residency.held[free].length
 
     def _gain_a_step(self, free: int) -> float:
         """Of moving the highest running sequence there, in tokens to compute."""

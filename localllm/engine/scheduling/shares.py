@@ -91,7 +91,7 @@ class Shapes:
         self._running = running
         ids = {prompt.id for prompt in prompts}
         self._streams = {each.id: 1 for each in running if each.id not in ids}
-        self.room = batch_capacity - len(self._streams)
+        self.room = min(batch_capacity, budget.most_tokens) - len(self._streams)
         self.is_alone = not self._streams
         self.streams_s = self.of([], 0).seconds
         self.overhead_s = self.streams_s + self._cost.pass_s

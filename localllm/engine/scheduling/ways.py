@@ -53,12 +53,14 @@ def cheapest(
     def cost(way: Way) -> tuple[float, int, int]:
         held = residency.held[way.slot]
         lost = held.length - (way.num_cached if way.is_held else 0)
-        moving = residency.copy_tokens if way.source is not None else RESTORING if way.entry is not None else 0
+        moving = RESTORING if way.entry is not None else 0
+        if way.source is not None:
+            moving = residency.copy_cost(residency.held[way.source].length)
         return num_prompt - way.num_cached + moving + LOSS * lost, held.used_at, way.slot
 
     ways = [Way(slot, found.held[slot]) for slot in free]
     source = max(range(len(found.lent)), key=found.lent.__getitem__)
-    if found.lent[source] > residency.copy_tokens:
+    if found.lent[source] > residency.copy_cost(residency.held[source].length):
         ways += [Way(slot, found.lent[source], source=source) for slot in free if slot != source]
     if found.saved and max(found.saved) > RESTORING:
         best = max(range(len(found.saved)), key=found.saved.__getitem__)

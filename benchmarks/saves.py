@@ -1,0 +1,224 @@
+"""What saving a KV state costs, and what that makes of streams and copies.
+
+    python -m benchmarks.saves save              a state of 2,048 tokens of an 8B-like cache (128 KiB a token)
+    python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved
+    python -m benchmarks.saves copy MODEL.gguf   a copy of a slot with the next decode, against a saved state
+    python -m benchmarks.saves outputs MODEL.gguf   buffers and resident memory by rows of logits
+
+Each with buffers from the pool and with fresh memory, by turns. Weights are random and small; only the cache is real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import re
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from gguf.constants import GGMLQuantizationType
+
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampling.native import load
+from localllm.engine.sequence import Sequence
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.types import ResolvedSampling
+from tests.models.maker import write_llama
+
+TOKENS, THREADS, RAM_BYTES = 2048, 2, 2 * 2**30
+WAYS = {"pool": RAM_BYTES, "fresh": 0}
+
+
+def eight_b_like(folder: Path) -> Path:
+    """32 layers of 8 heads of 128 numbers: 128 KiB of keys and values a token in F16."""
+    return write_llama(
+        folder / "wide.gguf", n_layer=32, n_embd=1024, n_ff=64, n_head=8, n_kv=8, ctx=8192,
+        dtype=GGMLQuantizationType.Q4_0,
+    )  # fmt: skip
+
+
+def fill(backend: LlamaBackend, slot: int, num_tokens: int) -> None:
+    size = backend.batch_capacity
+    for start in range(0, num_tokens, size):
+        tokens = [300 + place % 17 for place in range(start, min(start + size, num_tokens))]
+        backend.decode([Segment(slot, start, tokens, num_outputs=int(start + size >= num_tokens))])
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started_s = time.perf_counter()
+    result = work()
+    return 1000 * (time.perf_counter() - started_s), result
+
+
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+def wait_until_ready(backend: LlamaBackend) -> float:
+    return timed(lambda: [None for _ in iter(backend._states.pool.prepare, False)])[0]
+
+
+def measure_save(lib: library.Library, path: Path) -> None:
+    model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    for _ in range(2):
+        for way, states_bytes in WAYS.items():
+            backend = LlamaBackend(
+                lib, model, ctx=TOKENS + 256, slots=2, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
+                flash_attn="on",
+            )  # fmt: skip
+            fill(backend, 0, TOKENS)
+            preparing_ms = wait_until_ready(backend)
+            line = []
+            for _ in range(4):
+                before = faults()
+                ms, state = timed(lambda: backend.save(0))  # noqa: B023  called at once
+                line.append(f"{ms:.0f} ms ({faults() - before} faults)")
+                size = len(state)
+                del state
+            sizing_ms, _ = timed(lambda: backend.state_bytes(0))  # noqa: B023
+            print(f"{way}: {size / 2**20:.0f} MiB, saves {', '.join(line)}; size asked in {sizing_ms:.2f} ms;",
+                  f"made ready in {preparing_ms:.0f} ms", flush=True)  # fmt: skip
+            backend.free()
+    model.close()
+
+
+def measure_gaps(lib: library.Library, path: Path) -> None:
+    model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    for way, states_bytes in WAYS.items():
+        backend = LlamaBackend(
+            lib, model, ctx=TOKENS + 256, slots=8, threads=THREADS, batch_tokens=512, states_bytes=states_bytes,
+            flash_attn="on",
+        )  # fmt: skip
+        print(f"{way}: " + gaps(backend), flush=True)
+        backend.free()
+        gc.collect()
+    model.close()
+
+
+def run_out(engine: Engine) -> None:
+    while engine.scheduler.has_work:
+        engine.step()
+
+
+def gaps(backend: LlamaBackend) -> str:
+    stamps: list[float] = []
+    greedy = ResolvedSampling(temperature=0)
+
+    def emit(output: StepOutput) -> None:
+        if any(id >= 100 for id, _ in output.deltas):
+            stamps.append(time.perf_counter())
+
+    engine = Engine(backend, emit, sampler=load(threads=THREADS), kv_ram_bytes=RAM_BYTES)
+    for id in range(4):
+        prompt = [300 + (id + place) % 17 + 20 * id for place in range(TOKENS)]
+        engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
+    engine.step()
+    run_out(engine)
+    for id in range(100, 104):
+        engine.submit(Sequence(id, [id % 50 + 400], sampling=greedy, max_tokens=120))
+    while len(stamps) < 20:
+        engine.step()
+    quiet = max(after - before for before, after in pairwise(stamps[4:]))
+    stamps.clear()
+    for id in range(200, 204):  # each takes a slot that holds 2,048 tokens
+        engine.submit(Sequence(id, [id % 50 + 500], sampling=greedy, max_tokens=1))
+        for _ in range(20):
+            engine.step()
+    longest = max(after - before for before, after in pairwise(stamps))
+    saved = len(engine.kv.host.entries)
+    run_out(engine)
+    return f"{saved} states saved, longest gap {1000 * longest:.0f} ms, without saves {1000 * quiet:.0f} ms"
+
+
+def measure_copy(lib: library.Library, path: Path) -> None:
+    """Both with the decode of one token of the slot copied to, less such a decode alone."""
+    model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    for capacity in (8192, 32768):
+        backend = LlamaBackend(
+            lib, model, ctx=capacity, slots=2, threads=THREADS, batch_tokens=512, states_bytes=RAM_BYTES,
+            flash_attn="on",
+        )  # fmt: skip
+        held = 0
+        for length in (100, 500, 2000, 8000):
+            for start in range(held, length, 512):
+                tokens = [300] * (min(start + 512, length) - start)
+                backend.decode([Segment(0, start, tokens, num_outputs=1)])
+            held = length
+            wait_until_ready(backend)
+            times: dict[str, list[float]] = {"cells": [], "state": [], "decode": []}
+            for _ in range(5):
+                for way in times:
+                    if way == "decode":
+                        backend.truncate(1, length - 1)
+                    ms, _ = timed(lambda: moved(backend, way, length))  # noqa: B023
+                    times[way].append(ms)
+            one = {way: statistics.median(values) for way, values in times.items()}
+            cells_ms, state_ms = (one[way] - one["decode"] for way in ("cells", "state"))
+            print(
+                f"{capacity} cells, {length} tokens: with the next decode {cells_ms:.1f} ms, through a state", end=" "
+            )
+            print(f"{state_ms:.1f} ms; a decode {one['decode']:.1f} ms", flush=True)
+        backend.free()
+    model.close()
+
+
+def moved(backend: LlamaBackend, way: str, length: int) -> None:
+    memory, api = backend._memory, backend._api
+    if way == "cells":
+        api.llama_memory_seq_rm(memory, 1, -1, -1)
+        api.llama_memory_seq_cp(memory, 0, 1, -1, -1)
+        backend._lengths[1] = length
+    elif way == "state":
+        backend.restore(1, backend.save(0), length)
+    backend.truncate(1, length - 1)
+    backend.decode([Segment(1, length - 1, [300], num_outputs=1)])
+
+
+def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
+    """One count of rows a process: memory that was touched stays."""
+    model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    mark = lib.log.mark()
+    backend = LlamaBackend(
+        lib, model, ctx=8192, slots=4, threads=THREADS, batch_tokens=512, flash_attn="on", max_outputs=rows or None
+    )
+    sizes = [found[0] for line in lib.log.lines_since(mark) if (found := re.search(r"\w+ buffer size.*", line))]
+    fill(backend, 0, 1024)
+    status = Path("/proc/self/status").read_text("ascii")
+    resident = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) // 1024  # type: ignore[index]
+    count, started_s = min(rows or 512, 512) - 3, time.perf_counter()
+    done = 0
+    while done + count <= 660:
+        backend.decode([Segment(1, done, [300] * count, num_outputs=count)])
+        done += count
+    rate = done / (time.perf_counter() - started_s)
+    print(f"{rows or 'all'} rows: {'; '.join(sizes)}; resident {resident} MiB; {rate:.0f} scored tokens/s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", choices=["save", "gaps", "copy", "outputs"])
+    parser.add_argument("model", nargs="?", type=Path)
+    parser.add_argument("--rows", type=int, default=0, help="of logits; 0: all")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        lib = library.load(selftest.choose(Path(folder)).choice, plugin_dir=None, verbose=False)
+        if arguments.what == "outputs":
+            measure_outputs(lib, arguments.model, arguments.rows)
+        elif arguments.what == "copy":
+            measure_copy(lib, arguments.model)
+        else:
+            path = eight_b_like(Path(folder))
+            (measure_save if arguments.what == "save" else measure_gaps)(lib, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Requests that a preparer works on and that nobody cancelled: on one side the reader thread, on the other its own.
+
+A request is here until it is handed over, refused or cancelled; which of these comes first is decided under one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Wanted:
+    """Ids of requests. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: set[int] = set()
+
+    def __contains__(self, id: int) -> bool:
+        with self._lock:
+            return id in self._ids
+
+    def add(self, id: int) -> None:
+        with self._lock:
+            self._ids.add(id)
+
+    def take(self, id: int) -> bool:
+        """Whether it was here; it is not any more."""
+        with self._lock:
+            was_here = id in self._ids
+            self._ids.discard(id)
+            return was_here
+
+    def hand_over(self, id: int, work: Callable[[], None]) -> None:
+        """Call `work`, if it is here: a cancel comes before that, or finds the request where `work` brought it."""
+        with self._lock:
+            if id in self._ids:
+                self._ids.discard(id)
+                work()

@@ -1,0 +1,52 @@
+// Ends a llama_decode early: the C ABI of an abort callback of ggml, which its CPU backend calls after every node of a
+// graph. In native code, because a Python callback would take the GIL each time. Used from Python with ctypes
+// (localllm/llama/interrupts.py).
+#ifndef LOCALLLM_INTERRUPT_H
+#define LOCALLLM_INTERRUPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define LI_API __declspec(dllexport)
+#else
+#define LI_API __attribute__((visibility("default")))
+#endif
+
+#define LI_ABI 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct li_state li_state;
+typedef int32_t (*li_pos_max)(void *memory, int32_t sequence); // llama_memory_seq_pos_max
+
+LI_API int32_t li_abi(void);
+LI_API li_state *li_create(void *memory, li_pos_max pos_max);
+LI_API void li_destroy(li_state *state);
+
+// From any thread: the decode that listens, or the next one, ends where its current ubatch does, and after so many
+// seconds at the latest. An earlier end that was asked for stays.
+LI_API void li_interrupt(li_state *state, double within_s);
+// Before a decode: what was asked for until now is forgotten.
+LI_API void li_clear(li_state *state);
+// Around a decode of those sequences that may be interrupted, and is after so many seconds; others are not.
+LI_API void li_begin(li_state *state, const int32_t *sequences, int32_t num_sequences, double within_s);
+LI_API void li_end(li_state *state);
+
+// How long the ubatch was computed that the last interrupted decode lost.
+LI_API int64_t li_lost_ns(const li_state *state);
+
+// How many nodes were computed, in all decodes; from any thread.
+LI_API int64_t li_num_nodes(const li_state *state);
+// For tests: the decode that listens ends after so many nodes.
+LI_API void li_stop_after(li_state *state, int64_t num_nodes);
+
+// The callback; `state` is an li_state.
+LI_API bool li_should_stop(void *state);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

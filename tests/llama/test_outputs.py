@@ -1,0 +1,87 @@
+"""Rows of logits are bounded: llama.cpp makes room for no more, is asked for no more, and the plan counts them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from localllm.engine.backend import BackendError, Segment
+from localllm.gguf import read_model_info
+from localllm.llama import library
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.supervisor.plan import logits_bytes, outputs_of, plan
+from localllm.types import LoadOptions
+from tests.models.maker import write_llama
+
+MIB = 2**20
+COMPUTED = re.compile(r"(?:compute|output) buffer size = +([0-9.]+) MiB")
+OPTIONS = LoadOptions(ctx=512, slots=4, batch_tokens=512, flash_attn="on")
+
+
+@contextmanager
+def opened(loaded_library: library.Library, path: Path, **options: Any) -> Iterator[LlamaBackend]:
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=512, slots=4, threads=2, batch_tokens=512, **options)
+    yield backend
+    backend.free()
+    model.close()
+
+
+@pytest.mark.parametrize("num_cells", [None, 1024])
+def test_more_rows_than_there_is_room_for_fail_their_batch_and_nothing_else(
+    loaded_library: library.Library, tiny_model: Path, num_cells: int | None
+) -> None:
+    with opened(loaded_library, tiny_model, max_outputs=9, num_cells=num_cells) as backend:
+        assert backend.max_outputs == 9
+        others = [Segment(slot, 0, [5 + slot], num_outputs=1) for slot in (1, 2)]
+        with pytest.raises(BackendError, match="10 rows of logits where 9 fit"):
+            backend.decode([Segment(0, 0, [7] * 8, num_outputs=8), *others])
+        assert [backend.length(slot) for slot in range(4)] == [0] * 4
+        backend.decode([Segment(0, 0, [7] * 7, num_outputs=7), *others])
+        last = backend.logits(0)[-1].copy()
+        assert np.isfinite(backend.logits(2)[-1]).all()
+        backend.truncate(0, 0)
+        backend.decode([Segment(0, 0, [7] * 7, num_outputs=1)])
+        assert np.abs(backend.logits(0)[-1] - last).max() < 1e-3
+
+
+def test_every_slot_has_its_row(loaded_library: library.Library, tiny_model: Path) -> None:
+    with opened(loaded_library, tiny_model, max_outputs=1) as backend:
+        assert backend.max_outputs == 4
+        backend.decode([Segment(slot, 0, [9] * 100, num_outputs=1) for slot in range(4)])
+        assert np.isfinite(backend.logits(3)[-1]).all()
+
+
+def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
+    loaded_library: library.Library, tmp_path: Path
+) -> None:
+    path = write_llama(tmp_path / "words.gguf", vocab=20_000)
+    info = read_model_info(path)
+    placement = plan(info, OPTIONS, [])
+    assert placement.max_outputs == outputs_of(info, OPTIONS) == 8 * 4 + 64
+    made: list[float] = []
+    for max_outputs in (placement.max_outputs, None):
+        mark = loaded_library.log.mark()
+        with opened(loaded_library, path, max_outputs=max_outputs, flash_attn="on") as backend:
+            assert backend.max_outputs == (max_outputs or 512)
+            lines = loaded_library.log.lines_since(mark)
+        made.append(sum(float(found[1]) for line in lines if (found := COMPUTED.search(line))))
+    planned = logits_bytes(info, OPTIONS) / MIB
+    assert planned / 2 <= made[0] <= planned + 4
+    assert made[1] > 3 * made[0]
+
+
+@pytest.mark.parametrize(("words", "rows"), [(0, 96), (320, 96), (60_000, 96), (152_000, 87), (256_000, 64)])
+def test_rows_of_large_vocabularies_are_fewer(words: int, rows: int, tiny_model: Path) -> None:
+
+    info = msgspec.structs.replace(read_model_info(tiny_model), vocabulary_size=words)
+    assert outputs_of(info, OPTIONS) == rows
+    assert outputs_of(info, LoadOptions(slots=4, batch_tokens=32)) == min(rows, 32)

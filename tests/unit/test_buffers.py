@@ -1,0 +1,272 @@
+"""Buffers of saved states: nobody's bytes are ever overwritten, and no more memory lies ready than may."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from localllm.llama.arena import Arena
+from localllm.llama.buffers import BLOCK_BYTES, CHUNK_BYTES, LEAST_BYTES, BufferPool
+
+resource = pytest.importorskip("resource")
+MB = 2**20
+
+
+class TakenAndGiven(RuleBasedStateMachine):
+    """An arena beside a list that knows of each block whether it is free, and ready."""
+
+    SIZE = 24
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arena = Arena(self.SIZE)
+        self.blocks = [" "] * self.SIZE
+        self.taken: list[tuple[int, int]] = []
+
+    @rule(size=st.integers(1, 10))
+    def take(self, size: int) -> None:
+        start = self.arena.find(size)
+        places = [at for at in range(self.SIZE - size + 1) if "x" not in self.blocks[at : at + size]]
+        assert (start is None) == (not places)
+        if start is not None:
+            ready = [self.blocks[at : at + size].count("r") for at in places]
+            assert self.blocks[start : start + size].count("r") == max(ready), "another place has more pages"
+            self.arena.take(start, start + size)
+            self.blocks[start : start + size] = "x" * size
+            self.taken.append((start, start + size))
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data(), is_ready=st.booleans())
+    def give(self, data: st.DataObject, is_ready: bool) -> None:
+        start, end = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
+        self.arena.give(start, end, is_ready=is_ready)
+        self.blocks[start:end] = ("r" if is_ready else " ") * (end - start)
+
+    @rule(start=st.integers(0, SIZE - 1), size=st.integers(1, SIZE))
+    def populate_the_first_part_without_pages(self, start: int, size: int) -> None:
+        fresh = self.arena.first_fresh(start, start + size)
+        assert (fresh is not None) == (" " in self.blocks[start : start + size])
+        if fresh is not None:
+            assert fresh[0] == self.blocks.index(" ", start)
+            self.arena.mark(*fresh, is_ready=True)
+            self.blocks[fresh[0] : fresh[1]] = "r" * (fresh[1] - fresh[0])
+
+    @rule(start=st.integers(0, SIZE), size=st.integers(0, SIZE))
+    def give_back_what_is_ready_elsewhere(self, start: int, size: int) -> None:
+        run = self.arena.ready_outside(start, start + size)
+        elsewhere = [*self.blocks[:start], *self.blocks[start + size :]]
+        assert (run is not None) == ("r" in elsewhere)
+        if run is not None:
+            assert set(self.blocks[run.start : run.end]) == {"r"}
+            assert run.within(start, start + size) == 0
+            self.arena.mark(run.start, run.end, is_ready=False)
+            self.blocks[run.start : run.end] = " " * run.size
+
+    @invariant()
+    def both_agree(self) -> None:
+        drawn = ["x"] * self.SIZE
+        for run in self.arena.runs:
+            drawn[run.start : run.end] = ("r" if run.is_ready else " ") * run.size
+        assert drawn == self.blocks
+        assert self.arena.num_ready == self.blocks.count("r")
+        assert self.arena.longest == max(map(len, "".join(drawn).replace("r", " ").split("x")))
+
+
+TestTakenAndGiven = TakenAndGiven.TestCase
+TestTakenAndGiven.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+class SavedAndDropped(RuleBasedStateMachine):
+    """States of all sizes, held by caches, by slices of them, or by nobody."""
+
+    MAX_BYTES = 24 * MB
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = BufferPool(self.MAX_BYTES)
+        self.held: dict[int, tuple[memoryview, int, int]] = {}
+        """Marks -> views, where to look, the state's size."""
+        self.next_mark = 1
+
+    @rule(num_bytes=st.sampled_from([1, 1000, LEAST_BYTES - 1, LEAST_BYTES, 3 * MB + 1, 5 * MB, 11 * MB, 30 * MB]))
+    def save(self, num_bytes: int) -> None:
+        state = self.pool.take(num_bytes)
+        assert len(state) == num_bytes
+        self.mark(state)
+        self.held[self.next_mark] = state, 0, num_bytes
+        self.next_mark += 1
+
+    def mark(self, state: memoryview) -> None:
+        state[0] = state[-1] = self.next_mark % 256
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        del self.held[data.draw(st.sampled_from(sorted(self.held)))]
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def drop_but_for_the_last_byte(self, data: st.DataObject) -> None:
+        mark = data.draw(st.sampled_from(sorted(self.held)))
+        view, _, size = self.held[mark]
+        self.held[mark] = view[-1:], -1, size
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def look_at_it_through_an_array(self, data: st.DataObject) -> None:
+        mark = data.draw(st.sampled_from(sorted(self.held)))
+        view, _, size = self.held[mark]
+        self.held[mark] = np.frombuffer(view, np.uint8)[-1:].data, -1, size
+
+    @rule(largest=st.integers(0, 12), all=st.integers(0, 40))
+    def expect(self, largest: int, all: int) -> None:
+        self.pool._expected = largest * MB, all * MB  # without the thread: what it does comes when it is asked for
+
+    @rule(times=st.integers(1, 8))
+    def prepare(self, times: int) -> None:
+        for _ in range(times):
+            self.pool.prepare()
+
+    @rule()
+    def rest(self) -> None:
+        self.pool._rest()
+
+    @invariant()
+    def what_is_held_is_what_was_written(self) -> None:
+        for mark, (view, place, _) in self.held.items():
+            assert view[place] == view[-1] == mark % 256
+
+    @invariant()
+    def no_more_lies_ready_than_may(self) -> None:
+        held, ready = self.pool.held_bytes, self.pool.ready_bytes
+        sizes = [size for _, _, size in self.held.values()]
+        assert sum(sizes) <= held <= sum(sizes) + BLOCK_BYTES * len(sizes)
+        assert ready == 0 or held + ready <= self.MAX_BYTES
+
+    def teardown(self) -> None:
+        self.pool.close()
+        self.what_is_held_is_what_was_written()
+
+
+TestSavedAndDropped = SavedAndDropped.TestCase
+TestSavedAndDropped.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+
+
+def prepared(max_bytes: int, *, largest: int, all: int | None = None) -> BufferPool:
+    pool = BufferPool(max_bytes)
+    pool._expected = largest, largest if all is None else all
+    while pool.prepare():
+        continue
+    return pool
+
+
+def faults_of_writing(state: memoryview) -> int:
+    """Pages that the thread touched for the first time."""
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    np.frombuffer(state, np.uint8)[:] = 1
+    return int(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
+
+
+needs_thread_usage = pytest.mark.skipif(not hasattr(resource, "RUSAGE_THREAD"), reason="Linux counts by thread")
+
+
+@needs_thread_usage
+def test_a_save_that_was_expected_touches_no_fresh_page() -> None:
+    pool = prepared(256 * MB, largest=40 * MB, all=80 * MB)
+    assert pool.ready_bytes == 80 * MB
+    states = [pool.take(40 * MB) for _ in range(2)]
+    assert [faults_of_writing(state) < 8 for state in states] == [True, True]
+    pool.close()
+
+
+@needs_thread_usage
+def test_what_was_dropped_is_used_again_with_its_pages() -> None:
+    pool = BufferPool(100 * MB)  # too little for all three: without reuse the third would be beyond it
+    state: memoryview | None = pool.take(40 * MB)
+    assert state is not None
+    faults_of_writing(state)
+    for size in (40, 25, 39):
+        state = None
+        state = pool.take(size * MB)
+        assert faults_of_writing(state) < 8
+    assert pool.held_bytes == 39 * MB
+    pool.close()
+
+
+def test_a_save_larger_than_all_of_the_pool_still_works() -> None:
+    pool = prepared(16 * MB, largest=16 * MB)
+    state = pool.take(64 * MB)
+    state[:] = bytes(64 * MB)
+    assert (pool.held_bytes, pool.ready_bytes) == (64 * MB, 0)
+    pool.close()
+
+
+def test_a_pool_of_nothing_makes_nothing_ready() -> None:
+    pool = prepared(0, largest=8 * MB)
+    assert len(pool.take(8 * MB)) == 8 * MB
+    assert pool.ready_bytes == 0
+    pool.close()
+
+
+def test_states_outlive_the_pool() -> None:
+    pool = prepared(32 * MB, largest=8 * MB)
+    state = pool.take(8 * MB)
+    state[:] = bytes([7]) * (8 * MB)
+    pool.close()
+    pool.close()
+    assert len(pool.take(2 * MB)) == 2 * MB
+    assert zlib.crc32(state) == zlib.crc32(bytes([7]) * (8 * MB))
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12))
+@settings(max_examples=25, deadline=None)
+def test_after_long_without_a_save_only_the_largest_states_memory_stays(sizes: list[int]) -> None:
+    pool = prepared(48 * MB, largest=max(sizes) * MB, all=sum(sizes) * MB)
+    assert pool.ready_bytes == min(sum(sizes), 48) * MB
+    pool._rest()
+    assert pool.ready_bytes == max(sizes) * MB
+    assert not pool.prepare()
+    pool.close()
+
+
+def test_a_thread_that_still_writes_a_state_never_sees_another_one() -> None:
+    """As the disk does: from slices, when the cache has long dropped the state; beside the pool's own thread."""
+    pool = BufferPool(32 * MB)
+    pool.expect(6 * MB, 24 * MB)
+    inbox: queue.Queue[tuple[int, memoryview] | None] = queue.Queue(maxsize=3)
+    wrong: list[int] = []
+
+    def write() -> None:
+        while (item := inbox.get()) is not None:
+            number, state = item
+            chunks = [state[start : start + MB] for start in range(0, len(state), MB)]
+            del item, state
+            while chunks:
+                if set(bytes(chunks.pop(0)[:: MB // 8])) != {number}:
+                    wrong.append(number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    random = np.random.default_rng(0)
+    for number in range(200):
+        state = pool.take(int(random.integers(LEAST_BYTES, 6 * MB)))
+        np.frombuffer(state, np.uint8)[:] = number
+        inbox.put((number, state))
+    inbox.put(None)
+    writer.join()
+    del state
+    assert wrong == []
+    assert pool.held_bytes == 0
+    pool.close()
+
+
+def test_sizes_are_whole_pages_and_chunks() -> None:
+    assert BLOCK_BYTES % resource.getpagesize() == 0
+    assert CHUNK_BYTES % BLOCK_BYTES == 0
