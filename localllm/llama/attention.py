@@ -1,8 +1,8 @@
-"""Whether flash attention is the faster one for a model on this CPU: a pure function of what was measured.
+"""Decides from measurements whether a model is faster with flash attention on this CPU; all functions are pure.
 
-The time of a row grows linearly with what is before it, so two depths say what it is at any other. Conversations are
-taken to be of all lengths alike (as many between 256 and 512 tokens as between 2,048 and 4,096), with prompts and
-decoding equally important. Knows nothing of llama.cpp; `attention_probe.py` measures.
+The time of a pass grows linearly with the number of cached tokens, so two depths give the time at any depth. All
+doublings of a conversation's length are taken as equally frequent (256 to 512 tokens as often as 2,048 to 4,096), and
+prompts and decoding as equally important. Knows nothing of llama.cpp; `attention_probe.py` measures.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from typing import NamedTuple
 
 import msgspec
 
-LEAST_DEPTH = 256
-"""Of the conversations that count."""
+MIN_DEPTH = 256
+"""Shortest conversation that counts."""
 MARGIN = 1.05
-"""How many times as fast attention has to be without flash attention: with it memory is smaller, and quantized."""
+"""Speed-up needed to give up flash attention, which saves memory, or to reverse the choice of an earlier load."""
 NOISY_SPREAD = 0.15
-"""More than this between the two fastest of equal passes: something else used the CPU meanwhile."""
+"""Equal passes that differ by more mean that something else used the CPU meanwhile."""
 MAX_ATTEMPTS = 3
-"""Measurements that were noisy are made again at later loads, so many in all."""
+"""A noisy measurement is repeated at later loads, up to this number in all."""
+CLEARER = 0.5
+"""A repeated measurement may reverse the choice only if its spread is at most this share of the earlier one's. A
+reversal makes saved conversations useless, since their cached values are laid out differently."""
 
 
 class Point(msgspec.Struct, frozen=True):
-    """Seconds of a pass behind `depth` tokens, with flash attention and without."""
+    """Seconds of a pass after `depth` cached tokens, with flash attention and without."""
 
     depth: int
     decode_with_s: float
@@ -38,11 +41,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement."""
 
     points: tuple[Point, ...] = ()
-    """By depth; none: a pass takes too long to measure."""
+    """In order of depth; empty if measuring would have taken too long."""
     spread: float = 0.0
-    """How far apart equal passes were, as a share of their time."""
+    """Relative difference between equal passes."""
     attempts: int = 1
-    """This measurement included."""
+    """Measurements made so far, including this one."""
     took_s: float = 0.0
 
     @property
@@ -55,7 +58,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """What is used, and why."""
+    """Whether flash attention is used, and why."""
 
     flash: bool
     reason: str
@@ -64,17 +67,15 @@ class Choice(NamedTuple):
 def choose(figures: Figures, ctx: int) -> Choice:
     """For slots of `ctx` tokens."""
     if not figures.points:
-        return Choice(
-            True, "this model is too slow here to measure attention in a second, and with it memory is smaller"
-        )
-    without = gain_without(figures.points, ctx)
+        return Choice(True, "this model is too slow here for a short measurement, and flash attention saves memory")
+    gain = gain_without(figures.points, ctx)
     again = "" if figures.is_final else "; something else used the CPU, so a later load measures again"
-    return Choice(without <= MARGIN + figures.spread, describe(figures.points) + again)
+    return Choice(gain <= MARGIN + figures.spread, describe(figures.points) + again)
 
 
 def gain_without(points: Sequence[Point], ctx: int) -> float:
-    """How many times as fast conversations of up to `ctx` tokens are without flash attention."""
-    depths = [LEAST_DEPTH]
+    """Speed without flash attention relative to speed with it, over conversations of up to `ctx` tokens."""
+    depths = [MIN_DEPTH]
     while 2 * depths[-1] <= ctx:
         depths.append(2 * depths[-1])
     gains = []
@@ -85,7 +86,7 @@ def gain_without(points: Sequence[Point], ctx: int) -> float:
 
 
 def describe(points: Sequence[Point]) -> str:
-    """How many times as fast it is with flash attention, for people."""
+    """Speed with flash attention relative to speed without it, for people."""
     parts = [
         f"prompts {point.prompt_without_s / point.prompt_with_s:.2f} x, "
         f"decoding {point.decode_without_s / point.decode_with_s:.2f} x as fast behind {point.depth:,} tokens"
@@ -94,24 +95,39 @@ def describe(points: Sequence[Point]) -> str:
     return f"measured here: with flash attention {'; '.join(parts)}"
 
 
-def merged(before: Figures | None, now: Figures) -> Figures:
-    """Of two measurements the less noisy one, with both counted."""
+def merged(before: Figures | None, now: Figures, ctx: int) -> Figures:
+    """The figures to go by after another measurement, with both counted.
+
+    If both lead to the same choice for slots of `ctx` tokens, the less noisy ones; a choice is reversed on clear
+    evidence only.
+    """
     if before is None:
         return now
-    better = now if not before.points or (now.points and now.spread <= before.spread) else before
+    if not now.points:
+        better = before
+    elif choose(before, ctx).flash == choose(now, ctx).flash:
+        better = now if not before.points or now.spread <= before.spread else before
+    else:
+        better = now if _reverses(before, now, ctx) else before
     return msgspec.structs.replace(better, attempts=before.attempts + now.attempts)
 
 
+def _reverses(before: Figures, now: Figures, ctx: int) -> bool:
+    if before.points and now.spread > CLEARER * before.spread:
+        return False
+    return not choose(now, ctx).flash or gain_without(now.points, ctx) < 1 / MARGIN
+
+
 def spread(series: Sequence[Sequence[float]]) -> float:
-    """Of each series of equal passes, how much longer the second fastest took than the fastest; their mean."""
+    """How much longer the second fastest of equal passes took than the fastest, averaged over all series."""
     return statistics.fmean(fastest[1] / fastest[0] - 1 for fastest in (sorted(times) for times in series))
 
 
 def _at(points: Sequence[Point], depth: int, field: str) -> float:
-    """Seconds behind `depth` tokens, on the line through what was measured; never less than nearest to nothing."""
+    """Seconds after `depth` cached tokens, on the line through the points; at least half of the shallow point's."""
     first, last = points[0], points[-1]
     begin_s, end_s = getattr(first, field), getattr(last, field)
     if last.depth == first.depth:
         return float(begin_s)
-    slope = max(0.0, (end_s - begin_s) / (last.depth - first.depth))  # longer behind less can only be noise
+    slope = max(0.0, (end_s - begin_s) / (last.depth - first.depth))  # a negative slope is noise
     return float(max(begin_s + slope * (depth - first.depth), 0.5 * begin_s))

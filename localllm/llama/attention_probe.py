@@ -1,8 +1,8 @@
-"""Measures attention of a model in memory, with flash attention and without, in about a second.
+"""Times a loaded model with and without flash attention: in about a second, or under 0.1 s for a tiny model.
 
-Two small contexts, by turns. Their caches are filled without computing: a pass that is stopped at its first node leaves
-the cells taken and their contents zero, in memory of their own. Of large models the first layers are computed only:
-llama.cpp asks after every node whether to go on. Does not know what is made of the figures.
+Two small contexts take turns. Their caches are filled without computing: a pass that is aborted at its first node
+leaves its cells allocated, with all values zero. Of a large model only the first layers are computed: llama.cpp asks
+after each node whether to continue. Does not know how the figures are judged (`attention.py`).
 """
 
 from __future__ import annotations
@@ -18,45 +18,56 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 
 SHALLOW = 192
-"""Tokens that the passes behind little have before them: one row then looks at 256 cells, as llama.cpp rounds."""
-DEEPEST = 4096
-LEAST_DEEP = 512
+"""Cached tokens before a shallow pass: llama.cpp rounds up, so one row attends to 256 cells."""
+MIN_DEEP, MAX_DEEP = 512, 4096
+"""Cached tokens before a deep pass."""
 CACHE_BYTES = 192 * 2**20
-"""Of each of the two contexts, since fresh memory costs up to 2 s a GB; depth is what fits."""
+"""Bound on each context's cache, since the first touch of memory costs up to 2 s per GB. Limits the depth."""
 SCORES_BYTES = 128 * 2**20
-"""Of a pass without flash attention, for the same reason; rows are what fits."""
-ROWS = (512, 256, 128, 64)
-"""A prompt's, at once: as many as are quick enough. Fewer than 64 are computed in another way."""
-PASS_S = 0.02
-"""A pass should take no longer: rows and layers are chosen so."""
-MAX_S = 1.6
-"""For all passes. What would take longer is not measured."""
-ROUNDS = (2, 3)
-"""Fewest and most."""
+"""Bound on the attention scores of a pass without flash attention, for the same reason. Limits the rows."""
+PROMPT_ROWS = (512, 256, 128, 64)
+"""Candidates for the rows of a prompt pass. llama.cpp has another kernel for fewer than 64."""
+MIN_PASS_S, MAX_PASS_S = 0.001, 0.02
+"""Bounds on the target duration of a pass."""
+PARAMETER_S = 1.5e-10
+"""Target duration of a pass per parameter of the model: a small model that loads at once is not kept waiting."""
+SETUP_S = 0.2
+MAX_PASSES = 70
+"""Bound on a measurement: `SETUP_S` and this many target durations. One that would take longer is not made."""
+MIN_ROUNDS, MAX_ROUNDS = 2, 3
 ALL = -1
-"""As a number of layers: the output head, too."""
+"""As a number of layers: the whole model with its output head."""
 
 
 class Shape(NamedTuple):
-    """What the model needs to be measured, from its header."""
+    """The facts of a model's header that a measurement depends on."""
 
+    num_parameters: int
     num_layers: int
     first_attention: int
-    """The first layer that attends to all tokens."""
+    """Index of the first layer that attends to all tokens."""
     token_bytes: int
-    """Of one token in the cache, F16."""
+    """Size of one token in an F16 cache."""
     num_heads: int
-    can_rewind: bool
-    """No layer is recurrent, so that a pass can be taken back."""
+
+    @property
+    def pass_s(self) -> float:
+        """Target duration of a pass."""
+        return min(max(self.num_parameters * PARAMETER_S, MIN_PASS_S), MAX_PASS_S)
+
+    @property
+    def max_s(self) -> float:
+        """Longest duration of a measurement."""
+        return SETUP_S + MAX_PASSES * self.pass_s
 
 
 class Probe:
-    """A context of one sequence; `free` releases it. Its passes leave no result."""
+    """A context of one sequence; `free` releases it. Its passes are timed and their results discarded."""
 
     def __init__(
         self, library: Library, model: LlamaModel, *, flash: bool, cells: int, rows: int, threads: int
     ) -> None:
-        """Raises `MemoryError` where llama.cpp makes no such context."""
+        """Raises `MemoryError` if llama.cpp cannot create the context."""
         api = self._api = library.api
         params = api.llama_context_default_params()
         params.n_ctx, params.n_seq_max = cells, 1
@@ -78,33 +89,29 @@ class Probe:
         self._tokens = (ctypes.c_int32 * rows)(*((index * 7919 + 1) % num_words for index in range(rows)))
         self._rows = rows
         self._last: bytes | None = None
-        """The name of the node after which a pass is stopped; None: it is computed whole."""
+        """Name of the node after which a pass is aborted; None: it runs to its end."""
         self._began_s = self._ended_s = 0.0
-        self._is_begun = self._is_over = False
+        self._has_begun = self._has_ended = False
         self.depth = 0
         """Tokens in the cache."""
 
     def fill(self, depth: int) -> None:
-        """Take cells up to `depth`, computing one node for each `rows` of them."""
-        while self.depth < depth:
-            count = min(self._rows, depth - self.depth)
-            self._is_over = True
-            self._decode(count)
-            self.depth += count
-
-    def clear(self) -> None:
+        """Make the cache hold `depth` tokens; each chunk of `rows` tokens computes one node."""
         self._api.llama_memory_clear(self._memory, False)
-        self.depth = 0
+        for start in range(0, depth, self._rows):
+            self._has_ended = True
+            self._decode(min(self._rows, depth - start))
+        self.depth = depth
 
     def pass_s(self, rows: int, layers: int) -> float:
-        """Seconds that the first `layers` layers take for so many rows; without building the graph and its inputs."""
+        """Seconds to compute the first `layers` layers for `rows` tokens, without building the graph and its inputs."""
         self._last = None if layers == ALL else f"l_out-{layers - 1}".encode()
-        self._is_begun = self._is_over = False
+        self._has_begun = self._has_ended = False
         self._ended_s = 0.0
         self._decode(rows)
         took_s = (self._ended_s or time.perf_counter()) - self._began_s
         if not self._api.llama_memory_seq_rm(self._memory, 0, self.depth, -1):
-            self.depth += rows
+            self.fill(self.depth)  # a recurrent state cannot be rewound, and equal passes start at equal depths
         return took_s
 
     def free(self) -> None:
@@ -116,17 +123,17 @@ class Probe:
             raise MemoryError
 
     def _on_node(self, tensor: int, is_question: bool, _: object) -> bool:
-        """llama.cpp asks whether we want to look after this node; then, when it is computed, whether to go on."""
+        """llama.cpp asks whether to stop for this node, then, once it is computed, whether to continue."""
         if is_question:
-            return (
-                not self._is_begun or self._is_over or (self._last is not None and self._name_of(tensor) == self._last)
-            )
-        if self._is_over:
+            if not self._has_begun or self._has_ended:
+                return True
+            return self._last is not None and bool(self._name_of(tensor) == self._last)
+        if self._has_ended:
             return False
-        if not self._is_begun:
-            self._is_begun, self._began_s = True, time.perf_counter()
+        if not self._has_begun:
+            self._has_begun, self._began_s = True, time.perf_counter()
             return True
-        self._is_over, self._ended_s = True, time.perf_counter()
+        self._has_ended, self._ended_s = True, time.perf_counter()
         return False
 
 
@@ -140,15 +147,15 @@ def measure(
     max_rows: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Figures:
-    """For slots of `ctx` tokens, which is more than `LEAST_DEEP`. Figures without points: it would take too long."""
+    """For slots of `ctx` tokens, more than `MIN_DEEP`. The figures have no points if it would take too long."""
     began_s = clock()
     deep = depth_of(shape, ctx)
-    rows = max(64, min(max_rows, ROWS[0], SCORES_BYTES // (4 * max(shape.num_heads, 1) * (deep + ROWS[0]))) // 64 * 64)
-    spare = rows if shape.can_rewind else (ROUNDS[1] + 2) * (rows + 1)
+    fitting = SCORES_BYTES // (4 * max(shape.num_heads, 1) * (deep + PROMPT_ROWS[0]))
+    rows = max(PROMPT_ROWS[-1], min(max_rows, PROMPT_ROWS[0], fitting) // 64 * 64)
     probes: list[Probe] = []
     try:
         for flash in (True, False):
-            probes.append(Probe(library, model, flash=flash, cells=deep + spare, rows=rows, threads=threads))
+            probes.append(Probe(library, model, flash=flash, cells=deep + rows, rows=rows, threads=threads))
         return _measure(probes, shape, deep, rows, lambda: clock() - began_s)
     except MemoryError:
         return Figures(took_s=round(clock() - began_s, 3))
@@ -158,43 +165,45 @@ def measure(
 
 
 def depth_of(shape: Shape, ctx: int) -> int:
-    """How deep the deeper passes are: half of what a slot holds, if memory and `DEEPEST` allow."""
+    """Depth of the deep passes: half of a slot, as far as memory and `MAX_DEEP` allow."""
     fitting = CACHE_BYTES // max(shape.token_bytes, 1)
-    return max(LEAST_DEEP, min(ctx // 2, DEEPEST, fitting) // 256 * 256)
+    return max(MIN_DEEP, min(ctx // 2, MAX_DEEP, fitting) // 256 * 256)
 
 
 class _Kind(NamedTuple):
-    """Passes of so many rows, as far as so many layers."""
+    """A pass of `rows` tokens through the first `layers` layers."""
 
     rows: int
     layers: int
-    about_s: float
+    estimate_s: float
 
 
-def _measure(probes: list[Probe], shape: Shape, deep: int, most_rows: int, elapsed_s: Callable[[], float]) -> Figures:
+def _measure(probes: list[Probe], shape: Shape, deep: int, max_rows: int, elapsed_s: Callable[[], float]) -> Figures:
     for probe in probes:
         probe.fill(SHALLOW)
-    decode, prompt = _kinds(probes[0], shape, most_rows)
-    # With what is new to each shape, and behind much twice as long.
-    about_s = 2 * 2 * (decode.about_s + prompt.about_s) * 1.5
-    rounds = min(ROUNDS[1], int((MAX_S - elapsed_s()) / max(about_s, 1e-9)) - 1)
-    if rounds < ROUNDS[0]:
+    kinds = _kinds(probes[0], shape, max_rows, elapsed_s)
+    if kinds is None:
+        return Figures(took_s=round(elapsed_s(), 3))
+    decode, prompt = kinds
+    # Two depths, two contexts; a deep pass is assumed to take twice as long as a shallow one.
+    round_s = 2 * 2 * (decode.estimate_s + prompt.estimate_s) * 1.5
+    rounds = min(MAX_ROUNDS, int((shape.max_s - elapsed_s()) / max(round_s, 1e-9)) - 1)
+    if rounds < MIN_ROUNDS:
         return Figures(took_s=round(elapsed_s(), 3))
     points: list[Point] = []
     series: list[list[float]] = []
     for depth in (SHALLOW, deep):
         for probe in probes:
-            probe.clear()
             probe.fill(depth)
         times = {(kind, with_flash): list[float]() for kind in (decode, prompt) for with_flash in (True, False)}
         for number, kind in itertools.product(range(rounds + 1), (decode, prompt)):
             for with_flash in (True, False) if number % 2 else (False, True):
                 took_s = probes[not with_flash].pass_s(kind.rows, kind.layers)
-                if number:  # the first makes the graph's memory
+                if number:  # the first allocates the graph
                     times[kind, with_flash].append(took_s)
-            if elapsed_s() > MAX_S:
+            if elapsed_s() > shape.max_s:
                 break
-        if min(map(len, times.values())) < ROUNDS[0]:
+        if min(map(len, times.values())) < MIN_ROUNDS:
             return Figures(took_s=round(elapsed_s(), 3))
         fastest = [min(times[kind, with_flash]) for kind in (decode, prompt) for with_flash in (True, False)]
         points.append(Point(depth, *fastest))
@@ -202,17 +211,24 @@ def _measure(probes: list[Probe], shape: Shape, deep: int, most_rows: int, elaps
     return Figures(points=tuple(points), spread=round(spread(series), 4), took_s=round(elapsed_s(), 3))
 
 
-def _kinds(probe: Probe, shape: Shape, most_rows: int) -> tuple[_Kind, _Kind]:
-    """One row, and a prompt's, of as many layers as `PASS_S` allows; up to the first that attends to all, at least."""
-    least = shape.first_attention + 1
-    probe.pass_s(1, least)
-    row_s = probe.pass_s(1, least) / least
-    probe.pass_s(ROWS[-1], least)
-    each_s = probe.pass_s(ROWS[-1], least) / least / ROWS[-1]
-    rows = next(rows for rows in ROWS if rows <= most_rows and (rows * each_s * least <= PASS_S or rows == ROWS[-1]))
+def _kinds(probe: Probe, shape: Shape, max_rows: int, elapsed_s: Callable[[], float]) -> tuple[_Kind, _Kind] | None:
+    """A decode and a prompt pass close to the target duration, each with a layer that attends to all tokens.
+
+    None if time is up: beside a busy process even a pass of a tiny model can take 0.1 s.
+    """
+    min_layers = shape.first_attention + 1
+    layer_s = {}
+    for rows in (1, PROMPT_ROWS[-1]):
+        probe.pass_s(rows, min_layers)  # allocates the graph
+        if elapsed_s() > shape.max_s:
+            return None
+        layer_s[rows] = probe.pass_s(rows, min_layers) / min_layers
+    row_s = layer_s[PROMPT_ROWS[-1]] / PROMPT_ROWS[-1]
+    candidates = [rows for rows in PROMPT_ROWS if rows <= max_rows and rows * row_s * min_layers <= shape.pass_s]
+    prompt_rows = max(candidates, default=PROMPT_ROWS[-1])
     kinds = []
-    for count, layer_s in ((1, row_s), (rows, rows * each_s)):
-        layers = max(least, int(PASS_S / layer_s))
+    for count, each_s in ((1, layer_s[1]), (prompt_rows, prompt_rows * row_s)):
+        layers = max(min_layers, int(shape.pass_s / each_s))
         layers = ALL if layers >= shape.num_layers else layers
-        kinds.append(_Kind(count, layers, layer_s * (shape.num_layers if layers == ALL else layers)))
+        kinds.append(_Kind(count, layers, each_s * (shape.num_layers if layers == ALL else layers)))
     return kinds[0], kinds[1]

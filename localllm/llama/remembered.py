@@ -1,7 +1,7 @@
-"""Remembers what was found out about this machine in one small JSON file, by a key of everything that could change it.
+"""Caches results about this machine in a small JSON file, keyed by everything that a result depends on.
 
-A file that cannot be read or written costs finding it out again and a warning, nothing else. Two processes may write
-at once: each replaces the whole file, so the file is always one of theirs. Does not know what the outcomes mean.
+If the file cannot be read or written, a warning is logged and the result is computed again. Two processes may write at
+once: each replaces the whole file, so one may lose the other's result. Does not know what the results mean.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class _File(msgspec.Struct, Generic[T], forbid_unknown_fields=True):
 
 
 def key(*parts: str) -> str:
-    """One short name for all parts together."""
+    """A short digest of all parts."""
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 class Remembered(Generic[T]):
-    """One such file, with the last `most` outcomes; `subject` names it in warnings."""
+    """A cache file of at most `most` outcomes; `subject` names them in warnings."""
 
     def __init__(self, path: Path, outcome: type[T], *, most: int, subject: str) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Remembered(Generic[T]):
         try:
             self._replace(msgspec.json.encode(content))
         except OSError as error:
-            log.warning("%s is not remembered path=%s reason=%s", self._subject, self.path, error)
+            log.warning("%s: the result is not remembered path=%s reason=%s", self._subject, self.path, error)
 
     def _read(self) -> _File[T]:
         try:
@@ -58,7 +58,12 @@ class Remembered(Generic[T]):
         except FileNotFoundError:
             return _File()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            log.warning("what was remembered is unreadable and made anew path=%s reason=%s", self.path, error)
+            log.warning(
+                "%s: the file is unreadable, so it is found out again path=%s reason=%s",
+                self._subject,
+                self.path,
+                error,
+            )
             return _File()
 
     def _replace(self, content: bytes) -> None:

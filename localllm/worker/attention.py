@@ -1,7 +1,7 @@
-"""Settles whether a model that is in memory is computed with flash attention: as placed, or as measured here.
+"""Decides whether a loaded model is computed with flash attention: as its placement says, or as measured here.
 
-A measurement is remembered in the data directory for this library, CPU, model and thread count. Knows nothing of how
-it is made and judged (`llama.attention_probe`, `llama.attention`).
+A measurement is remembered in the data directory per library build, CPU, model and thread count. Does not know how it
+is made (`llama.attention_probe`) and judged (`llama.attention`).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from localllm.worker.messages import Load
 
 FILE_NAME = "attention.json"
 MAX_REMEMBERED = 64
-"""Measurements, of the models used last."""
+"""Measurements; beyond that the oldest is dropped."""
 
 
 class Settled(NamedTuple):
     """How attention is computed."""
 
     flash_attn: FlashAttn
-    """`auto`: with flash attention, where llama.cpp has it for this model."""
+    """`auto`: with flash attention if llama.cpp supports it for this model."""
     ubatch_tokens: int
-    """Of a batch, as many are computed at once."""
+    """llama.cpp's ubatch size."""
     reason: str
 
 
 def settle(library: Library, model: LlamaModel, load: Load, threads: int, data_dir: Path) -> Settled:
-    """What was placed, if that is settled; else what is faster, measured now or before (a second, or milliseconds)."""
+    """The placement's choice; where that is `auto` on the CPU, the faster one, measured now or at an earlier load."""
     placed = load.placement
     if placed.flash_attn != "auto" or placed.gpu_layers > 0:
         return Settled(placed.flash_attn, placed.ubatch_tokens, placed.flash_attn_reason)
@@ -59,20 +59,20 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     figures = memory.get(name)
     if figures is None or not figures.is_final:
         now = attention_probe.measure(library, model, shape, ctx=ctx, threads=threads, max_rows=max_rows)
-        figures = attention.merged(figures, now)
+        figures = attention.merged(figures, now, ctx)
         memory.put(name, figures)
     return attention.choose(figures, ctx)
 
 
 def shape_of(info: ModelInfo) -> Shape | None:
-    """What a measurement needs to know of the model; None where no layer attends to all tokens."""
+    """None if no layer attends to all tokens."""
     attending = [index for index, layer in enumerate(info.layer_memory) if layer.keys and not layer.is_windowed]
     if info.layer_memory and not attending:
         return None
     return Shape(
+        num_parameters=info.num_parameters,
         num_layers=info.num_layers,
         first_attention=attending[0] if attending else 0,
         token_bytes=2 * sum(info.layer_memory[index].keys + info.layer_memory[index].values for index in attending),
         num_heads=info.num_heads or 1,
-        can_rewind=not any(layer.state for layer in info.layer_memory),
     )

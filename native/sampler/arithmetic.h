@@ -35,6 +35,7 @@ constexpr int kWays = 4;                // sums of a bucket, so that equal ones 
 constexpr float kBucketsPerNat = 16.0f; // what lies more than 32 nats below the best shares the last bucket
 constexpr int32_t kFew = 64;            // are sorted; more are divided again
 constexpr float kLog2E = 1.44269504f;     // what logits are multiplied by, so that weights are powers of 2
+constexpr float kNegligible = 1e-30f;     // between two logits: nothing shows in a weight, at whatever temperature
 constexpr float kGreedy = 1e-5f;        // lower temperatures are 0
 constexpr int kTries = 4;               // drawn tokens that are looked for in a share before its tokens are sought
 constexpr int kPlainTries = 64;         // draws for that at temperature 1, which cost next to nothing
@@ -44,6 +45,12 @@ constexpr int kMirostatTokens = 100;
 constexpr double kMostMu = 1000;         // 2 to this still is a number
 
 using Sums = std::vector<double>;
+
+// A difference of logits in steps of `scale`. One that is too small to change any weight is 0: a denormal number slows a
+// product down a hundredfold on many CPUs.
+LS_INLINE inline float scaled(float difference, float scale) {
+    return (std::fabs(difference) < kNegligible ? 0.0f : difference) * scale;
+}
 
 // 2^x for x <= 0, within 2 ulp (a polynomial fitted to 2^f - 1 for f in [-0.5, 0.5]); 0 below -126.
 LS_INLINE inline float power_of_2(float x) {
@@ -122,7 +129,7 @@ double total(const Sums & sums) {
 LS_WIDE void sum_row(const float * row, int32_t vocab, float best, float scale, float bar, double * sums) {
     for (int32_t begin = 0; begin < vocab; begin += kBlock)
         *sums++ = sum_of_block(begin, std::min(begin + kBlock, vocab), [&](int32_t i) LS_INLINE {
-            const float weight = power_of_2((row[i] - best) * scale);
+            const float weight = power_of_2(scaled(row[i] - best, scale));
             return row[i] < bar ? 0.0f : weight;
         });
 }
@@ -130,7 +137,7 @@ LS_WIDE void sum_row(const float * row, int32_t vocab, float best, float scale, 
 LS_WIDE void weigh_list(const float * logits, int32_t count, float best, float scale, float * weights, double * sums) {
     for (int32_t begin = 0; begin < count; begin += kBlock)
         *sums++ = sum_of_block(begin, std::min(begin + kBlock, count), [&](int32_t i) LS_INLINE {
-            return weights[i] = power_of_2((logits[i] - best) * scale);
+            return weights[i] = power_of_2(scaled(logits[i] - best, scale));
         });
 }
 

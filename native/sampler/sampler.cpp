@@ -42,7 +42,7 @@ LS_WIDE double weight_before(const float * row, int32_t vocab, float best, float
         const int32_t end = std::min(begin + kBlock, vocab);
         if (!any_from(row + begin, end - begin, c.logit)) continue;
         sum += sum_of_block(begin, end, [&](int32_t i) LS_INLINE {
-            const float weight = power_of_2((row[i] - best) * kLog2E);
+            const float weight = power_of_2(scaled(row[i] - best, kLog2E));
             const bool before = (row[i] > c.logit) | ((row[i] == c.logit) & (i < c.token));
             return before & (row[i] >= floor) ? weight : 0.0f;
         });
@@ -183,7 +183,7 @@ float sigma_bar(const float * row, int32_t vocab, float best, float sigmas) {
 int32_t draw_plainly(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
                      double wanted, const Sums & sums) {
     const float excess = kLog2E / p.temperature - kLog2E;
-    auto weight = [&](int32_t i) { return row[i] < floor ? 0.0f : power_of_2((row[i] - best) * kLog2E); };
+    auto weight = [&](int32_t i) { return row[i] < floor ? 0.0f : power_of_2(scaled(row[i] - best, kLog2E)); };
     int tries = 0;
     for (uint64_t stream = kPlain; stream < kPlain + 2 * kPlainTries; stream += 2) {
         const int32_t token = drawn(sums, vocab, uniform(p.seed, p.draw, stream), weight);
@@ -201,7 +201,7 @@ int32_t draw_plainly(const float * row, int32_t vocab, float best, float floor, 
 int32_t draw_from_row(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
                       Scratch & scratch) {
     const float scale = kLog2E / p.temperature;
-    auto weight = [&](int32_t i) { return row[i] < bar ? 0.0f : power_of_2((row[i] - best) * scale); };
+    auto weight = [&](int32_t i) { return row[i] < bar ? 0.0f : power_of_2(scaled(row[i] - best, scale)); };
     double wanted = 0;
     if (p.top_p < 1) {
         scratch.sums.resize(num_blocks(vocab));

@@ -238,7 +238,7 @@ LS_INLINE inline uint32_t bits_of(float number) {
 }
 
 LS_INLINE inline int32_t bucket_of(float depth) {
-    return static_cast<int32_t>(std::min(depth * kBucketsPerNat, static_cast<float>(kBuckets - 1)));
+    return static_cast<int32_t>(std::min(scaled(depth, kBucketsPerNat), static_cast<float>(kBuckets - 1)));
 }
 
 // Keys and buckets of logits, the likelier first.

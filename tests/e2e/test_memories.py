@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
 from localllm import LLM, SamplingParams
+from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.types import GenerationRequest, LoadOptions, MemoryKind, Message
+from tests.homes import share_findings
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import CHATML
@@ -40,10 +42,9 @@ def model(kind: MemoryKind, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def own_home(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A data directory of the test's own, that knows which CPU backend works if anybody does."""
+    """A data directory of the test's own."""
     monkeypatch.setenv("LOCALLLM_HOME", str(folder))
-    if (home / "selftest.json").exists():
-        shutil.copy(home / "selftest.json", folder)
+    share_findings(home, folder)
 
 
 def loaded(model: Path, **options: object) -> LLM:
@@ -138,23 +139,29 @@ def test_what_was_computed_without_flash_attention_goes_on_after_a_restart_and_o
     assert again.text == whole.text
 
 
-def test_which_attention_is_faster_is_measured_at_the_first_load_and_remembered(
+def test_which_attention_is_faster_is_measured_at_the_first_load_remembered_and_said_by_the_server(
     home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     own_home(home, tmp_path, monkeypatch)
+    memory = tmp_path / "attention.json"
+    memory.unlink(missing_ok=True)
     model = write_llama(tmp_path / "model.gguf", chat_template=CHATML, ctx=1024)
     with loaded(model) as llm:
         assert ("measured here" in llm.info.flash_attn_reason) or ("too slow here" in llm.info.flash_attn_reason)
-    memory = tmp_path / "attention.json"
     outcomes = msgspec.json.decode(memory.read_bytes())["outcomes"]
     assert len(outcomes) == 1
     point = {"decode_with_s": 1.0, "decode_without_s": 0.5, "prompt_with_s": 1.0, "prompt_without_s": 0.5}
     figures = {"points": [{"depth": 192, **point}, {"depth": 512, **point}], "attempts": 1}
     memory.write_bytes(msgspec.json.encode({"outcomes": dict.fromkeys(outcomes, figures)}))
-    with loaded(model) as llm:
-        assert llm.info.flash_attn == "off", "as remembered"
-        assert "decoding 0.50 x as fast behind 512 tokens" in llm.info.flash_attn_reason
-        assert llm.complete("Hello", params=GREEDY).text
+    with (
+        Sidecar.start([str(model), "--slots", "2", "--threads", "1"]) as sidecar,
+        httpx.Client(base_url=sidecar.url, headers={"x-api-key": sidecar.token}, trust_env=False) as http,
+    ):
+        (entry,) = [entry for entry in http.get("/v1/models").json()["data"] if entry["loaded"]]
+        answer = http.post("/v1/completions", json={"model": entry["id"], "prompt": "Hello", "max_tokens": 2})
+    assert entry["flash_attn"] == "off", "as remembered"
+    assert "decoding 0.50 x as fast behind 512 tokens" in entry["flash_attn_reason"]
+    assert answer.json()["usage"]["completion_tokens"] > 0
 
 
 def test_a_context_shifts_where_it_can_and_is_refused_where_it_cannot(model: Path, kind: MemoryKind) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from localllm.client.sidecar import Sidecar
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
+from tests.homes import share_findings
 from tests.registry.hub_server import HubServer, Repo
 
 NAME = "hf.co/ann/tiny-GGUF"
@@ -28,9 +29,8 @@ def hub(tiny_chat_model: Path) -> Iterator[HubServer]:
 
 @pytest.fixture
 def folder(home: Path, tmp_path: Path) -> Path:
-    """A home of its own that remembers the self-test."""
-    if (home / "selftest.json").exists():
-        shutil.copy(home / "selftest.json", tmp_path)
+    """A home of its own that knows this machine."""
+    share_findings(home, tmp_path)
     return tmp_path
 
 

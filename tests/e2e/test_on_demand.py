@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from localllm.registry.manifest import Manifest
 from localllm.registry.names import parse
 from localllm.types import Message, SamplingParams
 from tests.e2e.conftest import Cli
+from tests.homes import share_findings
 
 GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 ASK = [Message("user", "Hi")]
@@ -27,11 +27,8 @@ ASK = [Message("user", "Hi")]
 
 @pytest.fixture(scope="module")
 def data_dir(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the remembered self-test, so that no worker repeats it."""
     folder = tmp_path_factory.mktemp("store")
-    remembered = home / "selftest.json"
-    if remembered.exists():
-        shutil.copy(remembered, folder)
+    share_findings(home, folder)
     return folder
 
 

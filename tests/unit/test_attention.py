@@ -94,15 +94,46 @@ def test_a_noisy_measurement_is_made_again_but_not_for_ever() -> None:
     assert "measures again" in choose(noisy, 8192).reason
     assert quiet.is_final
     assert not Figures().is_final, "too slow may have been the machine's minute"
-    assert merged(None, noisy) == noisy
-    assert merged(noisy, quiet) == msgspec.structs.replace(quiet, attempts=2)
-    assert merged(quiet, noisy) == msgspec.structs.replace(quiet, attempts=2)
-    assert merged(noisy, Figures()) == msgspec.structs.replace(noisy, attempts=2)
+    assert merged(None, noisy, 8192) == noisy
+    assert merged(noisy, Figures(), 8192) == msgspec.structs.replace(noisy, attempts=2)
     last = noisy
     for _ in range(MAX_ATTEMPTS - 1):
-        last = merged(last, noisy)
+        last = merged(last, noisy, 8192)
     assert last.is_final
     assert "measures again" not in choose(last, 8192).reason
+
+
+@given(points(), points(), st.floats(0.2, 2), st.floats(0, 2), CTX)
+def test_another_measurement_reverses_a_choice_only_if_it_is_clearer_and_another_way_is_faster(
+    before: tuple[Point, ...], now: tuple[Point, ...], noise_before: float, noise_now: float, ctx: int
+) -> None:
+    """Conversations on the disk are of use to the same kind of attention only."""
+    first, second = Figures(points=before, spread=noise_before), Figures(points=now, spread=noise_now)
+    last = merged(first, second, ctx)
+    assert last.attempts == 2
+    if choose(last, ctx).flash != choose(first, ctx).flash:
+        assert noise_now <= noise_before / 2
+        gain = gain_without(now, ctx)
+        assert gain > MARGIN or gain < 1 / MARGIN
+    elif choose(second, ctx).flash == choose(first, ctx).flash:
+        assert last.spread == min(noise_before, noise_now)
+
+
+def test_a_clear_measurement_reverses_the_choice_of_a_noisy_one() -> None:
+    flash_is_faster = Figures(points=(Point(192, 1, 1, 1, 1), Point(4096, 1, 2, 1, 2)))
+    cases = [
+        (measured(decode=9, prompt=9, spread=0.3), flash_is_faster),
+        (measured(decode=1, prompt=1, spread=0.3), measured(decode=2, prompt=2)),
+        (Figures(), measured(decode=2, prompt=2)),
+    ]
+    for noisy, clear in cases:
+        assert choose(noisy, 8192).flash != choose(clear, 8192).flash
+        assert merged(noisy, clear, 8192).points == clear.points
+
+
+def test_a_choice_stays_where_a_clear_measurement_finds_no_difference() -> None:
+    off = measured(decode=9, prompt=9, spread=0.3)
+    assert merged(off, measured(decode=1, prompt=1), 8192).points == off.points
 
 
 def test_the_spread_is_what_the_second_fastest_took_more_so_that_a_single_slow_pass_is_no_noise() -> None:
