@@ -32,4 +32,13 @@ def _thread_cpu_s(native_id: int | None) -> float:
         return 0.0
 
 
-CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s)
+def num_runnable() -> int | None:
+    """Threads of the whole system that run or want to, the caller included; None where the system has no such file."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:
+            return int(file.read().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+CLOCKS = Clocks(helpers=helpers_cpu_s, machine=osdep.busy_cpu_s, runnable=num_runnable)

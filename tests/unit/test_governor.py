@@ -181,9 +181,12 @@ class Time:
     def __init__(self, machine: float | None = 0.0) -> None:
         self.now = self.process = self.helpers = 0.0
         self.machine = machine
+        self.runnable: int | None = None
 
     def clocks(self) -> Clocks:
-        return Clocks(lambda: self.now, lambda: self.process, lambda: self.helpers, lambda: self.machine)
+        return Clocks(
+            lambda: self.now, lambda: self.process, lambda: self.helpers, lambda: self.machine, lambda: self.runnable
+        )
 
     def step(self, team: Team, *, num_tokens: int = 1, others: float = 0.0, helpers: float = 0.0) -> int:
         """10 ms, beside so many busy cores of other processes and of threads of this one."""
@@ -214,6 +217,39 @@ def test_what_ran_while_the_engine_was_idle_counts_before_its_first_step() -> No
     time.now += 3
     time.machine = 3.0
     assert team.begin(1) == 1
+
+
+def test_what_ran_while_the_engine_was_idle_and_has_ended_does_not_count() -> None:
+    """Else whoever asks after a compilation gets his first tokens from one core."""
+    time = Time()
+    team = Team(Governor(2), time.clocks())
+    time.step(team)
+    time.now, time.machine, time.runnable = time.now + 3, 6.0, 1
+    assert team.begin(500) == 2
+    time.now, time.machine, time.runnable = time.now + 3, 12.0, 3
+    assert team.begin(500) == 1, "it still runs"
+
+
+def test_who_sends_a_request_and_is_done_with_it_does_not_keep_a_core() -> None:
+    time = Time()
+    team = Team(Governor(2), time.clocks())
+    time.step(team)
+    time.now, time.machine, time.runnable = time.now + 3, 3.0, 3
+    assert time.step(team) == 1
+    time.runnable = 1
+    assert time.step(team) == 2
+
+
+def test_a_long_step_is_no_idle_time() -> None:
+    time = Time()
+    team = Team(Governor(2), time.clocks())
+    time.step(team)
+    time.runnable = 1
+    team.begin(500)
+    time.now, time.process, time.machine = time.now + 3, time.process + 3, 6.0
+    team.end(3)
+    time.now += 0.2
+    assert team.begin(500) == 1, "another process took half of it"
 
 
 def test_reading_what_others_use_takes_a_bounded_share_of_the_time() -> None:

@@ -78,12 +78,12 @@ THREADS: dict[str, tuple[str, Ask]] = {
         "from localllm.worker.prepare_texts import TextPreparer; TextPreparer._draft = fail",
         lambda session: session.embed(EmbeddingRequest(texts=("x",))),
     ),
-    "engine": ("from localllm.engine.engine import Engine; Engine._compute = fail", generate),
+    "engine": ("from localllm.engine.stepping import Stepper; Stepper.compute = fail", generate),
     "slot filer": (
         "from localllm.worker.slots import SlotFiler; SlotFiler._answer = fail",
         lambda session: session.call("erase_slot", 0),
     ),
-    "disk": ("from localllm.kvdisk.cache import DiskCache; DiskCache._store = fail", keep),
+    "disk": ("from localllm.kvdisk.cache import DiskCache; DiskCache._write = fail", keep),
 }
 
 
@@ -187,8 +187,8 @@ def test_a_template_or_tokenizer_that_never_returns_is_ended_and_its_requests_to
 
 
 def test_a_decode_that_never_returns_is_ended_and_its_requests_told(tiny_model: Path, home: Path) -> None:
-    stuck = "import threading; from localllm.engine.engine import Engine; " + (
-        "Engine._compute = lambda *_: threading.Event().wait()"
+    stuck = "import threading; from localllm.engine.stepping import Stepper; " + (
+        "Stepper.compute = lambda *_, **__: threading.Event().wait()"
     )
 
     async def scenario() -> None:

@@ -73,8 +73,9 @@ class Governor:
         trials = self._trials.get(num_tokens)
         if trials is None:
             known = min(self._trials, key=lambda other: abs(other - num_tokens), default=None)
-            guess = self._first if known is None else self._trials[known].best
-            trials = self._trials[num_tokens] = Trials(guess)
+            like = None if known is None else self._trials[known]
+            trials = Trials(self._first) if like is None else Trials(like.best, like.pause)
+            self._trials[num_tokens] = trials
         return trials
 
 

@@ -24,8 +24,8 @@ MOST_SHARE = 0.02
 class Trials:
     """Of one kind of step. `threads` before each step, `observe` after it."""
 
-    def __init__(self, best: int | None = None) -> None:
-        """`best`: a guess."""
+    def __init__(self, best: int | None = None, pause: int = FIRST_AFTER) -> None:
+        """`best`: a guess; `pause`: steps until it is tried, the more the surer it is."""
         self.best = best
         """Threads that were fastest; None: as many as there are."""
         self.num_changes = 0
@@ -38,7 +38,7 @@ class Trials:
         """Of the last steps with the present number, since something else was computed."""
         self._since = 0
         """Steps since the last trial."""
-        self._pause = self._next_after = FIRST_AFTER
+        self.pause = self._next_after = pause
         """Steps between trials, the longer the more of them changed nothing; and until the next one."""
         self._tries_more = False
         self._went_up: bool | None = None
@@ -65,7 +65,7 @@ class Trials:
 
     def retry(self) -> None:
         """Conditions changed: what was found out may be wrong."""
-        self._pause = self._next_after = FIRST_AFTER
+        self.pause = self._next_after = FIRST_AFTER
         self._went_up = None
 
     def observe(self, threads: int, seconds: float, most: int) -> None:
@@ -102,7 +102,7 @@ class Trials:
             return
         self._trying = more if fewer < 1 or (self._tries_more and more <= most) else fewer
         self._tried_s.clear()
-        self._skips = True
+        self._skips = self._trying > present
 
     def _judge(self, most: int) -> None:
         """After a step of a trial: whether it goes on, has failed, or is to be confirmed."""
@@ -143,7 +143,7 @@ class Trials:
         self._wait_longer()
 
     def _wait_longer(self) -> None:
-        self._pause = self._next_after = min(2 * self._pause, MOST_BETWEEN)
+        self.pause = self._next_after = min(2 * self.pause, MOST_BETWEEN)
 
     def _wanted(self, tried: int, most: int) -> float:
         """At most so much of the present time makes that number the better one."""
