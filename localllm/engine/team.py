@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sampler_threads
-from localllm.engine.scheduling.room import Usage
+from localllm.engine.scheduling.room import COMES_BACK, Usage
 
 LOOK_S = 0.1
 """Between two readings of what others use, which are in hundredths of a second."""
 IDLE_S = 0.5
 """After so long without a step, what others used meanwhile may be over: only who runs at this moment counts."""
+SAMPLES, SAMPLED_S = 6, 0.0005
+"""Who runs in all of so many moments, with so much time between them, does not just hand a request over."""
 MOST_LOOKING = 0.005
 """Of the time may go into these readings; they take longer on machines with many CPUs."""
 
@@ -44,6 +46,7 @@ class Clocks:
 
     runnable: Callable[[], int | None] = lambda: None
     """Threads of the whole system that run or want to at this moment, the caller included; None: not known."""
+    wait: Callable[[float], None] = time.sleep
 
     def read(self) -> Reading:
         return Reading(self.now(), self.process(), self.helpers(), self.machine())
@@ -69,9 +72,6 @@ class Team:
         """CPU time of the steps since the last reading, as in `Usage`."""
         self._stepped_s = 0.0
         """Time in steps since the last reading."""
-        self._slept: Reading | None = None
-        """The reading before an idle time that has just ended at `_woke_s`."""
-        self._woke_s = 0.0
         self._next_look_s = clocks.now()
         self._seen = clocks.read() if since is None else since
 
@@ -106,26 +106,26 @@ class Team:
     def _look(self) -> None:
         before, now = self._seen, self._clocks.read()
         self._seen = now
-        if now.now - before.now - self._stepped_s > IDLE_S:
-            self._slept, self._woke_s = before, now.now
-        if self._slept is not None and now.now - self._woke_s < LOOK_S:
-            usage = self._usage(self._slept, now, runnable=self._clocks.runnable())
-            pause_s = 0.0  # who sent the request that ended the idle time soon has nothing to do
-        else:
-            self._slept = None
-            usage = self._usage(before, now)
-            pause_s = LOOK_S
-        self._governor.used(usage, now.now)
-        self._wanted_s = self._had_s = self._stepped_s = 0.0
-        cost_s = self._clocks.now() - now.now
-        self._next_look_s = now.now + max(pause_s, cost_s / MOST_LOOKING)
-
-    def _usage(self, before: Reading, now: Reading, *, runnable: int | None = None) -> Usage:
-        """Of the time between two readings, in which others used no more than those `runnable` now could."""
         wall_s, others_s = now.now - before.now, None
         if before.machine is not None and now.machine is not None:
             helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
             others_s = now.machine - before.machine - (now.process - before.process) + helpers_s
-            if runnable is not None:
-                others_s = min(others_s, (runnable - 1) * wall_s)
-        return Usage(wall_s, others_s, self._wanted_s, self._had_s)
+            if wall_s - self._stepped_s > IDLE_S:
+                others_s = min(others_s, wall_s * self._num_others(others_s / wall_s))
+        self._governor.used(Usage(wall_s, others_s, self._wanted_s, self._had_s), now.now)
+        self._wanted_s = self._had_s = self._stepped_s = 0.0
+        cost_s = self._clocks.now() - now.now
+        self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)
+
+    def _num_others(self, most: float) -> float:
+        """How many threads of others run now, if that is less than `most`."""
+        for sample in range(SAMPLES):
+            if most < COMES_BACK:
+                break
+            if sample:
+                self._clocks.wait(SAMPLED_S)
+            runnable = self._clocks.runnable()
+            if runnable is None:
+                break
+            most = min(most, runnable - 1)
+        return most
