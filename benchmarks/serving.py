@@ -47,9 +47,11 @@ class Scenario(NamedTuple):
     """What the raw library can do as well: so many at once, `max_tokens` of answer each; 0: it cannot."""
 
 
-def load(kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, Any] | None = None) -> list[str]:
+def load(
+    kind: str, concurrency: int, prompt: int, out: int, extra: dict[str, Any] | None = None, requests: int = 3
+) -> list[str]:
     return [
-        "--scenario", kind, "--concurrency", str(concurrency), "--requests", str(max(3, concurrency)),
+        "--scenario", kind, "--concurrency", str(concurrency), "--requests", str(max(requests, concurrency)),
         "--prompt-tokens", str(prompt), "--max-tokens", str(out), "--extra", json.dumps(extra or {}),
     ]  # fmt: skip
 
@@ -62,6 +64,8 @@ SCENARIOS = (
     Scenario("16 at once, 700 tokens shared", 2048, load("shared", 16, 700, 16), "tokens_per_s"),
     Scenario("12 chats of 4 turns", 2048, load("turns", 12, 200, 24), "tokens_per_s"),
     Scenario("32 at once, 2,048 tokens shared", 3072, load("shared", 32, 2048, 8), "ttft_max_ms", False),
+    Scenario("a prompt of 1,000 alone", 8192, load("distinct", 1, 1000, 4), "ttft_p50_ms", False),
+    Scenario("a prompt of 6,000 alone", 8192, load("distinct", 1, 6000, 4, requests=1), "ttft_p50_ms", False),
     Scenario("4 streams, a 6k prompt arrives", 8192, load("stall", 1, 6000, 1500), "gap_max_during_ms", False),
 )
 
