@@ -18,7 +18,7 @@ rows are a step's most, beside those of prompts to be scored."""
 MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
 PASS_COST = 4.5
-"""Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "unequal rows"."""
+"""Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
 _LEVELS = (2, 3, 4, 6, 8)
 
 Part = tuple[int, int, int]
