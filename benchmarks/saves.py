@@ -124,7 +124,7 @@ def gaps(backend: LlamaBackend) -> str:
     engine.step()
     run_out(engine)
     for id in range(100, 104):
-        engine.submit(Sequence(id, [id % 50 + 400], sampling=greedy, max_tokens=120))
+        engine.submit(Sequence(id, [id % 50 + 400], sampling=greedy, max_tokens=120, ignore_eos=True))
     while len(stamps) < 20:
         engine.step()
     quiet = max(after - before for before, after in pairwise(stamps[4:]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.supervisor.plan import COMPUTE_BYTES, MAX_DEFAULT_EMBEDDING_CTX, plan
+from localllm.supervisor.plan import COMPUTE_BYTES, MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, plan
 from localllm.types import DeviceInfo, LayerMemory, LoadOptions, ModelInfo
 from tests.worker.conftest import INFO
 
@@ -139,3 +140,8 @@ def test_ranking_needs_a_head_for_it() -> None:
 def test_a_model_without_tokenizer_is_refused_instead_of_crashing_on_its_first_text() -> None:
     with pytest.raises(LoadFailed, match="no tokenizer"):
         plan(msgspec.structs.replace(MODEL, tokenizer="none"), LoadOptions(), [CPU])
+
+
+def test_as_many_rows_of_logits_are_planned_for_a_slot_as_it_may_get() -> None:
+    """The parent plans and imports no engine; llama.cpp ends the process where a batch asks for more."""
+    assert SLOT_OUTPUTS == MOST_ROWS
