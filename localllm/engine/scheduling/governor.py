@@ -34,10 +34,6 @@ class Governor:
         self._demand = 0.0
         """Of others, when all trials were begun anew."""
 
-    @property
-    def for_prompts(self) -> int:
-        return self.room.threads
-
     def threads(self, num_tokens: int) -> int:
         """For a step of so many tokens."""
         free = self.room.threads

@@ -28,7 +28,6 @@ class Trials:
         """`best`: a guess; `pause`: steps until it is tried, the more the surer it is."""
         self.best = best
         """Threads that were fastest; None: as many as there are."""
-        self.num_changes = 0
         self._trying: int | None = None
         """The number that a trial computes with, until its steps are done."""
         self._tried: int | None = None
@@ -129,7 +128,6 @@ class Trials:
         self.interrupt()
         goes_up = self._tries_more = tried > self._present(most)
         self.best = None if tried == most else tried
-        self.num_changes += 1
         if self._went_up in (None, goes_up):
             self._next_after = COMPARED  # the next number in this direction
         else:  # numbers that are as good as each other: nothing is gained by going to and fro
