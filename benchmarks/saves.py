@@ -2,7 +2,7 @@
 
     python -m benchmarks.saves save              a state of 2,048 tokens of an 8B-like cache (128 KiB a token)
     python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved
-    python -m benchmarks.saves copy MODEL.gguf   a copy of a slot with the next decode, against a saved state
+    python -m benchmarks.saves moves MODEL.gguf   a save, a restore, a copy with the next decode and through a state
     python -m benchmarks.saves outputs MODEL.gguf   buffers and resident memory by rows of logits
 
 Each with buffers from the pool and with fresh memory, by turns. Weights are random and small; only the cache is real.
@@ -35,6 +35,7 @@ from localllm.types import ResolvedSampling
 from tests.models.maker import write_llama
 
 TOKENS, STREAMED, THREADS, RAM_BYTES = 2048, 200, 2, 2 * 2**30
+LENGTHS = 256, 2048, 8000
 WAYS = {"pool": RAM_BYTES, "fresh": 0}
 
 
@@ -160,40 +161,59 @@ def token_times(engine: Engine, streams: list[Sequence], count: int) -> list[flo
     return times
 
 
-def measure_copy(lib: library.Library, path: Path) -> None:
-    """Both with the decode of one token of the slot copied to, less such a decode alone."""
+def measure_moves(lib: library.Library, path: Path) -> None:
+    """A copy with the decode of one token of the slot copied to, less such a decode alone."""
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    states: dict[int, bytes] = {}
     for capacity in (8192, 32768):
         backend = LlamaBackend(
             lib, model, ctx=capacity, slots=2, threads=THREADS, batch_tokens=512, states_bytes=RAM_BYTES,
             flash_attn="on",
         )  # fmt: skip
         held = 0
-        for length in (100, 500, 2000, 8000):
-            for start in range(held, length, 512):
-                tokens = [300] * (min(start + 512, length) - start)
-                backend.decode([Segment(0, start, tokens, num_outputs=1)])
+        for length in LENGTHS:
+            if length in states:
+                backend.restore(0, states[length], length)
+            else:
+                computing_ms, _ = timed(lambda: extend(backend, held, length))  # noqa: B023  called at once
+                print(f"computed {held} to {length}: {1000 * computing_ms / (length - held):.0f} us a token")
+                states[length] = bytes(backend.save(0))
             held = length
+            backend.restore(1, states[length], length)
+            backend._states.expect(backend._lengths)
             wait_until_ready(backend)
-            times: dict[str, list[float]] = {"cells": [], "state": [], "decode": []}
+            times: dict[str, list[float]] = {"save": [], "restore": [], "cells": [], "state": [], "decode": []}
             for _ in range(5):
                 for way in times:
                     if way == "decode":
                         backend.truncate(1, length - 1)
-                    ms, _ = timed(lambda: moved(backend, way, length))  # noqa: B023
+                    ms, _ = timed(lambda: moved(backend, way, states[length], length))  # noqa: B023
                     times[way].append(ms)
             one = {way: statistics.median(values) for way, values in times.items()}
-            cells_ms, state_ms = (one[way] - one["decode"] for way in ("cells", "state"))
             print(
-                f"{capacity} cells, {length} tokens: with the next decode {cells_ms:.1f} ms, through a state", end=" "
+                f"{capacity} cells, {length} tokens, {len(states[length]) / 2**20:.1f} MiB: save {one['save']:.2f} ms, "
+                f"restore {one['restore']:.2f} ms; copy: with the next decode {one['cells'] - one['decode']:.1f} ms, "
+                f"through a state {one['state'] - one['decode']:.1f} ms; a decode {one['decode']:.1f} ms",
+                flush=True,
             )
-            print(f"{state_ms:.1f} ms; a decode {one['decode']:.1f} ms", flush=True)
         backend.free()
     model.close()
 
 
-def moved(backend: LlamaBackend, way: str, length: int) -> None:
+def extend(backend: LlamaBackend, start: int, end: int) -> None:
+    for first in range(start, end, 512):
+        last = min(first + 512, end)
+        backend.decode([Segment(0, first, [300] * (last - first), num_outputs=1)])
+
+
+def moved(backend: LlamaBackend, way: str, state: State, length: int) -> None:
     memory, api = backend._memory, backend._api
+    if way == "save":
+        backend.save(0)
+        return
+    if way == "restore":
+        backend.restore(1, state, length)
+        return
     if way == "cells":
         api.llama_memory_seq_rm(memory, 1, -1, -1)
         api.llama_memory_seq_cp(memory, 0, 1, -1, -1)
@@ -226,7 +246,7 @@ def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", choices=["save", "gaps", "copy", "outputs"])
+    parser.add_argument("what", choices=["save", "gaps", "moves", "outputs"])
     parser.add_argument("model", nargs="?", type=Path)
     parser.add_argument("--rows", type=int, default=0, help="of logits; 0: all")
     arguments = parser.parse_args()
@@ -234,8 +254,8 @@ def main() -> None:
         lib = library.load(selftest.choose(Path(folder)).choice, plugin_dir=None, verbose=False)
         if arguments.what == "outputs":
             measure_outputs(lib, arguments.model, arguments.rows)
-        elif arguments.what == "copy":
-            measure_copy(lib, arguments.model)
+        elif arguments.what == "moves":
+            measure_moves(lib, arguments.model)
         else:
             path = eight_b_like(Path(folder))
             (measure_save if arguments.what == "save" else measure_gaps)(lib, path)
