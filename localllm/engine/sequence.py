@@ -19,6 +19,7 @@ import numpy as np
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
+from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
@@ -61,6 +62,7 @@ class Sequence:
         cache_salt: str = "",
         pauses: Tokens[int] = (),
         keep: int = 0,
+        constraint: Constraint | None = None,
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
@@ -109,6 +111,7 @@ class Sequence:
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
+        self.constraint = constraint
         self.domain = Domain.of(cache_salt=cache_salt)
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority

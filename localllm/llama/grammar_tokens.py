@@ -1,4 +1,4 @@
-"""A model's vocabulary as grammars read it: llguidance's tokenizer of its tokens' bytes, its end tokens, its way to split.
+"""A model's vocabulary as grammars read it: its tokens' bytes, its end tokens, its way to split texts.
 
 Tokens that are no text (control tokens, unknown ones, and user-defined ones that look like control tokens) are marked,
 so that no grammar of texts allows them. Texts that a grammar forces are tokenized by llama.cpp itself, as far as
@@ -8,6 +8,7 @@ so that no grammar of texts allows them. Texts that a grammar forces are tokeniz
 from __future__ import annotations
 
 import ctypes
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,7 +79,14 @@ class GrammarTokens:
             )
         except ValueError as error:
             raise no_grammars("the model's vocabulary splits texts in a way that grammars cannot follow") from error
-        self.vocabulary_size = len(pieces.texts)
+        self.size = len(pieces.texts)
+        self.end_tokens = tuple(pieces.ends)
+        self.special = tuple(
+            (token, text)
+            for token, (text, attribute) in enumerate(zip(pieces.texts, pieces.attributes, strict=True))
+            if text and _is_marked(text, attribute)
+        )
+        """Those that no text has: number and spelling."""
 
 
 def no_grammars(reason: str) -> UnsupportedParameter:
@@ -114,7 +122,7 @@ def read_pieces(library: Any, api: Any, handle: Any) -> Pieces:
             break
         room = needed
     data, places = buffer.tobytes(), [0, *ends.tolist()]
-    texts = [data[begin:end] for begin, end in zip(places, places[1:], strict=False)]
+    texts = [data[begin:end] for begin, end in itertools.pairwise(places)]
     return Pieces(texts, attributes.tolist(), np.flatnonzero(is_end).tolist())
 
 

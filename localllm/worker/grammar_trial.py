@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
@@ -24,9 +24,7 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 def checked_grammar(request: GrammarRequest) -> str:
     """llguidance's text, which compiles and allows something. Raises `InvalidParameter`."""
     grammar = grammar_of(request.structure, request.preface)
-    matcher = LLMatcher(
-        _tokenizer(request.special), grammar, log_level=0, limits=request.limits.parser_limits()
-    )
+    matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=request.limits.parser_limits())
     if not matcher.is_error():
         matcher.compute_ff_tokens()
         if not matcher.is_stopped():
@@ -48,9 +46,8 @@ def _refusal(structure: Structure, error: str) -> InvalidParameter:
 
 
 class _ByteVocabulary:
-    """A token for each byte, and the model's special tokens at their numbers; what `LLTokenizer` wants of one."""
+    """A token for each byte, and the model's special tokens at their numbers; what `TokenizerWrapper` wants of one."""
 
-    is_tokenizer_wrapper = True
     bos_token_id = None
 
     def __init__(self, size: int, spellings: Mapping[int, bytes]) -> None:
@@ -71,4 +68,5 @@ class _ByteVocabulary:
 
 @lru_cache(maxsize=1)
 def _tokenizer(special: SpecialTokens) -> LLTokenizer:
-    return LLTokenizer(_ByteVocabulary(special.vocabulary_size, dict(special.spellings)), slices=[])
+    words = _ByteVocabulary(special.vocabulary_size, dict(special.spellings))
+    return LLTokenizer(TokenizerWrapper(words), slices=[])
