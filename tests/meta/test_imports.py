@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "grammar": {"errors", "structures"},
     "prefix": set(),
     "kvdisk": {"errors", "types", "osdep", "prefix"},
-    "engine": {"compiled", "errors", "types", "states", "embeddings", "kvdisk", "prefix"},
+    "engine": {"compiled", "errors", "types", "states", "structures", "embeddings", "kvdisk", "prefix"},
     "llama": BASE | {"compiled", "engine.backend", "diagnosis", "gguf", "quantizing", "pages"},
     "llama.doctor": BASE | {"compiled", "engine.sampling.native", "llama", "diagnosis"},
     "worker": BASE | {"ranges"},
