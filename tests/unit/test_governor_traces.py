@@ -2,7 +2,8 @@
 
 `thread_traces.json` is what `benchmarks.thread_traces` wrote on two cores of a server CPU: one stream of 193 M
 parameters, alone and beside processes that never rest, in sessions of their own, as they come and niced. Beside one of
-them a step with two threads takes up to a hundred times as long as with one.
+them a step with two threads takes up to a hundred times as long as with one. `now and then` was to be quiet, and for a
+third of a second something else ran.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from localllm.engine.scheduling.governor import Governor
 from localllm.engine.team import Clocks, Team
 
 UNIT_S = 1e-4
-QUIET = "quiet"
+QUIET, GUSTS = "quiet", "now and then"
 TRACES: dict[str, dict[str, list[list[int]]]] = json.loads(
     Path(__file__).with_name("thread_traces.json").read_text("ascii")
 )
 """Condition -> threads -> steps: the step alone, from end to end of steps, its process's CPU time, everybody's."""
-BUSY = sorted(set(TRACES) - {QUIET})
+BUSY = sorted(set(TRACES) - {QUIET, GUSTS})
 MOST_CHANGES = 2 * 7
 """In steady conditions, for so long as here: a trial is two changes, and each comes twice as late as the one before."""
 
@@ -81,6 +82,15 @@ def test_on_a_quiet_machine_all_cores_compute() -> None:
     assert changes(steps) <= MOST_CHANGES
 
 
+def test_short_work_of_others_ever_again_costs_little() -> None:
+    """Each time it is tried anew which number is faster: at most twice a second, 4 % of the time in all."""
+    replay = Replay()
+    replay.go(GUSTS, 3)
+    steps = replay.go(GUSTS, 30)
+    assert slowdown(steps, GUSTS) < 1.04
+    assert changes(steps) <= 2 * 2 * 30
+
+
 @pytest.mark.parametrize("condition", BUSY)
 def test_a_core_that_others_want_is_given_up_after_a_step_or_two_and_stays_given_up(condition: str) -> None:
     replay = Replay()
@@ -112,7 +122,7 @@ def test_nothing_oscillates_whatever_comes_and_goes_and_little_is_lost(periods: 
     lost_s = before_s = 0.0
     for condition, seconds in periods:
         steps = replay.go(condition, seconds)
-        assert changes(steps) <= MOST_CHANGES
+        assert changes(steps) <= MOST_CHANGES + 4 * seconds * (condition == GUSTS)
         lost_s += (slowdown(steps, condition) - 1) * len(steps) * best_s(condition)
         # Until it is seen what others do: a second at the slower of both, or a step that was begun before.
         before_s += 1 + max(UNIT_S * step[0] for step in TRACES[condition]["2"])
