@@ -65,7 +65,6 @@ class MatcherConstraint:
         self.param = param
         self.end_tokens = tuple(end_tokens)
         self.cost_s = 0.0
-        self.is_complete = False
         self._matcher = matcher
         self._mask_bytes = (num_tokens + 31) // 32 * 4
         self._num_words = (max(num_tokens, row_length or 0) + 31) // 32
@@ -84,6 +83,10 @@ class MatcherConstraint:
             self._first, self._buffers = first, []
 
     @property
+    def is_complete(self) -> bool:
+        return self._is_stopped and self._place == len(self._forced)
+
+    @property
     def forced(self) -> Sequence[int]:
         return self._forced[self._place :]
 
@@ -97,7 +100,6 @@ class MatcherConstraint:
             if token != self._forced[self._place]:
                 raise ConstraintFailed("a token came that its grammar does not allow")
             self._place += 1
-            self.is_complete = self._is_stopped and self._place == len(self._forced)
             return
         if not self._matcher.consume_token(token):
             raise self._failure()
@@ -149,7 +151,6 @@ class MatcherConstraint:
         if matcher.is_error():
             raise self._failure()
         self._is_stopped = matcher.is_stopped()
-        self.is_complete = self._is_stopped and not self._forced
 
     def _failure(self) -> ConstraintFailed:
         """In our words: the matcher's own repeat its grammar, the text and the parser's state."""
