@@ -64,7 +64,6 @@ class Sequence:
         cache_salt: str = "",
         pauses: Tokens[int] = (),
         keep: int = 0,
-        constraint: Constraint | None = None,
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
@@ -115,7 +114,6 @@ class Sequence:
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
-        self.constraint = constraint
         self.domain = Domain.of(cache_salt=cache_salt)
         self.pauses = {*pauses, self.num_prompt - 1} if cache_prompt and not pauses else set(pauses)
         self.priority = priority
