@@ -32,8 +32,9 @@ Grammar = dict[str, Any]
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
     """What llguidance compiles for it. Raises `InvalidParameter` with the path of what cannot be accepted."""
     grammars = _OF_KIND[structure.kind](structure)
-    text = json.dumps({"grammars": grammars}, ensure_ascii=False)
-    return text if preface is None else with_preface(text, preface)
+    if preface is not None:
+        grammars = with_preface(grammars, preface)
+    return json.dumps({"grammars": grammars}, ensure_ascii=False)
 
 
 def _of_json_object(structure: Structure) -> list[Grammar]:
