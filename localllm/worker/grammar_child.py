@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
-from localllm.structures import Preface, Structure
+from localllm.structures import GrammarLimits, Preface, Structure
 from localllm.worker.framing import encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 
@@ -24,30 +24,6 @@ if TYPE_CHECKING:
 
 DEADLINE_FACTOR = 4
 """Wall-clock bound, in CPU bounds, because decoding keeps every core busy."""
-
-
-class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a grammar may cost: in the child, and each step of it wherever it runs."""
-
-    cpu_s: int = 2
-    """Of checking and compiling it."""
-    memory_mb: int = 512
-    """Of the child."""
-    lexer_states: int = 50_000
-    step_items: int = 50_000
-    """Of the parser, for a mask."""
-    step_fuel: int = 200_000
-    """Of the lexer, for a mask."""
-
-    def parser_limits(self) -> LLParserLimits:
-        from llguidance import LLParserLimits
-
-        return LLParserLimits(
-            step_lexer_fuel=self.step_fuel,
-            step_max_items=self.step_items,
-            max_lexer_states=self.lexer_states,
-            verbose_errors=False,
-        )
 
 
 class SpecialTokens(msgspec.Struct, frozen=True):
@@ -74,18 +50,19 @@ class Written(msgspec.Struct, frozen=True, omit_defaults=True):
 class GrammarChild:
     """The parent's side: starts the child. Used by one thread."""
 
-    def __init__(self, limits: GrammarLimits, special: SpecialTokens) -> None:
+    def __init__(self, limits: GrammarLimits) -> None:
         self._limits = limits
-        self._special = special
         command = ["localllm.worker.grammar_child", str(limits.cpu_s), str(limits.memory_mb)]
         self._child = LimitedChild(command, Written)
 
-    def write(self, structure: Structure, preface: Preface | None, *, deadline_s: float | None = None) -> str:
+    def write(
+        self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
+    ) -> str:
         """llguidance's text of it. Raises `InvalidParameter`, and `OverLimit` where it ran past `deadline_s`, which is
         earlier than its limits.
         """
         limits, whole_s = self._limits, DEADLINE_FACTOR * self._limits.cpu_s
-        frame = encode(GrammarRequest(structure, preface, limits, self._special))
+        frame = encode(GrammarRequest(structure, preface, limits, special))
         try:
             answer = self._child.ask(frame, whole_s if deadline_s is None else deadline_s)
         except OverLimit as reason:
@@ -98,6 +75,18 @@ class GrammarChild:
 
     def close(self) -> None:
         self._child.close()
+
+
+def parser_limits(limits: GrammarLimits) -> LLParserLimits:
+    """For llguidance."""
+    from llguidance import LLParserLimits
+
+    return LLParserLimits(
+        step_lexer_fuel=limits.step_fuel,
+        step_max_items=limits.step_items,
+        max_lexer_states=limits.lexer_states,
+        verbose_errors=False,
+    )
 
 
 def too_much(structure: Structure, limits: GrammarLimits) -> InvalidParameter:

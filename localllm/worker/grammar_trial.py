@@ -15,7 +15,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
 from localllm.structures import Structure
-from localllm.worker.grammar_child import GrammarRequest, SpecialTokens
+from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
 _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in what llguidance says of Lark."""
@@ -24,7 +24,7 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 def checked_grammar(request: GrammarRequest) -> str:
     """llguidance's text, which compiles and allows something. Raises `InvalidParameter`."""
     grammar = grammar_of(request.structure, request.preface)
-    matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=request.limits.parser_limits())
+    matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=parser_limits(request.limits))
     if not matcher.is_error():
         matcher.compute_ff_tokens()
         if not matcher.is_stopped():

@@ -10,14 +10,16 @@ from __future__ import annotations
 import queue
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
-from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.structures import Preface, Structure
-from localllm.worker.grammar_child import GrammarChild, GrammarLimits, SpecialTokens
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.structures import GrammarLimits, Preface, Structure
+from localllm.worker.grammar_child import GrammarChild, SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
 from localllm.worker.turns import start_thread
@@ -32,7 +34,7 @@ QUICK_S = 0.3
 MAX_KEPT = 128
 """Compiled structures."""
 MAX_KEPT_CHARACTERS = 1_000_000
-"""Of their sources: what is compiled takes some hundred times that."""
+"""Of their sources: what is compiled may take sixty times that."""
 
 T = TypeVar("T")
 
@@ -102,19 +104,20 @@ class Grammars:
         vocabulary: Callable[[], Vocabulary],
         limits: GrammarLimits,
         *,
-        max_characters: int = 1_000_000,
-        start_child: Callable[[GrammarLimits, SpecialTokens], GrammarChild] = GrammarChild,
+        child: GrammarChild,
+        start_child: Callable[[GrammarLimits], GrammarChild] = GrammarChild,
     ) -> None:
-        """`vocabulary` waits until there is one, or raises the reason why there cannot be."""
+        """`vocabulary` waits until there is one, or raises the reason why there cannot be. `child` tries what is
+        ordinary; another is started for the first structure that is not.
+        """
         self._vocabulary = vocabulary
         self.limits = limits
-        self._max_characters = max_characters
         self._lock = threading.Lock()
         self._kept: OrderedDict[_Key, LLMatcher] = OrderedDict()
         """Templates: compiled, their first mask computed, nothing consumed."""
         self._waiting: dict[_Key, list[_Taker]] = {}
-        self._slow = _Lane("slow-grammars", self, start_child)
-        self._quick = _Lane("grammars", self, start_child, deadline_s=QUICK_S, slower=self._slow)
+        self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
+        self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
 
     def add(
         self,
@@ -124,12 +127,9 @@ class Grammars:
         is_wanted: Callable[[], bool],
     ) -> None:
         """Call `done`, on this thread or another, unless nobody wants it by then. It must not raise."""
-        if len(structure.source) > self._max_characters:
-            done(
-                InvalidParameter(
-                    f"{structure.param} takes at most {self._max_characters} bytes; send less", param=structure.param
-                )
-            )
+        most, param = self.limits.source_bytes, structure.param
+        if len(structure.source.encode("utf-8", "surrogatepass")) > most:
+            done(InvalidParameter(f"{param} takes at most {most} bytes here; send less", param=param))
             return
         key, taker = _Key(structure, preface), _Taker(done, is_wanted)
         with self._lock:
@@ -159,7 +159,7 @@ class Grammars:
         """Of a grammar that its process found to be good. Raises `LocalLLMError`."""
         from llguidance import LLMatcher
 
-        template = LLMatcher(self._vocabulary().tokenizer, grammar, log_level=0, limits=self.limits.parser_limits())
+        template = LLMatcher(self._vocabulary().tokenizer, grammar, log_level=0, limits=parser_limits(self.limits))
         if template.is_error():
             raise InvalidParameter(
                 f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
@@ -196,11 +196,14 @@ class Grammars:
     def _constraint(self, template: LLMatcher, key: _Key) -> Result:
         vocabulary, param = self._vocabulary(), key.structure.param
         try:
-            return MatcherConstraint(
-                template.deep_copy(), num_tokens=vocabulary.size, end_tokens=vocabulary.end_tokens, param=param
-            )
+            with panics_as_errors():
+                return MatcherConstraint(
+                    template.deep_copy(), num_tokens=vocabulary.size, end_tokens=vocabulary.end_tokens, param=param
+                )
         except ConstraintFailed as failure:
             return InvalidParameter(f"{param}: {failure}", param=param)
+        except InternalError as error:
+            return error
 
 
 class _Lane:
@@ -210,7 +213,7 @@ class _Lane:
         self,
         name: str,
         grammars: Grammars,
-        start_child: Callable[[GrammarLimits, SpecialTokens], GrammarChild],
+        start_child: Callable[[], GrammarChild],
         *,
         deadline_s: float | None = None,
         slower: _Lane | None = None,
@@ -228,19 +231,36 @@ class _Lane:
         self._queue.put(key)
 
     def _run(self) -> None:
+        if self._slower is not None:  # the first request that comes finds everything begun
+            with suppress(LocalLLMError):
+                self._write(_Key(Structure(kind="regex", source="a"), None), None)
         while True:
             key = self._queue.get()
             if self._grammars.is_wanted(key):
-                with errors_to(lambda error, key=key: self._grammars.refuse(key, error)):  # type: ignore[misc]
+                with errors_to(partial(self._grammars.refuse, key)), panics_as_errors():
                     self._work(key)
 
     def _work(self, key: _Key) -> None:
-        if self._child is None:
-            self._child = self._start_child(self._grammars.limits, self._grammars.special_tokens())
         try:
-            grammar = self._child.write(key.structure, key.preface, deadline_s=self._deadline_s)
+            grammar = self._write(key, self._deadline_s)
         except OverLimit:
             assert self._slower is not None
             self._slower.put(key)
-            return
-        self._grammars.compile(key, grammar)
+        else:
+            self._grammars.compile(key, grammar)
+
+    def _write(self, key: _Key, deadline_s: float | None) -> str:
+        special = self._grammars.special_tokens()
+        self._child = self._child or self._start_child()
+        return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """What Rust code raises is no `Exception`, so that it would end a thread."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as panic:
+        raise InternalError("the grammar could not be compiled", reason=repr(panic)[:500]) from panic

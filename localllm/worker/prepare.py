@@ -196,6 +196,7 @@ class Preparer:
             elif self._grammars is None:
                 raise UnsupportedParameter(f"{self._model.id} writes no structured answers", param=structure.param)
             else:
+                self._check_end(taker.message)
                 self._grammars.add(
                     structure,
                     None,
@@ -220,8 +221,6 @@ class Preparer:
 
     def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt, constraint: Constraint | None) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
-        if constraint is not None and params.ignore_eos:
-            raise InvalidParameter("a structured answer ends with its document; send no ignore_eos", param="ignore_eos")
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
         for token in params.stop_token_ids:
@@ -251,6 +250,10 @@ class Preparer:
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),
             queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
         )
+
+    def _check_end(self, message: Submit) -> None:
+        if with_defaults(message.request.params, self._defaults.params).ignore_eos:
+            raise InvalidParameter("a structured answer ends with its document; send no ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
         if not 0 <= token < self._model.info.vocabulary_size:

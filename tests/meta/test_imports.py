@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "ranges": {"errors"},
     "threads": {"errors"},
     "sampling": {"errors", "ranges"},
-    "structures": {"errors"},
+    "structures": {"errors", "ranges"},
     "types": {"errors", "ranges", "sampling", "structures"},
     "states": {"types"},
     "embeddings": {"errors", "ranges", "types"},
