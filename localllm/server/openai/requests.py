@@ -14,7 +14,8 @@ import msgspec
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.ranges import check_range, shown
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.server.openai.sampling import SamplingFields, seed_of, with_seed
+from localllm.server.openai.sampling import seed_of, with_seed
+from localllm.server.openai.structures import StructureFields, unknown_in_structures
 from localllm.server.parse import parse, small
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
 
@@ -38,7 +39,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_obfuscation: bool | None = None
 
 
-class CommonRequest(SamplingFields, frozen=True, kw_only=True):
+class CommonRequest(StructureFields, frozen=True, kw_only=True):
     """What chat and plain completion share."""
 
     model: str
@@ -58,10 +59,10 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
         sources = self.sources()
         self._check_number(len(sources), most)
-        params = self.params()
+        params, structure = self.params(), self.structure()
         seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
         drawn = [with_seed(params, seed) for seed in seeds]
-        return [self.generation_of(params, **source) for source in sources for params in drawn]
+        return [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
 
     def _check_number(self, num_prompts: int, most: int) -> None:
         """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""
@@ -243,13 +244,14 @@ def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
-    return request, ignored + _unknown_in_messages(given["messages"])
+    return request, ignored + unknown_in_structures(given) + _unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, CompletionRequest, partial(refuse_unsupported, refused=REFUSED_COMPLETION))
-    return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+    ignored = unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+    return request, ignored + unknown_in_structures(given)
 
 
 def _unknown_in_messages(messages: msgspec.Raw) -> list[str]:
