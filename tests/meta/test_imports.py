@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "grammar": {"errors", "structures"},
     "prefix": set(),
     "kvdisk": {"errors", "types", "osdep", "prefix"},
-    "engine": {"errors", "types", "states", "embeddings", "kvdisk", "prefix"},
+    "engine": {"errors", "types", "states", "structures", "embeddings", "kvdisk", "prefix"},
     "llama": BASE | {"engine.backend", "diagnosis", "gguf", "quantizing", "pages"},
     "llama.doctor": BASE | {"engine.sampling.native", "llama", "diagnosis"},
     "worker": BASE | {"ranges"},
