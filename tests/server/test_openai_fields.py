@@ -53,7 +53,6 @@ def test_every_documented_field_is_in_exactly_one_list(
     ("field", "value"),
     [
         ("tools", [{"type": "function", "function": {"name": "f"}}]),
-        ("tool_choice", "required"),
         ("functions", [{"name": "f"}]),
         ("audio", {"voice": "x", "format": "wav"}),
         ("modalities", ["text", "audio"]),

@@ -53,15 +53,10 @@ _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
 
 REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "audio": (),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
     "modalities": (["text"],),
     "moderation": (),
-    "parallel_tool_calls": (_ANYTHING,),
     "reasoning_effort": (),
     "store": (False,),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "verbosity": ("medium",),
     "web_search_options": (),
 }

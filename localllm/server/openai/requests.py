@@ -13,9 +13,19 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.ranges import check_range, shown
+from localllm.server.openai.calls import (
+    ForcedCall,
+    Function,
+    FunctionName,
+    Tool,
+    ToolChoice,
+    forced_call,
+    forced_function,
+    unknown_in_tools,
+)
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.sampling import seed_of, with_seed
-from localllm.server.openai.structures import StructureFields, unknown_in_structures
+from localllm.server.openai.structures import Asked, StructureFields, unknown_in_structures
 from localllm.server.parse import parse, small
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
 
@@ -159,6 +169,12 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    """There is one call at most."""
+    functions: list[Function] | None = None
+    function_call: str | FunctionName | None = None
 
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
@@ -166,8 +182,19 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
+    def forced_call(self) -> ForcedCall | None:
+        """The call that is the answer; None: a text is. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.tools and self.functions:
+            raise InvalidParameter("tools and functions exclude each other; send one of them", param="functions")
+        return forced_call(self.tools, self.tool_choice) or forced_function(self.functions, self.function_call)
+
+    def asked_structures(self) -> list[Asked]:
+        call = self.forced_call()
+        return super().asked_structures() + ([] if call is None else [Asked(call.field, call.structure)])
+
     def sources(self) -> list[dict[str, Any]]:
-        return [{"messages": to_messages(self.messages)}]
+        messages, call = to_messages(self.messages), self.forced_call()
+        return [{"messages": messages if call is None else call.told(messages)}]
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
@@ -244,7 +271,8 @@ def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
-    return request, ignored + unknown_in_structures(given) + _unknown_in_messages(given["messages"])
+    ignored += unknown_in_structures(given) + unknown_in_tools(given)
+    return request, ignored + _unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:

@@ -74,7 +74,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     def structure(self, path: str) -> Structure | None:
         """None for plain text. `path` is where this stands. Raises `InvalidParameter`."""
         for name in self.__struct_fields__[1:]:
-            if name not in _FIELDS_OF[self.type] and _is_given(getattr(self, name)):
+            if name not in _FIELDS_OF[self.type] and is_given(getattr(self, name)):
                 where = f"{path}.{name}"
                 raise InvalidParameter(f"{where} does not go with type {self.type!r}; leave it out", param=where)
         if self.type == "text":
@@ -94,10 +94,10 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     def _json(self, path: str) -> Structure:
         wrapper = self.json_schema
-        if wrapper is not None and _is_given(self.schema):
+        if wrapper is not None and is_given(self.schema):
             where = f"{path}.schema"
             raise InvalidParameter(f"{where} and {path}.json_schema exclude each other; send one of them", param=where)
-        if self.type == "json_schema" and wrapper is None and not _is_given(self.schema):
+        if self.type == "json_schema" and wrapper is None and not is_given(self.schema):
             where = f"{path}.json_schema"
             raise InvalidParameter(f"{where} is missing", param=where)
         schema, where = self.schema, f"{path}.schema"
@@ -112,7 +112,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         parts = {
             name: raw
             for name in ("structures", "triggers", "format")
-            if isinstance(raw := getattr(self, name), Raw) and _is_given(raw)
+            if isinstance(raw := getattr(self, name), Raw) and is_given(raw)
         }
         for name, raw in parts.items():
             if bytes(raw).lstrip()[:1] != (b"{" if name == "format" else b"["):
@@ -195,7 +195,7 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
         if self.response_format is not None:
             structure = self.response_format.structure("response_format")
             asked += [Asked("response_format", structure)] if structure is not None else []
-        if _is_given(self.json_schema):
+        if is_given(self.json_schema):
             structure = _json(self.json_schema, "json_schema", may_be_text=True)
             asked.append(Asked("json_schema", structure or Structure(kind="json_object", param="json_schema")))
         if self.grammar:
@@ -264,7 +264,7 @@ def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
     """`given` is path -> value; the last word of the path says what it is."""
     asked: list[Asked] = []
     for path, value in given.items():
-        if not _is_given(value) or value in ("", []):
+        if not is_given(value) or value in ("", []):
             continue
         word = path.rpartition(".")[2].removeprefix("guided_")
         if word == "json":
@@ -286,7 +286,7 @@ def _json(
     schema: Raw | UnsetType, path: str, *, may_be_text: bool = False, whitespace: Whitespace = "compact"
 ) -> Structure | None:
     """None where there is no schema or an empty one, which to llama-server means any object."""
-    if not isinstance(schema, Raw) or not _is_given(schema):
+    if not isinstance(schema, Raw) or not is_given(schema):
         return None
     text = _json_text(schema, path, may_be_text=may_be_text)
     if text.startswith("{") and not text[1:-1].strip():
@@ -328,7 +328,8 @@ def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
     return msgspec.structs.replace(structure, whitespace_pattern=pattern)
 
 
-def _is_given(value: Any) -> bool:
+def is_given(value: Any) -> bool:
+    """Whether a field says anything: null does not."""
     if isinstance(value, Raw):
         return bytes(value).strip() != b"null"
     return value is not None and value is not UNSET
