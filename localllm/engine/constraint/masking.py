@@ -82,20 +82,22 @@ class _Lane:
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
         self._name = name
         self._wake = wake
-        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._works: queue.SimpleQueue[Work | None] | None = None
 
     def put(self, work: Work) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
-        self._works.put(work)
+        works = self._works
+        if works is None:
+            works = self._works = queue.SimpleQueue()
+            threading.Thread(target=self._run, args=[works], name=self._name, daemon=True).start()
+        works.put(work)
 
     def stop(self) -> None:
-        self._works.put(None)
+        works, self._works = self._works, None
+        if works is not None:
+            works.put(None)
 
-    def _run(self) -> None:
-        while (work := self._works.get()) is not None:
+    def _run(self, works: queue.SimpleQueue[Work | None]) -> None:
+        while (work := works.get()) is not None:
             work.run()
             if work.is_waited_for:
                 self._wake()
