@@ -73,6 +73,20 @@ class Thought(msgspec.Struct, frozen=True):
     closing: str
 
 
+THOUGHTS = (
+    Thought("<think>", "</think>"),
+    Thought("<thinking>", "</thinking>"),
+    Thought("<reasoning>", "</reasoning>"),
+    Thought("<seed:think>", "</seed:think>"),
+    Thought("[THINK]", "[/THINK]"),
+    Thought("<|START_THINKING|>", "<|END_THINKING|>"),
+)
+"""Of DeepSeek, Qwen and most others; Granite and others; Seed; Mistral; Cohere."""
+
+BEHIND_A_THOUGHT = "\n\n"
+"""Between it and a structured answer."""
+
+
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The thought that may stand before a structured text: free in itself."""
 
@@ -81,3 +95,6 @@ class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The prompt ends within it, so that the answer begins there."""
     budget: int | None = None
     """The most tokens of it; None: as many as the answer has."""
+    opening_token: int | None = None
+    """The special token that the opening is; None: it is text as any other."""
+    closing_token: int | None = None

@@ -11,6 +11,7 @@ import secrets
 import threading
 from array import array
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +37,7 @@ from localllm.types import (
 )  # fmt: skip
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
-from localllm.worker.refusals import as_ours, deadline_s
+from localllm.worker.refusals import deadline_s, errors_to
 from localllm.worker.rendering import Render, Renderer
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
@@ -81,7 +82,7 @@ class Preparer:
         self._send = send
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
         self._lock = threading.Lock()
-        self._wanted = Wanted()
+        self._wanted = Wanted(send)
         """Requests and calls."""
         self._drafts: dict[Source, _Draft] = {}
         self._turns = Turns("preparer")
@@ -115,11 +116,11 @@ class Preparer:
             try:
                 messages = msgspec.convert(message.args[0], tuple[Message, ...])
             except msgspec.ValidationError as error:  # this is the reader's thread, which serves everybody
-                self._fail(message, InvalidParameter(f"messages: {error}", param="messages"))
+                self._fail(message.id, InvalidParameter(f"messages: {error}", param="messages"))
                 return
             self._renderer.add(
                 messages,
-                lambda render: self._reply(message, lambda: render(self._prompts.render_request(messages))),
+                lambda render: self._rendered(message.id, render, messages),
                 lambda: message.id in self._wanted,
             )
             return
@@ -136,23 +137,17 @@ class Preparer:
         """On a renderer's thread."""
         source = draft.source
         assert source.messages is not None
-        try:
+        with errors_to(partial(self._refuse, draft)):
             rendered = self._prompts.render(render, source.messages, cache_prompt=source.cache_prompt)
-        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
-            self._refuse(draft, as_ours(error))
-            return
-        self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
+            self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
     def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
-        try:
+        with errors_to(partial(self._refuse, draft)):
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
-        except Exception as error:  # noqa: BLE001  as above
-            self._refuse(draft, as_ours(error))
-            return
-        while (taker := self._next_taker(draft)) is not None:
-            self._hand_over(taker, prompt)
-            yield
+            while (taker := self._next_taker(draft)) is not None:
+                self._hand_over(taker, prompt)
+                yield
 
     def _check_kind(self, source: Source) -> None:
         if not self._model.info.causal:
@@ -165,8 +160,7 @@ class Preparer:
             self._reject(taker, error)
 
     def _reject(self, taker: _Taker, error: LocalLLMError) -> None:
-        if self._wanted.take(taker.message.id):
-            self._send(Rejected(taker.message.id, error.info()))
+        self._wanted.answer(Rejected(taker.message.id, error.info()))
 
     def _next_taker(self, draft: _Draft) -> _Taker | None:
         with self._lock:
@@ -184,18 +178,13 @@ class Preparer:
             return bool(draft.takers)
 
     def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
-        id = taker.message.id
-        try:
-            sequence = self._sequence(taker.message, taker.arrived_s, prompt)
-        except Exception as error:  # noqa: BLE001  as above
-            self._reject(taker, as_ours(error))
-            return
-
         def submit() -> None:
-            self._send(Accepted(id, sequence.num_prompt))
+            self._send(Accepted(sequence.id, sequence.num_prompt))
             self._engine.submit(sequence)
 
-        self._wanted.hand_over(id, submit)
+        with errors_to(partial(self._reject, taker)):
+            sequence = self._sequence(taker.message, taker.arrived_s, prompt)
+            self._wanted.hand_over(sequence.id, submit)
 
     def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
@@ -235,25 +224,16 @@ class Preparer:
             )
 
     def _answer(self, message: Call) -> Iterator[None]:
-        try:
+        with errors_to(partial(self._fail, message.id)):
             result = yield from self._call(message.method, message.args)
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(message, as_ours(error))
-            return
-        self._reply(message, lambda: result)
+            self._wanted.answer(Reply(message.id, result))
 
-    def _reply(self, message: Call, make: Callable[[], Any]) -> None:
-        try:
-            result = make()
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(message, as_ours(error))
-            return
-        if self._wanted.take(message.id):
-            self._send(Reply(message.id, result))
+    def _rendered(self, id: int, render: Render, messages: tuple[Message, ...]) -> None:
+        with errors_to(partial(self._fail, id)):
+            self._wanted.answer(Reply(id, render(self._prompts.render_request(messages))))
 
-    def _fail(self, message: Call, error: LocalLLMError) -> None:
-        if self._wanted.take(message.id):
-            self._send(Reply(message.id, None, error.info()))
+    def _fail(self, id: int, error: LocalLLMError) -> None:
+        self._wanted.answer(Reply(id, None, error.info()))
 
     def _call(self, method: str, args: tuple[Any, ...]) -> Generator[None, None, Any]:
         if method == "tokenize":

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from localllm import osdep
+from localllm import compiled, osdep
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
@@ -86,7 +86,7 @@ def _sampler(threads: int, team: int | None) -> Sampler:
     """The compiled one, else the slow one; `localllm doctor` tells which, and why."""
     try:
         return native.load(threads=threads, team=team)
-    except native.NotCompiled:
+    except compiled.NotCompiled:
         return NumpySampler()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from localllm import compiled
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParams
@@ -31,7 +32,7 @@ Make = Callable[[Any], list[Any]]
 def sampler() -> Sampler:
     try:
         return native.load(threads=2)
-    except native.NotCompiled:
+    except compiled.NotCompiled:
         return NumpySampler()
 
 

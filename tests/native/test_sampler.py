@@ -17,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from localllm.compiled import NotCompiled
 from localllm.engine.sampling import native
-from localllm.engine.sampling.native import NativeSampler, NotCompiled
+from localllm.engine.sampling.native import NativeSampler
 from localllm.engine.sampling.sampler import NO_TOKEN, NOT_FINITE, SamplerParams, sample
 from localllm.engine.sampling.selection import Row, power_of_2, uniform
 
@@ -318,7 +319,7 @@ def test_this_installation_carries_the_compiled_sampler() -> None:
 def test_a_library_of_another_version_is_named_and_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(native, "PACKAGE", "elsewhere")
+    monkeypatch.setattr("localllm.compiled.PACKAGE", "elsewhere")
     with pytest.raises(NotCompiled, match="no C\\+\\+ compiler"):
         native.load()
     (tmp_path / "elsewhere" / "sampler.so").write_bytes(b"not a library")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,19 +14,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from localllm import compiled
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
 from localllm.engine.sampling.selection import Row
 
 ABI = 4
 MAX_TOP = 20
-PACKAGE = "localllm_native"
-"""The folder of site-packages that the build installs the library into."""
-SUFFIXES = (".so", ".dll", ".dylib")
-
-
-class NotCompiled(Exception):
-    """This installation has no sampler that can be loaded; the text is the reason."""
-
 
 _FLOATS = (
     "temperature",
@@ -170,15 +162,7 @@ def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -
 
 def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
     """The sampler that was built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
-    spec = find_spec(PACKAGE)
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [path for folder in folders for path in Path(folder).glob("sampler.*") if path.suffix in SUFFIXES]
-    if not found:
-        raise NotCompiled("there was no C++ compiler when localllm was installed")
-    try:
-        return NativeSampler(found[0], threads=threads, team=team)
-    except (OSError, AttributeError, ValueError) as error:
-        raise NotCompiled(str(error)) from error
+    return compiled.load("sampler", lambda path: NativeSampler(path, threads=threads, team=team))
 
 
 def _address(values: Collection[Any], kind: type, kept: list[Any]) -> int:
