@@ -26,6 +26,9 @@ from localllm.sampling import DrySampling as DrySampling
 from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
+from localllm.structures import THOUGHTS as THOUGHTS
+from localllm.structures import Structure as Structure
+from localllm.structures import Thought as Thought
 
 KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
@@ -71,6 +74,10 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     suffix: str | None = None
     """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
     params: SamplingParams = SamplingParams()
+    structure: Structure | None = None
+    """What shape the answer has; None: any."""
+    thinking_budget: int | None = None
+    """The most tokens of a thought before a structured answer; None: no other limit than the answer's own."""
     cache_prompt: bool = True
     """Whether it may start from what is in the KV cache already."""
     cache_salt: str = ""
@@ -85,6 +92,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
         check_range("priority", self.priority, -1000, 1000)
+        check_range("thinking_budget", self.thinking_budget, 0, 2**31 - 1)
         check_range("timeout", self.timeout_s, 0.001, 1e6)
         check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)
 
@@ -139,6 +147,8 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """One for each token, if they were asked for."""
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     """Of the next tokens of the prompt, if those were asked for."""
+    thought: str = ""
+    """New text of the thought before a structured answer, which is not in `text`."""
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -148,6 +158,8 @@ class Chat(msgspec.Struct, frozen=True):
     finish: Finish
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    thought: str = ""
+    """What came before a structured answer."""
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):
@@ -286,6 +298,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
     """Why that layout."""
+    thought: Thought | None = None
+    """How it marks its thoughts, if it is known to have any."""
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
     threads: int

@@ -1,0 +1,73 @@
+"""What shape a generated text must have: the request's words for it, and where a thought before it begins and ends.
+
+Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text is held to one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+
+StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag"]
+"""`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
+stands between given tags."""
+
+Whitespace = Literal["compact", "pretty"]
+"""Between the tokens of a JSON document: none, or as the model likes it, within bounds."""
+
+MAX_SOURCE_BYTES = 1_000_000
+
+
+class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole text of an answer (behind its thought, if it has one) is of this shape."""
+
+    kind: StructureKind
+    source: str = ""
+    """JSON of the schema, in the client's own property order; the regular expression; a JSON array of the texts; the
+    grammar; JSON of the structural tag. Nothing for `json_object`."""
+    param: str = "response_format"
+    """Where the source stands in the request, as errors name it: paths within it are appended."""
+    whitespace: Whitespace = "compact"
+    whitespace_pattern: str | None = None
+    """A regular expression for it instead, as vLLM takes one."""
+
+    def __post_init__(self) -> None:
+        if len(self.source) > MAX_SOURCE_BYTES or len(self.source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
+            raise InvalidParameter(f"{self.param} takes at most {MAX_SOURCE_BYTES} bytes; send less", param=self.param)
+
+
+class Thought(msgspec.Struct, frozen=True):
+    """How a model marks what it thinks before it answers."""
+
+    opening: str
+    closing: str
+
+
+THOUGHTS = (
+    Thought("<think>", "</think>"),
+    Thought("<thinking>", "</thinking>"),
+    Thought("<reasoning>", "</reasoning>"),
+    Thought("<seed:think>", "</seed:think>"),
+    Thought("[THINK]", "[/THINK]"),
+    Thought("<|START_THINKING|>", "<|END_THINKING|>"),
+)
+"""Of DeepSeek, Qwen and most others; Granite and others; Seed; Mistral; Cohere."""
+
+BEHIND_A_THOUGHT = "\n\n"
+"""Between it and a structured answer."""
+
+
+class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The thought that may stand before a structured text: free in itself."""
+
+    thought: Thought
+    is_open: bool = False
+    """The prompt ends within it, so that the answer begins there."""
+    budget: int | None = None
+    """The most tokens of it; None: as many as the answer has."""
+    opening_token: int | None = None
+    """The special token that the opening is; None: it is text as any other."""
+    closing_token: int | None = None
