@@ -221,7 +221,7 @@ def test_streams_with_gaps_between_them_close_ranks_where_that_pays(capacity: in
 
 
 @pytest.mark.parametrize(
-    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (4096, 100, 3000)],
+    ("capacity", "max_tokens", "prompt"), [(256, 6, 20), (4096, 100, 3000)],
     ids=["soon over", "it would cost a long conversation"],
 )  # fmt: skip
 def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
