@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.ranges import check_range
 
 StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag"]
 """`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
@@ -37,6 +38,29 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if len(self.source) > MAX_SOURCE_BYTES or len(self.source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
             raise InvalidParameter(f"{self.param} takes at most {MAX_SOURCE_BYTES} bytes; send less", param=self.param)
+
+
+class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a structure may cost: to compile, and at every token of an answer."""
+
+    source_bytes: int = MAX_SOURCE_BYTES
+    cpu_s: int = 2
+    """Of checking and compiling it."""
+    memory_mb: int = 512
+    """Of the process that tries it, in MiB."""
+    lexer_states: int = 50_000
+    step_items: int = 50_000
+    """Of the parser, at a token."""
+    step_fuel: int = 100_000
+    """Of the lexer, at a token: expressions that it makes."""
+
+    def __post_init__(self) -> None:
+        check_range("max_grammar_bytes", self.source_bytes, 1, MAX_SOURCE_BYTES)
+        check_range("max_grammar_cpu_s", self.cpu_s, 1, 3600)
+        check_range("max_grammar_mb", self.memory_mb, 128, 2**20)
+        check_range("max_grammar_states", self.lexer_states, 100, 2**30)
+        check_range("max_grammar_items", self.step_items, 100, 2**30)
+        check_range("max_grammar_fuel", self.step_fuel, 100, 2**30)
 
 
 class Thought(msgspec.Struct, frozen=True):

@@ -172,6 +172,12 @@ def serve(
     prefill_step_ms: opt.PrefillStepMs = None,
     pooling: opt.Pooling = None,
     embedding_ctx: opt.EmbeddingCtx = None,
+    max_grammar_bytes: gate.MaxGrammarBytes = None,
+    max_grammar_cpu_s: gate.MaxGrammarCpu = None,
+    max_grammar_mb: gate.MaxGrammarMb = None,
+    max_grammar_states: gate.MaxGrammarStates = None,
+    max_grammar_items: gate.MaxGrammarItems = None,
+    max_grammar_fuel: gate.MaxGrammarFuel = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[

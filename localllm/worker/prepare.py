@@ -16,11 +16,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sequence import Sequence
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, NoChatTemplate, SlotNotFound
+from localllm.errors import (
+    InternalError,
+    InvalidParameter,
+    LocalLLMError,
+    NoChatTemplate,
+    SlotNotFound,
+    UnsupportedParameter,
+)
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,
@@ -35,6 +43,7 @@ from localllm.types import (
     Timings,
     Usage,
 )  # fmt: skip
+from localllm.worker.grammars import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
 from localllm.worker.refusals import deadline_s, errors_to
@@ -72,13 +81,15 @@ class Preparer:
         defaults: ModelDefaults = NO_DEFAULTS,
         *,
         context_shift: bool = False,
+        grammars: Grammars | None = None,
     ) -> None:
-        """`defaults`: for requests that say nothing of their own."""
+        """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers."""
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
         self._renderer = renderer
         self._engine = engine
+        self._grammars = grammars
         self._send = send
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
         self._lock = threading.Lock()
@@ -178,15 +189,37 @@ class Preparer:
             return bool(draft.takers)
 
     def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
+        with errors_to(partial(self._reject, taker)):
+            structure = taker.message.request.structure
+            if structure is None:
+                self._submit(taker, prompt, None)
+            elif self._grammars is None:
+                raise UnsupportedParameter(f"{self._model.id} writes no structured answers", param=structure.param)
+            else:
+                self._check_end(taker.message)
+                self._grammars.add(
+                    structure,
+                    None,
+                    partial(self._constrained, taker, prompt),
+                    lambda: taker.message.id in self._wanted,
+                )
+
+    def _constrained(self, taker: _Taker, prompt: Prompt, result: Constraint | LocalLLMError) -> None:
+        """On a thread of the grammars."""
+        with errors_to(partial(self._reject, taker)):
+            if isinstance(result, LocalLLMError):
+                raise result
+            self._submit(taker, prompt, result)
+
+    def _submit(self, taker: _Taker, prompt: Prompt, constraint: Constraint | None) -> None:
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.num_prompt))
             self._engine.submit(sequence)
 
-        with errors_to(partial(self._reject, taker)):
-            sequence = self._sequence(taker.message, taker.arrived_s, prompt)
-            self._wanted.hand_over(sequence.id, submit)
+        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
+        self._wanted.hand_over(sequence.id, submit)
 
-    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt) -> Sequence:
+    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt, constraint: Constraint | None) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
@@ -211,11 +244,16 @@ class Preparer:
             cache_salt=message.request.cache_salt,
             pauses=list(prompt.pauses),
             keep=prompt.keep,
+            constraint=constraint,
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),
             queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
         )
+
+    def _check_end(self, message: Submit) -> None:
+        if with_defaults(message.request.params, self._defaults.params).ignore_eos:
+            raise InvalidParameter("a structured answer ends with its document; send no ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
         if not 0 <= token < self._model.info.vocabulary_size:

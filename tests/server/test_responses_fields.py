@@ -48,7 +48,6 @@ def test_everything_that_can_be_included_is_known() -> None:
         ("moderation", {"model": "x"}, "moderation"),
         ("prompt", {"id": "pmpt_1"}, "prompt"),
         ("reasoning", {"effort": "low"}, "reasoning"),
-        ("text", {"format": {"type": "json_object"}}, "text.format"),
         ("text", {"format": {"type": "text"}, "verbosity": "low"}, "text.verbosity"),
         ("truncation", "auto", "truncation"),
         ("grammar", "root ::= x", "grammar"),

@@ -25,6 +25,7 @@ class Whole(NamedTuple):
     finish: Finish
     logprobs: list[TokenLogprob]
     prompt_logprobs: Sequence[TokenLogprob] = ()
+    thought: str = ""
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
@@ -34,14 +35,16 @@ async def collect(answers: Sequence[Answer]) -> list[Whole]:
 
 async def _collect(answer: Answer) -> Whole:
     pieces: list[str] = []
+    thoughts: list[str] = []
     logprobs: list[TokenLogprob] = []
     prompt_logprobs: list[TokenLogprob] = []
     async for delta in answer:
         pieces.append(delta.text)
+        thoughts.append(delta.thought)
         logprobs += delta.logprobs
         prompt_logprobs += delta.prompt_logprobs
         if delta.finish is not None:
-            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs)
+            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs, "".join(thoughts))
     raise InternalError("the answer ended without a finish")
 
 
