@@ -5,7 +5,9 @@ Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,6 +36,31 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace: Whitespace = "compact"
     whitespace_pattern: str | None = None
     """A regular expression for it instead, as vLLM takes one."""
+
+    @classmethod
+    def json(
+        cls, schema: Mapping[str, Any] | str | None = None, *, whitespace: Whitespace = "compact", **rest: Any
+    ) -> Structure:
+        """A JSON document that a JSON Schema allows; without one any object."""
+        source = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False, allow_nan=False)
+        if schema is None:
+            return cls(kind="json_object", whitespace=whitespace, **rest)
+        return cls(kind="json_schema", source=source, whitespace=whitespace, **rest)
+
+    @classmethod
+    def regex(cls, pattern: str) -> Structure:
+        """A text that the regular expression matches as a whole."""
+        return cls(kind="regex", source=pattern)
+
+    @classmethod
+    def choice(cls, *texts: str) -> Structure:
+        """One of these texts."""
+        return cls(kind="choice", source=json.dumps(texts, ensure_ascii=False))
+
+    @classmethod
+    def grammar(cls, source: str, kind: Literal["gbnf", "lark"] = "gbnf") -> Structure:
+        """A text of a grammar, as llama.cpp or as Lark writes them."""
+        return cls(kind=kind, source=source)
 
     def __post_init__(self) -> None:
         if len(self.source) > MAX_SOURCE_BYTES or len(self.source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:

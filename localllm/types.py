@@ -26,6 +26,7 @@ from localllm.sampling import DrySampling as DrySampling
 from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
+from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from localllm.structures import THOUGHTS as THOUGHTS
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure

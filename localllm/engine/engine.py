@@ -214,7 +214,8 @@ class Engine:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             has_texts = self._beside is not None and self._beside.has_work
-            self.scheduler.whole = self._whole if may_interrupt and not has_texts else None
+            is_long = may_interrupt and not has_texts and (self._team is None or not self._team.may_soon_grow())
+            self.scheduler.whole = self._whole if is_long else None
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
