@@ -19,6 +19,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.slots import ClientSlots
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.cache.writeback import Writeback
+from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
@@ -105,6 +106,7 @@ class Engine:
         self._whole = WholeBatches(batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
         self._interruptions = Interruptions()
         self._team = team
+        self._masking = Masking(lambda: self.call_soon(lambda: None))
         self._stepper = Stepper(
             backend,
             self.kv,
@@ -118,6 +120,7 @@ class Engine:
             clock=clock,
             report_last=self._report_last,
             proposer=proposer,
+            masking=self._masking,
             hooks=hooks,
             team=team,
         )
@@ -151,6 +154,7 @@ class Engine:
         self._inbox.put(Call(work))
 
     def stop(self) -> None:
+        self._masking.stop()
         self._inbox.put(Stop())
 
     def run(self) -> None:
@@ -201,6 +205,7 @@ class Engine:
             return
         now_s = self.clock()
         self._end_expired(now_s, output)
+        self._stepper.draw_late(output)
         suspect = self._stepper.next_suspect()
         may_interrupt = self._may_interrupt and suspect is None
         self._stepper.propose()
@@ -209,7 +214,8 @@ class Engine:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             has_texts = self._beside is not None and self._beside.has_work
-            self.scheduler.whole = self._whole if may_interrupt and not has_texts else None
+            is_long = may_interrupt and not has_texts and (self._team is None or not self._team.may_soon_grow())
+            self.scheduler.whole = self._whole if is_long else None
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:

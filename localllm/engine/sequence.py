@@ -19,6 +19,8 @@ import numpy as np
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
+from localllm.engine.constraint.constraint import Constraint
+from localllm.engine.constraint.follower import Follower
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
@@ -57,6 +59,7 @@ class Sequence:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         dry: Dry | None = None,
+        constraint: Constraint | None = None,
         cache_prompt: bool = True,
         cache_salt: str = "",
         pauses: Tokens[int] = (),
@@ -96,6 +99,8 @@ class Sequence:
         self._parameters = Parameters(
             sampling, self.tokens, num_top=logprobs, min_tokens=min_tokens, end_tokens=end_tokens, dry=dry
         )
+        self.follower = None if constraint is None else Follower(constraint)
+        """What its answer is held to."""
         self.masks: Tokens[Mask | None] = ()
         """What is allowed in each row that is drawn next; beyond them everything is."""
         self.proposal: Proposal | None = None

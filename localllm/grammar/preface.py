@@ -8,17 +8,15 @@ Knows nothing of what the document is.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.structures import BEHIND_A_THOUGHT, Preface
 
-DOCUMENT = "document"
-"""The name of the document's grammar beside that of the thought."""
 
-
-def with_preface(grammar: str, preface: Preface) -> str:
-    """llguidance's text for both; `grammar`: Lark, or llguidance's JSON, whose first grammar is the document.
+def with_preface(grammars: Sequence[dict[str, Any]], preface: Preface) -> list[dict[str, Any]]:
+    """llguidance's grammars (the first is named `document`), behind one that reads the thought first.
 
     The free text never holds the closing tag's spelling: who reads the answer as text finds the end of the thought
     where the grammar has it. Raises `InvalidParameter` for a budget where that tag is no token of its own: llguidance
@@ -30,16 +28,7 @@ def with_preface(grammar: str, preface: Preface) -> str:
             "leave thinking_budget out, or set it to 0",
             param="thinking_budget",
         )
-    grammars = _grammars(grammar)
-    grammars[0] = {**grammars[0], "name": DOCUMENT}
-    return json.dumps({"grammars": [{"lark_grammar": _lark(preface)}, *grammars]})
-
-
-def _grammars(grammar: str) -> list[dict[str, Any]]:
-    if grammar.lstrip().startswith("{"):
-        parsed: list[dict[str, Any]] = json.loads(grammar)["grammars"]
-        return parsed
-    return [{"lark_grammar": grammar}]
+    return [{"name": "answer", "lark_grammar": _lark(preface)}, *grammars]
 
 
 def _lark(preface: Preface) -> str:
@@ -48,7 +37,7 @@ def _lark(preface: Preface) -> str:
     closing = _tag(thought.closing, preface.closing_token)
     rules = [
         "%llguidance {}",
-        f"start: thought @{DOCUMENT}" + ("" if preface.is_open else f" | @{DOCUMENT}"),
+        "start: thought @document" + ("" if preface.is_open else " | @document"),
         "ANYTHING: /(?s:.*)/",
     ]
     if preface.budget == 0:

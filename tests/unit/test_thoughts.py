@@ -12,12 +12,13 @@ from llguidance._tokenizer import TokenizerWrapper
 from localllm.chat.thoughts import preface_of, thought_of
 from localllm.engine.thoughts import ThoughtSplitter
 from localllm.errors import InvalidParameter
-from localllm.grammar.preface import with_preface
-from localllm.structures import THOUGHTS, Preface, Thought
+from localllm.grammar.compose import grammar_of
+from localllm.structures import THOUGHTS, Preface, Structure, Thought
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
 OPTIONAL = Preface(thought=THINK)
+BITS = Structure(kind="regex", source="[01]{2}")
 
 
 def split(preface: Preface, pieces: list[str]) -> tuple[str, str]:
@@ -96,8 +97,8 @@ def with_tokens(preface: Preface) -> Preface:
 
 
 def accepts(tokenizer: LLTokenizer, preface: Preface, tokens: list[int]) -> bool:
-    document = LLMatcher.grammar_from_json_schema({"enum": [1, "</think>"]}, overrides={"whitespace_flexible": False})
-    matcher = LLMatcher(tokenizer, with_preface(document, preface), log_level=0)
+    document = Structure(kind="choice", source='["1", "\\"</think>\\""]')
+    matcher = LLMatcher(tokenizer, grammar_of(document, preface), log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
@@ -126,7 +127,7 @@ def test_a_thought_ends_with_its_budget(tokenizer: LLTokenizer, budget: int, *, 
     preface = msgspec.structs.replace(OPEN, budget=budget)
     preface = with_tokens(preface) if is_special else preface
     closing = [258] if is_special else list(b"</think>")
-    matcher = LLMatcher(tokenizer, with_preface("start: /[01]{2}/", preface), log_level=0)
+    matcher = LLMatcher(tokenizer, grammar_of(BITS, preface), log_level=0)
     for _ in range(budget):
         assert matcher.compute_ff_tokens() == []
         assert matcher.consume_token(ord("a"))
@@ -135,4 +136,4 @@ def test_a_thought_ends_with_its_budget(tokenizer: LLTokenizer, budget: int, *, 
 
 def test_a_budget_needs_a_tag_that_is_a_token() -> None:
     with pytest.raises(InvalidParameter, match="thinking_budget"):
-        with_preface("start: /[01]{2}/", msgspec.structs.replace(OPEN, budget=3))
+        grammar_of(BITS, msgspec.structs.replace(OPEN, budget=3))

@@ -68,6 +68,11 @@ class Drawer:
             drawn.append(Drawn(sequence, _up_to_a_failure(tokens), len(draft.tokens), segment.slot))
         return drawn
 
+    def draw_rows(self, kept: Many[tuple[Sequence, Row]]) -> list[Drawn]:
+        """For sequences whose rows were computed in earlier steps."""
+        sampled = self._sample([row for _, row in kept], [sequence.sampler_params() for sequence, _ in kept])
+        return [Drawn(sequence, [one]) for (sequence, _), one in zip(kept, sampled, strict=True)]
+
     def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[Sampled]:
         if self._team is not None and rows:
             self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
