@@ -59,7 +59,8 @@ def test_the_template_says_whether_a_model_thinks() -> None:
 
 
 QWEN = """{{ '<think>' + '</think>' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
-{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}"""
+{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}
+{% endif %}"""
 DEMO = """{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
 {%- if enable_thinking is defined and enable_thinking %}{{- '<think>\\n' }}{% endif %}{% endif %}{# </think> #}"""
 
