@@ -36,7 +36,6 @@ from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
-from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
@@ -214,7 +213,8 @@ class Engine:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             has_texts = self._beside is not None and self._beside.has_work
-            self.scheduler.whole = self._whole if may_interrupt and not has_texts else None
+            is_long = may_interrupt and not has_texts and (self._team is None or not self._team.may_soon_grow())
+            self.scheduler.whole = self._whole if is_long else None
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
@@ -324,8 +324,9 @@ class Engine:
         for sequence in self.scheduler.expired(now_s):
             self._report_last()
             if sequence.first_token_s is not None:
-                last = Delta(text=sequence.text.flush())
-                output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))
+                output.deltas.append(
+                    (sequence.id, self._answers.finish(sequence, "timeout", self._answers.rest(sequence)))
+                )
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)

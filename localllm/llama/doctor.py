@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__, compiled, osdep
 from localllm.diagnosis import Candidate, Question, Report
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
@@ -76,7 +76,7 @@ def advice(files: Installed, outcome: Outcome) -> str | None:
 def _why_no_sampler() -> str | None:
     try:
         native.load()
-    except native.NotCompiled as error:
+    except compiled.NotCompiled as error:
         return str(error)
     return None
 

@@ -1,0 +1,56 @@
+"""The keywords of arrays, older spellings among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localllm.grammar.refusals import refused, under, unsupported
+from localllm.grammar.strings import count
+
+if TYPE_CHECKING:
+    from localllm.grammar.schemas import Rewriter
+
+MAX_ITEMS = 10_000
+"""Each item up to the bound is a rule of the grammar."""
+
+
+def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
+    """`prefixItems`, `items`, `minItems` and `maxItems`. Raises `InvalidParameter`."""
+    named = _current(named, path, has_applied=has_applied)
+    found: dict[str, Any] = {}
+    if "prefixItems" in named:
+        prefix = named["prefixItems"]
+        where = under(path, named.get("_prefix", "prefixItems"))
+        if not isinstance(prefix, list):
+            raise refused(where, "must be a list of schemas")
+        found["prefixItems"] = [rewriter.schema(one, under(where, index), base) for index, one in enumerate(prefix)]
+    if "items" in named:
+        found["items"] = rewriter.schema(named["items"], under(path, named.get("_items", "items")), base)
+    for name in ("minItems", "maxItems"):
+        if name in named:
+            found[name] = count(named[name], under(path, name), MAX_ITEMS)
+    least = found.get("minItems", 0)
+    most = min(found.get("maxItems", MAX_ITEMS), _open_ended(found))
+    if least > most:
+        raise refused(under(path, "minItems"), f"is above {most}, the most items there can be")
+    return found
+
+
+def _open_ended(found: dict[str, Any]) -> int:
+    return len(found.get("prefixItems", ())) if found.get("items") is False else MAX_ITEMS
+
+
+def _current(named: dict[str, Any], path: str, *, has_applied: bool) -> dict[str, Any]:
+    """In the spelling of Draft 2020-12, with where its members stood before: `_prefix` and `_items`."""
+    named = dict(named)
+    if isinstance(named.get("items"), list):
+        if "prefixItems" in named:
+            raise refused(under(path, "items"), "must be a schema where prefixItems stands beside it")
+        named |= {"prefixItems": named.pop("items"), "_prefix": "items"}
+        if "additionalItems" in named:
+            named |= {"items": named["additionalItems"], "_items": "additionalItems"}
+    if "unevaluatedItems" in named and "items" not in named:
+        if has_applied:
+            raise unsupported(under(path, "unevaluatedItems"), "write items")
+        named |= {"items": named["unevaluatedItems"], "_items": "unevaluatedItems"}
+    return named

@@ -1,0 +1,117 @@
+"""Sets of characters, as ranges of code points, and how the regular expressions of llguidance write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Range = tuple[int, int]
+"""First and last code point, both in it."""
+
+LAST = 0x10FFFF
+SURROGATES: Range = (0xD800, 0xDFFF)
+
+UNWRITABLE: tuple[Range, ...] = ((0, 7), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x7F), SURROGATES)
+"""Without `\\u` escapes no JSON string has them: control characters without an escape of their own."""
+
+
+def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Sorted, with no two that overlap or touch."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def complement(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Every other code point."""
+    found, start = [], 0
+    for first, last in normalized(ranges):
+        if first > start:
+            found.append((start, first - 1))
+        start = last + 1
+    if start <= LAST:
+        found.append((start, LAST))
+    return tuple(found)
+
+
+def minus(ranges: Iterable[Range], others: Iterable[Range]) -> tuple[Range, ...]:
+    """Those that are not among the others."""
+    return complement((*complement(ranges), *others))
+
+
+def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """With the other case of every ASCII letter in it."""
+    found = list(ranges)
+    for first, last in tuple(found):
+        for start, end, shift in ((0x41, 0x5A, 32), (0x61, 0x7A, -32)):
+            if max(first, start) <= min(last, end):
+                found.append((max(first, start) + shift, min(last, end) + shift))
+    return normalized(found)
+
+
+@dataclass(frozen=True)
+class CharSet:
+    """Some characters: ranges, and Unicode properties by their names; or all others."""
+
+    ranges: tuple[Range, ...] = ()
+    properties: tuple[str, ...] = ()
+    """As written in a class: `\\p{L}`, `[^\\p{Nd}]`."""
+    is_negated: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """None of it can be written in a JSON string."""
+        return not self.properties and not self._written()
+
+    def _written(self) -> tuple[Range, ...]:
+        return minus(complement(self.ranges) if self.is_negated else self.ranges, UNWRITABLE)
+
+    def __str__(self) -> str:
+        if self.properties:
+            caret = "^" if self.is_negated else ""
+            return f"[{caret}{_of(minus(self.ranges, [SURROGATES]))}{''.join(self.properties)}]"
+        return f"[{_of(self._written())}]"
+
+
+def _of(ranges: Iterable[Range]) -> str:
+    return "".join(_char(first) if first == last else f"{_char(first)}-{_char(last)}" for first, last in ranges)
+
+
+def _char(code: int) -> str:
+    return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\x{{{code:X}}}"
+
+
+_DIGIT: tuple[Range, ...] = ((0x30, 0x39),)
+_WORD: tuple[Range, ...] = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+_SPACE: tuple[Range, ...] = ((0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20))  # the vertical tab has no escape in JSON
+_WIDE_SPACE = normalized([
+    (0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
+    (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+])  # fmt: skip
+
+NARROW = {
+    "d": CharSet(_DIGIT),
+    "w": CharSet(_WORD),
+    "s": CharSet(_SPACE),
+    "D": CharSet((), ("[^\\p{Nd}]",)),
+    "W": CharSet((), ("[^_\\p{L}\\p{N}\\p{M}]",)),
+    "S": CharSet(complement(_WIDE_SPACE)),
+}
+"""What every dialect takes for the class: ECMAScript reads `\\d` and `\\w` in ASCII, Python in Unicode."""
+
+WIDE = {
+    "d": CharSet((), ("\\p{Nd}",)),
+    "w": CharSet(((0x5F, 0x5F),), ("\\p{L}", "\\p{N}", "\\p{M}")),
+    "s": CharSet(_WIDE_SPACE),
+    "D": CharSet(complement(_DIGIT)),
+    "W": CharSet(complement(_WORD)),
+    "S": CharSet(complement(_SPACE)),
+}
+"""What some dialect takes for the class: for those that a class leaves out."""
+
+ANY_BUT_LINE_ENDS = CharSet(normalized([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]), (), True)
+EVERY = CharSet((), (), True)

@@ -1,0 +1,99 @@
+"""One grammar text out of what a request asks for: what llguidance compiles, with the JSON in it already checked.
+
+The text is llguidance's JSON form: a list of named grammars of which the first one starts. The one of the document is
+named `document`; what may stand before it (a thought) becomes a grammar in front that refers to it, see `preface`.
+Raises `InvalidParameter` in our own words, with the path of what is at fault. Nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from localllm.errors import InvalidParameter
+from localllm.grammar.gbnf import lark_of
+from localllm.grammar.preface import with_preface
+from localllm.grammar.schemas import checked
+from localllm.grammar.sources import json_of
+from localllm.grammar.tags import grammars_of_tags, regex
+from localllm.grammar.whitespace import options
+from localllm.structures import Preface, Structure, StructureKind
+
+DOCUMENT = "document"
+"""The name of the grammar that the answer's text has to match."""
+
+MAX_CHOICES = 10_000
+
+Grammar = dict[str, Any]
+"""One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
+
+
+def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
+    """What llguidance compiles for it. Raises `InvalidParameter` with the path of what cannot be accepted."""
+    grammars = _OF_KIND[structure.kind](structure)
+    if preface is not None:
+        grammars = with_preface(grammars, preface)
+    return _text(grammars)
+
+
+def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
+    """The same for one schema of it, already rewritten."""
+    return _text([_json(structure, schema)])
+
+
+def _text(grammars: list[Grammar]) -> str:
+    return json.dumps({"grammars": grammars}, ensure_ascii=False)
+
+
+def _of_json_object(structure: Structure) -> list[Grammar]:
+    return [_json(structure, {"type": "object"})]
+
+
+def _of_json_schema(structure: Structure) -> list[Grammar]:
+    return [_json(structure, checked(json_of(structure), structure.param))]
+
+
+def _of_regex(structure: Structure) -> list[Grammar]:
+    if not structure.source:
+        raise InvalidParameter(f"{structure.param} must not be empty", param=structure.param)
+    return [{"name": DOCUMENT, "lark_grammar": f"start: {regex(structure.source)}"}]
+
+
+def _of_choice(structure: Structure) -> list[Grammar]:
+    texts, param = json_of(structure), structure.param
+    if not isinstance(texts, list) or not texts:
+        raise InvalidParameter(f"{param} takes a list of one text or more", param=param)
+    if len(texts) > MAX_CHOICES:
+        raise InvalidParameter(f"{param} takes at most {MAX_CHOICES} texts, not {len(texts)}", param=param)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str) or not text:
+            raise InvalidParameter(f"{param}[{index}] must be a text that is not empty", param=f"{param}[{index}]")
+    return [{"name": DOCUMENT, "lark_grammar": "start: " + " | ".join(map(json.dumps, texts))}]
+
+
+def _of_lark(structure: Structure) -> list[Grammar]:
+    return [{"name": DOCUMENT, "lark_grammar": structure.source}]
+
+
+def _of_gbnf(structure: Structure) -> list[Grammar]:
+    return [{"name": DOCUMENT, "lark_grammar": lark_of(structure.source, structure.param)}]
+
+
+def _of_structural_tag(structure: Structure) -> list[Grammar]:
+    return grammars_of_tags(json_of(structure), structure.param, options(structure))
+
+
+def _json(structure: Structure, schema: dict[str, Any]) -> Grammar:
+    return {"name": DOCUMENT, "json_schema": schema | {"x-guidance": options(structure)}}
+
+
+_OF_KIND: dict[StructureKind, Callable[[Structure], list[Grammar]]] = {
+    "json_object": _of_json_object,
+    "json_schema": _of_json_schema,
+    "regex": _of_regex,
+    "choice": _of_choice,
+    "lark": _of_lark,
+    "gbnf": _of_gbnf,
+    "structural_tag": _of_structural_tag,
+}

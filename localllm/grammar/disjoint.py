@@ -1,0 +1,125 @@
+"""Whether no document satisfies two schemas: what makes a `oneOf` an `anyOf`. "Yes" is certain, "no" is not.
+
+Looks at types, constants, bounds and required properties (`{"kind": {"const": ...}}`). Works on rewritten schemas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from localllm.grammar.constants import is_of_type
+
+Schema = dict[str, Any] | bool
+
+MAX_DEPTH = 12
+MAX_COMPARISONS = 200_000
+"""Over all of a document: pairs of pairs grow fast."""
+
+_TYPES = ("null", "boolean", "string", "number", "array", "object")
+
+
+class Disjointness:
+    """Among the schemas of one document."""
+
+    def __init__(self, definitions: dict[str, Schema]) -> None:
+        self._definitions = definitions
+        self._left = MAX_COMPARISONS
+
+    def overlap(self, options: list[Schema]) -> tuple[int, int] | None:
+        """The first two of them that may share a document, by their indexes; None if no two do."""
+        for index, one in enumerate(options):
+            for other in range(index + 1, len(options)):
+                if not self._disjoint(one, options[other], 0):
+                    return index, other
+        return None
+
+    def _disjoint(self, one: Schema, other: Schema, depth: int) -> bool:
+        self._left -= 1
+        if one is False or other is False:
+            return True
+        if one is True or other is True or depth > MAX_DEPTH or self._left < 0:
+            return False
+        for schema, against in ((one, other), (other, one)):
+            for options in self._alternatives(schema):
+                if all(self._disjoint(option, against, depth + 1) for option in options):
+                    return True
+        return self._by_values(one, other) or all(
+            self._disjoint_on(type_, one, other, depth) for type_ in _types(one) & _types(other)
+        )
+
+    def _alternatives(self, schema: dict[str, Any]) -> Iterator[list[Schema]]:
+        """Lists of schemas of which one has to hold."""
+        if "$ref" in schema:
+            yield [self._definitions[schema["$ref"].removeprefix("#/$defs/")]]
+        for one in schema.get("allOf", ()):
+            yield [one]
+        for name in ("anyOf", "oneOf"):
+            if name in schema:
+                yield schema[name]
+
+    def _by_values(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        for schema, against in ((one, other), (other, one)):
+            values = _values(schema)
+            if values is None:
+                continue
+            others = _values(against)
+            if others is not None:
+                return not any(_same(value, another) for value in values for another in others)
+            return not any(is_of_type(value, type_) for value in values for type_ in _exact_types(against))
+        return False
+
+    def _disjoint_on(self, type_: str, one: dict[str, Any], other: dict[str, Any], depth: int) -> bool:
+        match type_:
+            case "number":
+                return _range(one)[1] < _range(other)[0] or _range(other)[1] < _range(one)[0]
+            case "string":
+                return _apart(one, other, "minLength", "maxLength")
+            case "array":
+                return _apart(one, other, "minItems", "maxItems")
+            case "object":
+                required = dict.fromkeys([*one.get("required", ()), *other.get("required", ())])
+                return any(self._disjoint(_property(one, n), _property(other, n), depth + 1) for n in required)
+            case _:
+                return False
+
+
+def _exact_types(schema: dict[str, Any]) -> list[str]:
+    found = schema.get("type", list(_TYPES))
+    return [found] if isinstance(found, str) else found
+
+
+def _types(schema: dict[str, Any]) -> set[str]:
+    values = _values(schema)
+    if values is not None:
+        return {type_ for type_ in _TYPES for value in values if is_of_type(value, type_)}
+    return {"number" if one == "integer" else one for one in _exact_types(schema)}
+
+
+def _values(schema: dict[str, Any]) -> list[Any] | None:
+    if "const" in schema:
+        return [schema["const"]]
+    return schema.get("enum")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return bool(one == other)
+
+
+def _range(schema: dict[str, Any]) -> tuple[float, float]:
+    lower = max(schema.get("minimum", -math.inf), schema.get("exclusiveMinimum", -math.inf))
+    return lower, min(schema.get("maximum", math.inf), schema.get("exclusiveMaximum", math.inf))
+
+
+def _apart(one: dict[str, Any], other: dict[str, Any], least: str, most: str) -> bool:
+    return any(a.get(most, math.inf) < b.get(least, 0) for a, b in ((one, other), (other, one)))
+
+
+def _property(schema: dict[str, Any], name: str) -> Schema:
+    if name in schema.get("properties", {}):
+        found: Schema = schema["properties"][name]
+        return found
+    return True if "patternProperties" in schema else schema.get("additionalProperties", True)

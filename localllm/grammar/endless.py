@@ -1,0 +1,110 @@
+"""Which schemas have a document that ends: `{"$ref": "#"}`, or a list of at least one such list, has none.
+
+llguidance compiles those, and a text would get into them and never out. An optional one becomes `false` here; where the
+whole depends on one, it is refused. Works on rewritten schemas.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.grammar.refusals import refused
+
+Schema = dict[str, Any] | bool
+
+
+def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> Schema:
+    """The root without what never ends, as the definitions are then, too. Raises `InvalidParameter`.
+
+    `paths`: where each definition stands in the request.
+    """
+    ends = dict.fromkeys(definitions, False)
+    while True:
+        found = {name: _ends(schema, ends) for name, schema in definitions.items()}
+        if found == ends:
+            break
+        ends = found
+    if not _ends(root, ends):
+        name = _culprit(root, definitions, ends)
+        if name is None:
+            raise refused(path, "allows no document at all")
+        raise refused(paths[name], "has no document that ends: each needs another one in it")
+    for name, schema in definitions.items():
+        definitions[name] = _pruned(schema, ends)
+    return _pruned(root, ends)
+
+
+def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, bool]) -> str | None:
+    """The definition that needs itself, from this schema on; None if none does."""
+    seen: list[str] = []
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, bool) or _ends(one, ends):
+            continue
+        if "$ref" in one:
+            name = _name(one)
+            if name in seen:
+                return name
+            seen.append(name)
+            waiting.append(definitions[name])
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            waiting += one.get(keyword, ())
+        waiting += [_property(one, name) for name in one.get("required", ())] + _needed_items(one)
+    return None
+
+
+def _ends(schema: Schema, ends: dict[str, bool]) -> bool:
+    """Some document satisfies it, if those definitions have one (as far as each keyword alone says)."""
+    if isinstance(schema, bool):
+        return schema
+    if "$ref" in schema and not ends[_name(schema)]:
+        return False
+    if not all(_ends(one, ends) for one in schema.get("allOf", ())):
+        return False
+    for name in ("anyOf", "oneOf"):
+        if name in schema and not any(_ends(one, ends) for one in schema[name]):
+            return False
+    types = schema.get("type")
+    if types == "object":
+        return all(_ends(_property(schema, name), ends) for name in schema.get("required", ()))
+    if types == "array":
+        return all(_ends(one, ends) for one in _needed_items(schema))
+    return True
+
+
+def _name(schema: dict[str, Any]) -> str:
+    return str(schema["$ref"]).removeprefix("#/$defs/")
+
+
+def _property(schema: dict[str, Any], name: str) -> Schema:
+    if name in schema.get("properties", {}):
+        found: Schema = schema["properties"][name]
+        return found
+    return True if "patternProperties" in schema else schema.get("additionalProperties", True)
+
+
+def _needed_items(schema: dict[str, Any]) -> list[Schema]:
+    least, prefix = schema.get("minItems", 0), schema.get("prefixItems", [])
+    return [*prefix[:least], *([schema.get("items", True)] if least > len(prefix) else [])]
+
+
+def _pruned(schema: Schema, ends: dict[str, bool]) -> Schema:
+    """With `false` for what never ends, in place."""
+    if isinstance(schema, bool):
+        return schema
+    if not _ends(schema, ends):
+        return False
+    for name in ("properties", "patternProperties"):
+        for key, one in schema.get(name, {}).items():
+            schema[name][key] = _pruned(one, ends)
+    for name in ("additionalProperties", "items"):
+        if name in schema:
+            schema[name] = _pruned(schema[name], ends)
+    for name in ("prefixItems", "allOf"):
+        if name in schema:
+            schema[name] = [_pruned(one, ends) for one in schema[name]]
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            schema[name] = [_pruned(one, ends) for one in schema[name]]
+    return schema

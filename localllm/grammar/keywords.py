@@ -1,0 +1,85 @@
+"""Which keywords of JSON Schema are kept, which mean nothing for validity, and what to write instead of the others.
+
+A name that is none of them is refused too: JSON Schema takes it for an annotation, and who writes `requried` would get
+documents that they did not ask for. Names that begin with `x-` pass.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+OBJECT = frozenset(
+    {"properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties",
+     "propertyNames", "unevaluatedProperties"}
+)  # fmt: skip
+ARRAY = frozenset({"prefixItems", "items", "additionalItems", "minItems", "maxItems", "unevaluatedItems"})
+STRING = frozenset({"minLength", "maxLength", "pattern", "format"})
+NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const"})
+"""Those that hold for every type."""
+
+OF_TYPE: dict[str, frozenset[str]] = {
+    "object": OBJECT,
+    "array": ARRAY,
+    "string": STRING,
+    "number": NUMBER | {"format"},
+    "integer": NUMBER | {"format"},
+    "boolean": frozenset(),
+    "null": frozenset(),
+}
+
+ANNOTATIONS = frozenset(
+    """$schema $id id $anchor $dynamicAnchor $defs definitions $comment $vocabulary title description default examples
+    example deprecated readOnly writeOnly contentMediaType contentEncoding contentSchema discriminator externalDocs xml
+    enumNames enumDescriptions markdownDescription""".split()
+)
+"""They say nothing about validity."""
+
+_AFTERWARDS = "it cannot be kept while a text is generated; leave it out, and check the answer"
+
+REFUSED: dict[str, str] = {
+    "uniqueItems": _AFTERWARDS + " for repeated items",
+    "contains": _AFTERWARDS,
+    "minContains": _AFTERWARDS,
+    "maxContains": _AFTERWARDS,
+    "not": "write what is allowed instead",
+    "if": "write the cases as anyOf",
+    "then": "write the cases as anyOf",
+    "else": "write the cases as anyOf",
+    "dependentRequired": "write the cases as anyOf, with required in each",
+    "dependentSchemas": "write the cases as anyOf",
+    "dependencies": "write the cases as anyOf, with required in each",
+    "$dynamicRef": "write $ref",
+    "$recursiveRef": "write $ref",
+    "$recursiveAnchor": "write $ref, and leave this out",
+    "nullable": 'write "type": [..., "null"], or anyOf with {"type": "null"}',
+    "propertyOrdering": "properties come in the order in which `properties` lists them",
+}
+"""What would change which documents are valid, and the remedy."""
+
+WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
+    "uniqueItems": (False,),
+    "not": (False,),
+    "nullable": (False,),
+    "dependentRequired": ({},),
+    "dependentSchemas": ({},),
+    "dependencies": ({},),
+    "$recursiveAnchor": (False,),
+}
+"""Values that ask for nothing."""
+
+KEPT = OBJECT | ARRAY | STRING | NUMBER | APPLIED | {"type"}
+
+
+def asks_for_nothing(name: str, value: object) -> bool:
+    """It is a keyword with a value that every document satisfies."""
+    return any(type(value) is type(one) and value == one for one in WITHOUT_EFFECT.get(name, ()))
+
+
+def remedy(name: str) -> str:
+    """For a keyword that is neither kept nor an annotation: why it is refused."""
+    if name in REFUSED:
+        return REFUSED[name]
+    close = get_close_matches(name, [*KEPT, *ANNOTATIONS], n=1, cutoff=0.75)
+    meant = f"did you mean {close[0]}?" if close else "leave it out, or begin its name with x-"
+    return f"it is no keyword of JSON Schema; {meant}"

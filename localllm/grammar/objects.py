@@ -1,0 +1,127 @@
+"""The keywords of objects. Properties come in the order of `properties`, then of `required`, then all others.
+
+A grammar cannot keep the names of other properties apart: a document may have one of these twice, of which a reader
+takes the last. So a `minProperties` that counts more than one of them is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from localllm.grammar import strings
+from localllm.grammar.formats import FORMATS
+from localllm.grammar.keywords import ANNOTATIONS
+from localllm.grammar.refusals import refused, under, unsupported
+
+if TYPE_CHECKING:
+    from localllm.grammar.schemas import Rewriter
+
+MAX_PROPERTIES = 2**31 - 1
+
+
+def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *, has_applied: bool) -> dict[str, Any]:
+    """The object keywords that llguidance keeps. Raises `InvalidParameter`."""
+    found: dict[str, Any] = {}
+    for name in named:
+        here = under(path, name)
+        if name == "properties":
+            found[name] = {
+                key: rewriter.schema(one, under(here, key), base) for key, one in _members(named[name], here).items()
+            }
+        elif name == "patternProperties":
+            found[name] = {
+                strings.pattern(key, under(here, key)): rewriter.schema(one, under(here, key), base)
+                for key, one in _members(named[name], here).items()
+            }
+        elif name == "additionalProperties":
+            found[name] = rewriter.schema(named[name], here, base)
+        elif name == "required":
+            found[name] = _required(named[name], here)
+        elif name in ("minProperties", "maxProperties"):
+            found[name] = strings.count(named[name], here, MAX_PROPERTIES)
+    if "unevaluatedProperties" in named and "additionalProperties" not in found:
+        if has_applied:
+            raise unsupported(under(path, "unevaluatedProperties"), "write additionalProperties")
+        here = under(path, "unevaluatedProperties")
+        found["additionalProperties"] = rewriter.schema(named["unevaluatedProperties"], here, base)
+    if named.get("propertyNames", True) is not True:
+        _name(rewriter, found, named["propertyNames"], under(path, "propertyNames"), base)
+    _count(found, path)
+    _check_required(found, path)
+    return found
+
+
+def _members(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refused(path, "must be an object of schemas by name")
+    return value
+
+
+def _required(value: Any, path: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise refused(path, "must be a list of names")
+    return list(dict.fromkeys(value))
+
+
+def _check_required(found: dict[str, Any], path: str) -> None:
+    properties, is_closed = found.get("properties", {}), found.get("additionalProperties") is False
+    for name in found.get("required", ()):
+        is_impossible = properties.get(name) is False
+        if is_impossible or (is_closed and name not in properties and "patternProperties" not in found):
+            raise refused(under(path, "required"), f"names {name[:80]!r}, which the schema does not allow")
+
+
+def _name(rewriter: Rewriter, found: dict[str, Any], names: Any, path: str, base: str) -> None:
+    """`propertyNames`: as names in `properties`, or as a pattern of `patternProperties`."""
+    names, where = rewriter.resolved(names, path, base)
+    asked = {key: value for key, value in names.items() if key not in ANNOTATIONS} if isinstance(names, dict) else {}
+    asked.pop("type", None)
+    if {"properties", "patternProperties"} & found.keys():
+        raise unsupported(path, "not beside properties or patternProperties; write additionalProperties: false")
+    value = found.pop("additionalProperties", True)
+    if asked.keys() in ({"enum"}, {"const"}):
+        allowed = asked["enum"] if "enum" in asked else [asked["const"]]
+        if not isinstance(allowed, list) or not all(isinstance(one, str) for one in allowed):
+            raise refused(where, "must allow names, which are strings")
+        found["properties"] = dict.fromkeys(allowed, value)
+    elif asked.keys() == {"pattern"}:
+        found["patternProperties"] = {strings.pattern(asked["pattern"], under(where, "pattern")): value}
+    elif asked.keys() == {"format"} and asked["format"] in FORMATS:
+        found["patternProperties"] = {f"^(?:{FORMATS[asked['format']]})$": value}
+    elif asked and asked.keys() <= {"minLength", "maxLength"}:
+        lengths = strings.rewritten(asked, where, may_be_text=True)
+        found["patternProperties"] = {
+            f"^(?s:.{{{lengths.get('minLength', 0)},{lengths.get('maxLength', '')}}})$": value
+        }
+    elif not asked and isinstance(names, dict):
+        found["additionalProperties"] = value
+        return
+    else:
+        raise unsupported(path, "it takes an enum, a pattern, a format or lengths, one of them")
+    found["additionalProperties"] = False
+
+
+def _count(found: dict[str, Any], path: str) -> None:
+    """`minProperties` and `maxProperties`, as far as they ask for more than the other keywords do."""
+    num_required = len(found.get("required", ()))
+    optional = found.get("properties", {}).keys() - set(found.get("required", ()))
+    is_closed = found.get("additionalProperties") is False and "patternProperties" not in found
+    most = found.get("maxProperties")
+    if most is not None and most < max(num_required, found.get("minProperties", 0)):
+        raise refused(under(path, "maxProperties"), "is less than what required or minProperties ask for")
+    if most is not None and is_closed and most >= num_required + len(optional):
+        del found["maxProperties"]
+    least = found.get("minProperties", 0)
+    if least <= num_required:
+        found.pop("minProperties", None)
+    elif is_closed and least > num_required + len(optional):
+        raise refused(under(path, "minProperties"), "is more than the properties that the schema allows")
+    elif least > num_required + 1:
+        raise unsupported(
+            under(path, "minProperties"), f"at most {num_required + 1} here; list more of them in required"
+        )
+    for name in ("minProperties", "maxProperties"):
+        if name in found and optional:
+            is_one = is_closed and least <= num_required + 1 and found.get("maxProperties") in (None, num_required + 1)
+            if not is_one:
+                raise unsupported(under(path, name), "not beside optional properties; list them in required")

@@ -1,0 +1,269 @@
+r"""Regular expressions as JSON Schema writes them (ECMAScript, searched for anywhere), for llguidance (Rust, whole).
+
+A pattern is parsed and written anew, so that nothing of it means another thing there: `[[a]`, `a&&b` and `\cA` differ,
+`\d` and `\w` are ASCII, `$` never stands before a last line end. Where dialects disagree on a class, only what all of
+them take is generated. Refused, by what stands there: lookarounds, back references, word boundaries, anchors amid text.
+Knows nothing of schemas.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from localllm.grammar.charsets import ANY_BUT_LINE_ENDS, EVERY, NARROW, WIDE, CharSet, Range, folded, normalized
+
+MAX_PATTERN_CHARS = 20_000
+MAX_GROUP_DEPTH = 50
+MAX_REPEATS = 10_000
+"""In one quantifier."""
+
+
+class PatternRefused(Exception):
+    """The text says what of the pattern cannot be honoured."""
+
+
+@dataclass
+class _Part:
+    """A sequence or a group, as Rust writes it."""
+
+    text: str = ""
+    begins: bool = False
+    """It begins with `^`, which is not in the text."""
+    ends: bool = False
+
+
+@dataclass
+class _Alternatives:
+    parts: list[_Part] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "|".join(part.text for part in self.parts)
+
+
+def whole_match(pattern: str) -> str:
+    """A Rust regular expression that the whole text has to match where the pattern is found somewhere in it.
+
+    Raises `PatternRefused`.
+    """
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise PatternRefused(f"it is longer than {MAX_PATTERN_CHARS} characters")
+    ignore_case = pattern.startswith("(?i)")
+    parser = _Parser(pattern.removeprefix("(?i)"), ignore_case)
+    alternatives = parser.alternatives(0)
+    parser.expect_end()
+    wrapped = []
+    for part in alternatives.parts:
+        wrapped.append(("" if part.begins else "(?s:.*)") + part.text + ("" if part.ends else "(?s:.*)"))
+    return f"(?:{'|'.join(wrapped)})"
+
+
+_CONTROLS = {"t": 0x09, "n": 0x0A, "r": 0x0D, "f": 0x0C, "v": 0x0B}
+_QUANTIFIER = re.compile(r"\{(\d{1,9})(?:(,)(\d{1,9})?)?\}")
+_LIKE_A_QUANTIFIER = re.compile(r"\d*,?\d*\}")
+_PROPERTY = re.compile(r"\{([A-Za-z_]+(?:=[A-Za-z0-9_]+)?)\}")
+
+
+class _Parser:
+    """Recursive descent over one pattern."""
+
+    def __init__(self, pattern: str, ignore_case: bool) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._ignore_case = ignore_case
+
+    def expect_end(self) -> None:
+        if self._at < len(self._pattern):
+            raise PatternRefused("it has a `)` too many")
+
+    def alternatives(self, depth: int) -> _Alternatives:
+        if depth > MAX_GROUP_DEPTH:
+            raise PatternRefused(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
+        found = _Alternatives([self._sequence(depth)])
+        while self._take("|"):
+            found.parts.append(self._sequence(depth))
+        return found
+
+    def _sequence(self, depth: int) -> _Part:
+        part = _Part()
+        pieces: list[str] = []
+        while self._peek() not in ("", "|", ")"):
+            if self._take("^"):
+                if pieces:
+                    raise PatternRefused("`^` stands amid it")
+                part.begins = True
+            elif self._take("$"):
+                part.ends = True
+            elif part.ends:
+                raise PatternRefused("`$` stands amid it")
+            elif self._peek() == "(":
+                self._group(part, pieces, depth)
+            else:
+                pieces.append(self._quantified(self._atom()))
+        part.text = "".join(pieces)
+        return part
+
+    def _group(self, part: _Part, pieces: list[str], depth: int) -> None:
+        self._at += 1
+        if self._take("?") and not self._take(":"):
+            name = re.compile(r"P?<[A-Za-z_$][\w$]*>").match(self._pattern, self._at)
+            if name is None:
+                raise PatternRefused("it has a lookaround or a flag in a group, which cannot be enforced")
+            self._at = name.end()
+        inner = self.alternatives(depth + 1)
+        if not self._take(")"):
+            raise PatternRefused("a group is not closed")
+        text = self._quantified(f"(?:{inner.text})")
+        # An anchor in a group counts where the group stands at that end, once, and all of its alternatives have it.
+        for anchor, outermost in (("begins", not pieces), ("ends", True)):
+            have = [getattr(one, anchor) for one in inner.parts]
+            if any(have):
+                if not all(have) or not outermost or not text.endswith(")"):
+                    raise PatternRefused("an anchor stands amid it, or in one alternative of a group only")
+                setattr(part, anchor, True)
+        pieces.append(text)
+
+    def _quantified(self, atom: str) -> str:
+        character = self._peek()
+        if character in ("*", "+", "?") and character:
+            self._at += 1
+            suffix = character
+        else:
+            match = _QUANTIFIER.match(self._pattern, self._at)
+            if match is None:
+                return atom
+            self._at = match.end()
+            least, most = int(match[1]), int(match[3]) if match[3] else None
+            if max(least, most or 0) > MAX_REPEATS:
+                raise PatternRefused(f"a quantifier goes beyond {MAX_REPEATS}")
+            if most is not None and most < least:
+                raise PatternRefused("a quantifier ends below its beginning")
+            suffix = match[0]
+        self._take("?")  # lazy or not, the texts are the same
+        if self._peek() in ("*", "+", "?") or _QUANTIFIER.match(self._pattern, self._at):
+            raise PatternRefused("one quantifier follows another")
+        return atom + suffix
+
+    def _atom(self) -> str:
+        character = self._next()
+        if character == ".":
+            return self._set(ANY_BUT_LINE_ENDS)
+        if character == "[":
+            return self._set(self._class())
+        if character == "\\":
+            return self._set(self._escape(NARROW, in_class=False))
+        if character in "*+?" or (character == "{" and _LIKE_A_QUANTIFIER.match(self._pattern, self._at)):
+            raise PatternRefused(f"`{character}` has nothing to repeat, or has to be escaped")
+        return self._set(CharSet(((ord(character), ord(character)),)))
+
+    def _set(self, charset: CharSet) -> str:
+        if self._ignore_case:
+            charset = CharSet(folded(charset.ranges), charset.properties, charset.is_negated)
+        if charset.is_empty:
+            raise PatternRefused("it needs a character that cannot be written in a JSON string without a \\u escape")
+        return str(charset)
+
+    def _class(self) -> CharSet:
+        is_negated = self._take("^")
+        classes = WIDE if is_negated else NARROW
+        ranges: list[Range] = []
+        properties: list[str] = []
+        while not self._take("]"):
+            one = self._class_member(classes)
+            if self._peek() == "-" and self._pattern[self._at + 1 : self._at + 2] not in ("]", ""):
+                self._at += 1
+                other = self._class_member(classes)
+                first, last = _single(one), _single(other)
+                if first is not None and last is not None:
+                    if first > last:
+                        raise PatternRefused("a range in a class ends before it begins")
+                    one = CharSet(((first, last),))
+                else:  # `[\w-.]`: the hyphen itself
+                    ranges += [(0x2D, 0x2D), *other.ranges]
+                    properties += other.properties
+            ranges += one.ranges
+            properties += one.properties
+        if not ranges and not properties:
+            if is_negated:
+                return EVERY
+            raise PatternRefused("it has an empty class")
+        return CharSet(normalized(ranges), tuple(properties), is_negated)
+
+    def _class_member(self, classes: dict[str, CharSet]) -> CharSet:
+        character = self._next()
+        if character == "\\":
+            return self._escape(classes, in_class=True)
+        return CharSet(((ord(character), ord(character)),))
+
+    def _escape(self, classes: dict[str, CharSet], *, in_class: bool) -> CharSet:
+        character = self._next()
+        if character in classes:
+            return classes[character]
+        if character in "pP":
+            match = _PROPERTY.match(self._pattern, self._at)
+            if match is None:
+                raise PatternRefused("it has a \\p without {a property}")
+            self._at = match.end()
+            name = f"\\p{{{match[1]}}}"
+            return CharSet((), (name if character == "p" else "\\P" + name[2:],))
+        code = self._code(character, in_class)
+        return CharSet(((code, code),))
+
+    def _code(self, character: str, in_class: bool) -> int:
+        if character in _CONTROLS:
+            return _CONTROLS[character]
+        if character == "b" and in_class:
+            return 0x08
+        if character == "0" and not self._peek().isdigit():
+            return 0
+        if character == "x":
+            return self._hex(2)
+        if character == "u":
+            if self._take("{"):
+                end = self._pattern.find("}", self._at)
+                return self._hex(end - self._at, closing=1) if 0 < end - self._at <= 6 else self._hex(0)
+            code = self._hex(4)
+            if 0xD800 <= code < 0xDC00 and self._pattern.startswith("\\u", self._at):
+                self._at += 2
+                low = self._hex(4)
+                return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) if 0xDC00 <= low < 0xE000 else code
+            return code
+        if character == "c" and self._peek().isascii() and self._peek().isalpha():
+            return ord(self._next()) % 32
+        if character in "bB":
+            raise PatternRefused("it has a word boundary, which cannot be enforced")
+        if character.isdigit() or character == "k":
+            raise PatternRefused("it has a back reference, which cannot be enforced")
+        if character.isalnum():
+            raise PatternRefused(f"\\{character} means nothing in it")
+        return ord(character)
+
+    def _hex(self, digits: int, closing: int = 0) -> int:
+        text = self._pattern[self._at : self._at + digits]
+        if len(text) != digits or not re.fullmatch("[0-9a-fA-F]+", text) or int(text, 16) > 0x10FFFF:
+            raise PatternRefused("it has an escape without its digits")
+        self._at += digits + closing
+        return int(text, 16)
+
+    def _peek(self) -> str:
+        return self._pattern[self._at : self._at + 1]
+
+    def _take(self, character: str) -> bool:
+        found = self._peek() == character
+        self._at += found
+        return found
+
+    def _next(self) -> str:
+        character = self._peek()
+        if not character:
+            raise PatternRefused("it ends amid a class or an escape")
+        self._at += 1
+        return character
+
+
+def _single(charset: CharSet) -> int | None:
+    if charset.properties or len(charset.ranges) != 1:
+        return None
+    first, last = charset.ranges[0]
+    return first if first == last else None

@@ -1,0 +1,89 @@
+"""Where a `$ref` of a schema points: local pointers, anchors and embedded `$id`s. Nothing is ever fetched."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin
+
+from localllm.grammar.refusals import refused, under
+
+_NO_SCHEMAS = frozenset({"enum", "const", "default", "examples", "example"})
+"""Members that are data: an `$id` in them names nothing."""
+
+_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Members whose own members are schemas by names of the client's: `$id` may be one of these names."""
+
+
+class Target(NamedTuple):
+    """What a reference points at."""
+
+    schema: Any
+    path: str
+    base: str
+    """The URI that references in it are relative to."""
+
+
+class References:
+    """Of one document."""
+
+    def __init__(self, root: Any, path: str) -> None:
+        self._resources: dict[str, tuple[Any, str]] = {"": (root, path)}
+        self._anchors: dict[tuple[str, str], Target] = {}
+        if isinstance(root, dict) and isinstance(root.get("id"), str):  # Draft 4
+            self._resources[urldefrag(root["id"]).url] = (root, path)
+        self._survey(root, path)
+
+    def _survey(self, root: Any, path: str) -> None:
+        waiting: list[tuple[Any, str, str]] = [(root, path, "")]
+        while waiting:
+            value, here, base = waiting.pop()
+            if isinstance(value, list):
+                waiting += [(child, under(here, index), base) for index, child in enumerate(value)]
+            if not isinstance(value, dict):
+                continue
+            base = base_of(value, base)
+            self._resources.setdefault(base, (value, here))
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(value.get(keyword), str):
+                    self._anchors[base, value[keyword]] = Target(value, here, base)
+            for name, child in value.items():
+                if name in _BY_NAME and isinstance(child, dict):
+                    waiting += [(one, under(here, name, key), base) for key, one in child.items()]
+                elif name not in _NO_SCHEMAS:
+                    waiting.append((child, under(here, name), base))
+
+    def target(self, reference: Any, path: str, base: str) -> Target:
+        """What the reference, standing at `path`, points at. Raises `InvalidParameter`."""
+        if not isinstance(reference, str):
+            raise refused(path, "must be a string")
+        uri, fragment = urldefrag(urljoin(base, reference) if base and not reference.startswith("#") else reference)
+        if reference.startswith("#"):
+            uri = base
+        if uri not in self._resources:
+            raise refused(path, f"points out of the schema ({reference[:80]}); copy what it means into $defs")
+        if fragment and not fragment.startswith("/"):
+            anchored = self._anchors.get((uri, unquote(fragment)))
+            if anchored is None:
+                raise refused(path, f"points at an anchor that the schema does not have ({reference[:80]})")
+            return anchored
+        schema, where = self._resources[uri]
+        for step in unquote(fragment).split("/")[1:]:
+            schema, where = _member(schema, where, step.replace("~1", "/").replace("~0", "~"), reference, path)
+            uri = base_of(schema, uri)
+        return Target(schema, where, uri)
+
+
+def base_of(schema: Any, base: str) -> str:
+    """What references in the schema are relative to, given what those around it are."""
+    identifier = schema.get("$id") if isinstance(schema, dict) else None
+    if not isinstance(identifier, str) or identifier.startswith("#"):
+        return base
+    return urldefrag(urljoin(base, identifier) if base else identifier).url
+
+
+def _member(schema: Any, where: str, step: str, reference: str, path: str) -> tuple[Any, str]:
+    if isinstance(schema, dict) and step in schema:
+        return schema[step], under(where, step)
+    if isinstance(schema, list) and step.isdecimal() and int(step) < len(schema):
+        return schema[int(step)], under(where, int(step))
+    raise refused(path, f"points at nothing: {reference[:80]}")

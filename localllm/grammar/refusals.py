@@ -1,0 +1,31 @@
+"""How a refusal is worded, and how the place of what is refused is written."""
+
+from __future__ import annotations
+
+import re
+
+from localllm.errors import InvalidParameter, clipped
+
+_PLAIN = re.compile(r"[\w$-]+")
+
+
+def under(path: str, *steps: str | int) -> str:
+    """The path of a member: `a.b`, `a[0]`, `a["x y"]`."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN.fullmatch(step) and len(step) <= 80:
+            path += f".{step}"
+        else:
+            path += f'["{clipped(step, 80)}"]'
+    return path
+
+
+def refused(path: str, why: str) -> InvalidParameter:
+    """An error about what stands at this path: `<path> <why>`."""
+    return InvalidParameter(f"{path} {why}", param=path)
+
+
+def unsupported(path: str, remedy: str) -> InvalidParameter:
+    """A keyword that could not be kept; the remedy is what to write instead."""
+    return refused(path, f"is not supported: {remedy}")

@@ -1,0 +1,183 @@
+"""A JSON Schema as a client wrote it (Draft 2020-12, or as older ones spell it) -> one that llguidance keeps exactly.
+
+Everything is written anew: only keywords that are known to be kept are in the result, references point into its own
+`$defs`, patterns and formats are Rust regular expressions, bounds are such that no digit is lost. What cannot be kept
+is refused with its path. Knows nothing of grammars; `endless` and `disjoint` look at the whole result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.grammar import arrays, constants, numbers, objects, strings
+from localllm.grammar.disjoint import Disjointness
+from localllm.grammar.endless import prune
+from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
+from localllm.grammar.references import References, base_of
+from localllm.grammar.refusals import refused, under, unsupported
+
+Schema = dict[str, Any] | bool
+
+Part = tuple[Any, str, str]
+"""A schema, its path, and what references in it are relative to."""
+
+_LISTS = ("allOf", "anyOf", "oneOf")
+
+
+def checked(schema: Any, param: str) -> dict[str, Any]:
+    """The schema as llguidance takes it, with `$defs`. Raises `InvalidParameter` with the path of what it refuses."""
+    return Rewriter(schema, param).result()
+
+
+class Rewriter:
+    """Of one document."""
+
+    def __init__(self, root: Any, path: str) -> None:
+        self._root = root
+        self._path = path
+        self._references = References(root, path)
+        self._names: dict[str, str] = {}
+        """Path of a reference's target -> its name in `definitions`."""
+        self._waiting: list[tuple[str, Any, str, str]] = []
+        self._one_ofs: list[tuple[dict[str, Any], str]] = []
+        self.definitions: dict[str, Schema] = {}
+
+    def result(self, part: Part | None = None) -> dict[str, Any]:
+        """All of it, rewritten; or a part of it, with the definitions that it needs."""
+        schema, path, base = part or (self._root, self._path, "")
+        root = self.schema(schema, path, base)
+        while self._waiting:
+            name, *target = self._waiting.pop()
+            self.definitions[name] = self.schema(*target)
+        root = prune(root, self.definitions, path, {name: path for path, name in self._names.items()})
+        self._prove_one_ofs()
+        whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
+        return whole | {"$defs": self.definitions} if self.definitions else whole
+
+    def schema(self, schema: Any, path: str, base: str) -> Schema:
+        """One schema and those in it."""
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, dict):
+            raise refused(path, "must be a schema: an object, true or false")
+        base = base_of(schema, base)
+        if schema.get("not") == {} or schema.get("not") is True:
+            return False
+        types = _types(schema, path)
+        named = {name: value for name, value in schema.items() if self._is_kept(name, value, path)}
+        simple = self._simple(named, types, path, base)
+        applied = self._applied(named, types, path, base)
+        extra = simple.pop("allOf", None)
+        if extra:
+            applied["allOf"] = [*applied.get("allOf", []), *extra]
+        if types is not None and (simple or not ({"enum", "const"} & applied.keys())):
+            simple = {"type": types[0] if len(types) == 1 else types} | simple
+        out = _in_order(named, simple, applied)
+        if "oneOf" in out:
+            self._one_ofs.append((out, under(path, "oneOf")))
+        return out
+
+    def reference(self, reference: Any, path: str, base: str) -> str:
+        """The `$ref` to its definition, which is rewritten in its turn."""
+        target = self._references.target(reference, path, base)
+        if target.path not in self._names:
+            self._names[target.path] = name = f"d{len(self._names)}"
+            self._waiting.append((name, target.schema, target.path, target.base))
+        return f"#/$defs/{self._names[target.path]}"
+
+    def target(self, reference: Any, path: str, base: str) -> Part:
+        """What a reference points at."""
+        return tuple(self._references.target(reference, path, base))
+
+    def resolved(self, schema: Any, path: str, base: str) -> tuple[Any, str]:
+        """The schema, or what it is a mere reference to."""
+        for _ in range(20):
+            if not (isinstance(schema, dict) and "$ref" in schema and schema.keys() - ANNOTATIONS == {"$ref"}):
+                break
+            target = self._references.target(schema["$ref"], under(path, "$ref"), base_of(schema, base))
+            schema, path, base = target
+        return schema, path
+
+    def _is_kept(self, name: str, value: Any, path: str) -> bool:
+        if name in KEPT:
+            return True
+        if name not in ANNOTATIONS and not name.startswith("x-") and not asks_for_nothing(name, value):
+            raise unsupported(under(path, name), remedy(name))
+        return False
+
+    def _simple(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
+        """The keywords of single types, as far as these may occur."""
+        meant = frozenset().union(*(OF_TYPE[one] for one in types)) if types is not None else KEPT - APPLIED
+        of_types = {name: value for name, value in named.items() if name in meant and name != "type"}
+        is_integer = types is not None and "integer" in types
+        return (
+            objects.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
+            | arrays.rewritten(self, of_types, path, base, has_applied=bool(APPLIED & named.keys()))
+            | strings.rewritten(of_types, path, may_be_text=types is None or "string" in types)
+            | numbers.rewritten(of_types, path, integers_only=is_integer)
+        )
+
+    def _applied(self, named: dict[str, Any], types: list[str] | None, path: str, base: str) -> dict[str, Any]:
+        applied: dict[str, Any] = {}
+        for name, value in named.items():
+            here = under(path, name)
+            if name == "$ref":
+                applied[name] = self.reference(value, here, base)
+            elif name == "const":
+                applied[name] = constants.of_types([value], types, here)[0]
+            elif name == "enum":
+                if not isinstance(value, list) or not value:
+                    raise refused(here, "must be a list with a value in it")
+                applied[name] = constants.of_types(value, types, here)
+            elif name in _LISTS:
+                if not isinstance(value, list) or not value:
+                    raise refused(here, "must be a list with a schema in it")
+                applied[name] = [self.schema(one, under(here, index), base) for index, one in enumerate(value)]
+        return applied
+
+    def _prove_one_ofs(self) -> None:
+        """Turns each `oneOf` into `anyOf`, which is the same where no document satisfies two of them."""
+        disjointness = Disjointness(self.definitions)
+        for out, path in self._one_ofs:
+            pair = disjointness.overlap(out["oneOf"])
+            if pair is not None:
+                raise unsupported(
+                    path,
+                    f"a document could match both of its schemas {pair[0]} and {pair[1]}, as far as can be told; write "
+                    "anyOf, or give each a required property with a const of its own",
+                )
+            options, before = out["oneOf"], dict(out)
+            out.clear()
+            for name, value in before.items():
+                if name != "oneOf":
+                    out[name] = value
+                elif "anyOf" not in before:
+                    out["anyOf"] = options
+            if "anyOf" in before:
+                out["allOf"] = [*out.get("allOf", []), {"anyOf": options}]
+
+
+def _types(schema: dict[str, Any], path: str) -> list[str] | None:
+    """The types it allows; None where it does not say. An integer is a number, too."""
+    if "type" not in schema:
+        return None
+    found = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    for one in found:
+        if not isinstance(one, str) or one not in OF_TYPE:
+            raise refused(under(path, "type"), f"must be among {', '.join(OF_TYPE)}")
+    if not found:
+        raise refused(under(path, "type"), "must name a type")
+    found = list(dict.fromkeys(found))
+    return [one for one in found if one != "integer"] if "number" in found else found
+
+
+def _in_order(named: dict[str, Any], simple: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    """The simple keywords together, where `properties` stands among the others: which property is first follows it."""
+    first = "properties" if "properties" in named else next((name for name in named if name not in APPLIED), None)
+    out: dict[str, Any] = {}
+    for name in named:
+        if name == first:
+            out |= simple
+        elif name in applied:
+            out[name] = applied[name]
+    return out | simple | applied

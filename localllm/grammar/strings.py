@@ -1,0 +1,59 @@
+"""The keywords of texts: lengths, `pattern` and `format`, as regular expressions of llguidance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.errors import clipped
+from localllm.grammar.formats import ANNOTATIONS, FORMATS, MAX_CHARS
+from localllm.grammar.patterns import PatternRefused, whole_match
+from localllm.grammar.refusals import refused, unsupported
+
+MAX_LENGTH = 2**31 - 1
+MAX_MIN_LENGTH = 50_000
+
+
+def rewritten(named: dict[str, Any], path: str, *, may_be_text: bool) -> dict[str, Any]:
+    """`minLength`, `maxLength` and `pattern`, with a second pattern in `allOf`. Raises `InvalidParameter`."""
+    if not may_be_text:
+        return {}
+    found: dict[str, Any] = {}
+    for name, most in (("minLength", MAX_MIN_LENGTH), ("maxLength", MAX_LENGTH)):
+        if name in named:
+            found[name] = count(named[name], f"{path}.{name}", most)
+    if "pattern" in named:
+        found["pattern"] = pattern(named["pattern"], f"{path}.pattern")
+    format_ = named.get("format")
+    if "format" in named and format_ not in ANNOTATIONS:
+        if not isinstance(format_, str) or format_ not in FORMATS:
+            known = ", ".join(sorted(FORMATS))
+            raise unsupported(f"{path}.format", f"{clipped(str(format_), 80)!r} is not among {known}; leave it out")
+        if format_ in MAX_CHARS:
+            found["maxLength"] = min(found.get("maxLength", MAX_LENGTH), MAX_CHARS[format_])
+        whole = f"^(?:{FORMATS[format_]})$"
+        if "pattern" in found:
+            found["allOf"] = [{"pattern": whole}]
+        else:
+            found["pattern"] = whole
+    if found.get("minLength", 0) > found.get("maxLength", MAX_LENGTH):
+        raise refused(f"{path}.minLength", "is above maxLength, so that no text could be valid")
+    return found
+
+
+def pattern(value: Any, path: str) -> str:
+    """What llguidance takes for the pattern. Raises `InvalidParameter`."""
+    if not isinstance(value, str):
+        raise refused(path, "must be a string")
+    try:
+        return f"^{whole_match(value)}$"
+    except PatternRefused as error:
+        raise unsupported(path, f"{error}; write it another way") from None
+
+
+def count(value: Any, path: str, most: int) -> int:
+    """A number of characters, items or properties, which may be written as 3.0. Raises `InvalidParameter`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 0:
+        raise refused(path, "must be an integer, 0 or more")
+    if value > most:
+        raise unsupported(path, f"at most {most}")
+    return int(value)

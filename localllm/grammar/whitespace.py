@@ -1,0 +1,24 @@
+"""How a JSON document is written: the whitespace between its tokens and the escapes in its strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.structures import Structure
+
+PRETTY = r"\n {0,40}| "
+"""A new line with its indentation, or one blank: bounded, since a model may like blanks without end."""
+
+ESCAPES = 'nrbtf\\"'
+r"""After a backslash. Without `u`: a name that the schema defines could be spelled in other ways by it
+(`{"\u0061": ...}` beside a property `a`), and half a surrogate pair could be written."""
+
+
+def options(structure: Structure) -> dict[str, Any]:
+    """llguidance's `x-guidance` for it."""
+    found: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": ESCAPES}
+    if structure.whitespace_pattern is not None:
+        found["whitespace_pattern"] = structure.whitespace_pattern
+    elif structure.whitespace == "pretty":
+        found["whitespace_pattern"] = PRETTY
+    return found
