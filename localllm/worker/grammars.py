@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
@@ -264,7 +266,16 @@ class _Lane:
     def _write(self, key: _Key, deadline_s: float | None) -> str:
         special = self._grammars.special_tokens()
         self._child = self._child or self._start_child()
-        return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
+        return self._child.write(key.structure, with_tokens(key.preface, special), special, deadline_s=deadline_s)
+
+
+def with_tokens(preface: Preface | None, special: SpecialTokens) -> Preface | None:
+    """With the numbers of its tags, where they are special tokens: no text spells these."""
+    if preface is None:
+        return None
+    tokens = {spelling: token for token, spelling in special.spellings}
+    opening, closing = preface.thought.opening.encode(), preface.thought.closing.encode()
+    return msgspec.structs.replace(preface, opening_token=tokens.get(opening), closing_token=tokens.get(closing))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
 
 import msgspec
@@ -116,7 +117,8 @@ def serve(
     reader, writer = FrameReader(source, msgspec.msgpack.Decoder(question)), FrameWriter(sink)
     answer_to = prepare()
     osdep.limit_memory(memory_bytes)
-    writer.write_frame(encode(ready))
-    while (request := reader.read()) is not None:
-        osdep.limit_further_cpu(cpu_s)
-        writer.write_frame(answer_to(request))
+    with suppress(BrokenPipeError):  # the parent is gone, and told whoever asks why
+        writer.write_frame(encode(ready))
+        while (request := reader.read()) is not None:
+            osdep.limit_further_cpu(cpu_s)
+            writer.write_frame(answer_to(request))

@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.identity": BASE | {"kvdisk", "gguf"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk"},
     "worker.slots": BASE | {"engine", "kvdisk"},
-    "worker.prepare": BASE | {"engine", "chat"},
+    "worker.prepare": BASE | {"engine", "chat", "structures"},
     "worker.prompts": BASE | {"chat", "prefix"},
     "worker.rendering": BASE | {"chat"},
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},

@@ -114,6 +114,11 @@ class FakeConstraint:
             raise ConstraintFailed("a limit was reached")
         self.taken.append(token)
 
+    def allows(self, token: int, num_behind: int) -> bool:
+        self.threads.add(threading.current_thread().name)
+        assumed = [*self.taken, *self.forced[:num_behind]]
+        return token in self._may_follow(assumed)
+
     def num_allowed(self, tokens: Many[int]) -> int:
         taken = list(self.taken)
         for place, token in enumerate(tokens):
