@@ -43,6 +43,11 @@ def minus(ranges: Iterable[Range], others: Iterable[Range]) -> tuple[Range, ...]
     return complement((*complement(ranges), *others))
 
 
+def overlap(ranges: Iterable[Range], others: tuple[Range, ...]) -> bool:
+    """Some code point is in both."""
+    return any(first <= end and start <= last for first, last in ranges for start, end in others)
+
+
 def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """With the other case of every ASCII letter in it."""
     found = list(ranges)
@@ -73,11 +78,12 @@ class CharSet:
     def __str__(self) -> str:
         if self.properties:
             caret = "^" if self.is_negated else ""
-            return f"[{caret}{_of(minus(self.ranges, [SURROGATES]))}{''.join(self.properties)}]"
-        return f"[{_of(self._written())}]"
+            return f"[{caret}{written(minus(self.ranges, [SURROGATES]))}{''.join(self.properties)}]"
+        return f"[{written(self._written())}]"
 
 
-def _of(ranges: Iterable[Range]) -> str:
+def written(ranges: Iterable[Range]) -> str:
+    """The ranges as a class of a regular expression has them, without its brackets."""
     return "".join(_char(first) if first == last else f"{_char(first)}-{_char(last)}" for first, last in ranges)
 
 

@@ -8,12 +8,14 @@ Raises `InvalidParameter` in our own words, with the path of what is at fault. N
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.gbnf import lark_of
 from localllm.grammar.preface import with_preface
+from localllm.grammar.refusals import under
 from localllm.grammar.schemas import checked
 from localllm.grammar.sources import json_of
 from localllm.grammar.tags import grammars_of_tags, regex
@@ -24,6 +26,8 @@ DOCUMENT = "document"
 """The name of the grammar that the answer's text has to match."""
 
 MAX_CHOICES = 10_000
+
+_JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 Grammar = dict[str, Any]
 """One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
@@ -73,7 +77,18 @@ def _of_choice(structure: Structure) -> list[Grammar]:
 
 
 def _of_lark(structure: Structure) -> list[Grammar]:
-    return [{"name": DOCUMENT, "lark_grammar": structure.source}]
+    """As it is, but for the schemas in it (`%json {...}`): these are checked like any other."""
+    written, at = [], 0
+    for found in _JSON_IN_LARK.finditer(structure.source):
+        try:
+            schema, end = json.JSONDecoder().raw_decode(structure.source, found.end())
+        except (ValueError, RecursionError):
+            continue  # llguidance says so
+        if found.start() >= at:
+            checked_schema = checked(schema, under(structure.param, "%json")) | {"x-guidance": options(structure)}
+            written += [structure.source[at : found.end()], json.dumps(checked_schema)]
+            at = end
+    return [{"name": DOCUMENT, "lark_grammar": "".join(written) + structure.source[at:]}]
 
 
 def _of_gbnf(structure: Structure) -> list[Grammar]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from llguidance import LLMatcher, LLTokenizer
-from localllm.llama.grammar_tokens import GrammarTokens
 
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.scheduling.rows import Cost, Part, passes
 from localllm.engine.sequence import Sequence
 from localllm.llama import library
+from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.model import LlamaModel
 from localllm.types import Delta, ResolvedSampling
 from tests.llama.test_rows import Layout, opened

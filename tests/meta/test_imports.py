@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     "cancel": set(),
     "llm": BASE | {"cancel", "runtime"},
     "llm.models": BASE | {"cancel", "llm", "registry", "gguf"},
-    "server": BASE | {"ranges", "runtime", "threads"},
+    "server": BASE | {"ranges", "runtime", "structures", "threads"},
     "client": BASE | {"cancel"},
     "cli": BASE | {"client", "diagnosis", "quantizing"},
     "cli.kv": BASE | {"kvdisk"},

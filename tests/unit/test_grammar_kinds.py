@@ -42,6 +42,8 @@ def source_of(source: Any) -> str:
         ("regex", "x\ny", ["x\ny"], ["xy"]),
         ("choice", ["a", "ab", 'é\n"/\\x'], ["a", "ab", 'é\n"/\\x'], ["b", "", "aab"]),
         ("lark", 'start: "a" /b+/', ["ab", "abb"], ["a"]),
+        ("lark", 'start: "x" %json {"type": "object", "properties": {"a": {"const": 1}}} "y"',
+         ['x{"a":1}y', "x{}y"], ['x{"\\u0061":2}y', 'x{ "a":1}y']),
         ("structural_tag", OLD, ["", "hi", 'hi <f=a>{"a":1}</f> you <f=b>null</f>', "é < f"],
          ['<f=a>{"a":"x"}</f>', "hi <f=zzz", "<f=a>", '<f=a>{"a":1}', '<f=b>{"a":1}</f>']),
         ("structural_tag", new(type="const_string", value='é"x'), ['é"x'], ["x"]),
