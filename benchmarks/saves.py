@@ -2,7 +2,7 @@
 
     python -m benchmarks.saves save              a state of 2,048 tokens of an 8B-like cache (128 KiB a token)
     python -m benchmarks.saves gaps              the longest gap of four streams while four other slots are saved
-    python -m benchmarks.saves copy MODEL.gguf   a copy of a slot with the next decode, against a saved state
+    python -m benchmarks.saves moves MODEL.gguf   a save, a restore, a copy with the next decode and through a state
     python -m benchmarks.saves outputs MODEL.gguf   buffers and resident memory by rows of logits
 
 Each with buffers from the pool and with fresh memory, by turns. Weights are random and small; only the cache is real.
@@ -24,7 +24,7 @@ from typing import Any
 
 from gguf.constants import GGMLQuantizationType
 
-from localllm.engine.backend import Segment
+from localllm.engine.backend import Segment, State
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.native import load
 from localllm.engine.sequence import Sequence
@@ -34,7 +34,8 @@ from localllm.llama.model import LlamaModel
 from localllm.types import ResolvedSampling
 from tests.models.maker import write_llama
 
-TOKENS, THREADS, RAM_BYTES = 2048, 2, 2 * 2**30
+TOKENS, STREAMED, THREADS, RAM_BYTES = 2048, 200, 2, 2 * 2**30
+LENGTHS = 256, 2048, 8000
 WAYS = {"pool": RAM_BYTES, "fresh": 0}
 
 
@@ -110,69 +111,109 @@ def run_out(engine: Engine) -> None:
 
 
 def gaps(backend: LlamaBackend) -> str:
-    stamps: list[float] = []
     greedy = ResolvedSampling(temperature=0)
 
     def emit(output: StepOutput) -> None:
-        if any(id >= 100 for id, _ in output.deltas):
-            stamps.append(time.perf_counter())
+        assert not output.failures, output.failures
 
     engine = Engine(backend, emit, sampler=load(threads=THREADS), kv_ram_bytes=RAM_BYTES)
     for id in range(4):
-        prompt = [300 + (id + place) % 17 + 20 * id for place in range(TOKENS)]
+        prompt = [10 + id + 20 * (place % 7) for place in range(TOKENS)]
         engine.submit(Sequence(id, prompt, sampling=greedy, max_tokens=1))
     engine.step()
     run_out(engine)
-    for id in range(100, 104):
-        engine.submit(Sequence(id, [id % 50 + 400], sampling=greedy, max_tokens=120, ignore_eos=True))
-    while len(stamps) < 20:
-        engine.step()
-    quiet = max(after - before for before, after in pairwise(stamps[4:]))
-    stamps.clear()
-    for id in range(200, 204):  # each takes a slot that holds 2,048 tokens
-        engine.submit(Sequence(id, [id % 50 + 500], sampling=greedy, max_tokens=1))
-        for _ in range(20):
-            engine.step()
+    streams = [
+        Sequence(id, [id % 50 + 150], sampling=greedy, max_tokens=STREAMED, ignore_eos=True) for id in range(100, 104)
+    ]
+    for stream in streams:
+        engine.submit(stream)
+    token_times(engine, streams, 20)
+    stamps, saving_ms = [], []
+    save = backend.save
+
+    def timed_save(slot: int) -> State:
+        state: State
+        ms, state = timed(lambda: save(slot))
+        saving_ms.append(ms)
+        return state
+
+    backend.save = timed_save  # type: ignore[method-assign]
+    for id in range(200, 204):  # each takes, and keeps, a slot that holds 2,048 tokens
+        streams.append(Sequence(id, [id % 50 + 200], sampling=greedy, max_tokens=STREAMED, ignore_eos=True))
+        engine.submit(streams[-1])
+        stamps += token_times(engine, streams[:4], 20)
     longest = max(after - before for before, after in pairwise(stamps))
-    saved = len(engine.kv.host.entries)
+    quiet = max(after - before for before, after in pairwise(token_times(engine, streams, 40)))
     run_out(engine)
-    return f"{saved} states saved, longest gap {1000 * longest:.0f} ms, without saves {1000 * quiet:.0f} ms"
+    saves = ", ".join(f"{ms:.0f}" for ms in saving_ms)
+    return f"saves of {saves} ms, longest gap {1000 * longest:.0f} ms, then without saves {1000 * quiet:.0f} ms"
 
 
-def measure_copy(lib: library.Library, path: Path) -> None:
-    """Both with the decode of one token of the slot copied to, less such a decode alone."""
+def token_times(engine: Engine, streams: list[Sequence], count: int) -> list[float]:
+    """When the next so many steps ended that gave each stream a token; its text may wait for more of a character."""
+    times: list[float] = []
+    while len(times) < count:
+        before = [stream.num_generated for stream in streams]
+        engine.step()
+        assert engine.scheduler.has_work, "the streams ended"
+        if all(stream.num_generated > had for stream, had in zip(streams, before, strict=True)):
+            times.append(time.perf_counter())
+    return times
+
+
+def measure_moves(lib: library.Library, path: Path) -> None:
+    """A copy with the decode of one token of the slot copied to, less such a decode alone."""
     model = LlamaModel(lib, path, gpu_layers=0, devices=(), must_offload=False)
+    states: dict[int, bytes] = {}
     for capacity in (8192, 32768):
         backend = LlamaBackend(
             lib, model, ctx=capacity, slots=2, threads=THREADS, batch_tokens=512, states_bytes=RAM_BYTES,
             flash_attn="on",
         )  # fmt: skip
         held = 0
-        for length in (100, 500, 2000, 8000):
-            for start in range(held, length, 512):
-                tokens = [300] * (min(start + 512, length) - start)
-                backend.decode([Segment(0, start, tokens, num_outputs=1)])
+        for length in LENGTHS:
+            if length in states:
+                backend.restore(0, states[length], length)
+            else:
+                computing_ms, _ = timed(lambda: extend(backend, held, length))  # noqa: B023  called at once
+                print(f"computed {held} to {length}: {1000 * computing_ms / (length - held):.0f} us a token")
+                states[length] = bytes(backend.save(0))
             held = length
+            backend.restore(1, states[length], length)
+            backend._states.expect(backend._lengths)
             wait_until_ready(backend)
-            times: dict[str, list[float]] = {"cells": [], "state": [], "decode": []}
+            times: dict[str, list[float]] = {"save": [], "restore": [], "cells": [], "state": [], "decode": []}
             for _ in range(5):
                 for way in times:
                     if way == "decode":
                         backend.truncate(1, length - 1)
-                    ms, _ = timed(lambda: moved(backend, way, length))  # noqa: B023
+                    ms, _ = timed(lambda: moved(backend, way, states[length], length))  # noqa: B023
                     times[way].append(ms)
             one = {way: statistics.median(values) for way, values in times.items()}
-            cells_ms, state_ms = (one[way] - one["decode"] for way in ("cells", "state"))
             print(
-                f"{capacity} cells, {length} tokens: with the next decode {cells_ms:.1f} ms, through a state", end=" "
+                f"{capacity} cells, {length} tokens, {len(states[length]) / 2**20:.1f} MiB: save {one['save']:.2f} ms, "
+                f"restore {one['restore']:.2f} ms; copy: with the next decode {one['cells'] - one['decode']:.1f} ms, "
+                f"through a state {one['state'] - one['decode']:.1f} ms; a decode {one['decode']:.1f} ms",
+                flush=True,
             )
-            print(f"{state_ms:.1f} ms; a decode {one['decode']:.1f} ms", flush=True)
         backend.free()
     model.close()
 
 
-def moved(backend: LlamaBackend, way: str, length: int) -> None:
+def extend(backend: LlamaBackend, start: int, end: int) -> None:
+    for first in range(start, end, 512):
+        last = min(first + 512, end)
+        backend.decode([Segment(0, first, [300] * (last - first), num_outputs=1)])
+
+
+def moved(backend: LlamaBackend, way: str, state: State, length: int) -> None:
     memory, api = backend._memory, backend._api
+    if way == "save":
+        backend.save(0)
+        return
+    if way == "restore":
+        backend.restore(1, state, length)
+        return
     if way == "cells":
         api.llama_memory_seq_rm(memory, 1, -1, -1)
         api.llama_memory_seq_cp(memory, 0, 1, -1, -1)
@@ -205,7 +246,7 @@ def measure_outputs(lib: library.Library, path: Path, rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", choices=["save", "gaps", "copy", "outputs"])
+    parser.add_argument("what", choices=["save", "gaps", "moves", "outputs"])
     parser.add_argument("model", nargs="?", type=Path)
     parser.add_argument("--rows", type=int, default=0, help="of logits; 0: all")
     arguments = parser.parse_args()
@@ -213,8 +254,8 @@ def main() -> None:
         lib = library.load(selftest.choose(Path(folder)).choice, plugin_dir=None, verbose=False)
         if arguments.what == "outputs":
             measure_outputs(lib, arguments.model, arguments.rows)
-        elif arguments.what == "copy":
-            measure_copy(lib, arguments.model)
+        elif arguments.what == "moves":
+            measure_moves(lib, arguments.model)
         else:
             path = eight_b_like(Path(folder))
             (measure_save if arguments.what == "save" else measure_gaps)(lib, path)

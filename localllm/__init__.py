@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from localllm.errors import DiskFull as DiskFull
     from localllm.errors import Draining as Draining
     from localllm.errors import ForbiddenAddress as ForbiddenAddress
+    from localllm.errors import IncompleteDocument as IncompleteDocument
     from localllm.errors import InternalError as InternalError
     from localllm.errors import InvalidModelFile as InvalidModelFile
     from localllm.errors import InvalidParameter as InvalidParameter
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from localllm.llm.models import AsyncModels as AsyncModels
     from localllm.llm.models import ModelDetails as ModelDetails
     from localllm.llm.models import Models as Models
+    from localllm.llm.parsed import AsyncParsedStream as AsyncParsedStream
+    from localllm.llm.parsed import ParsedChat as ParsedChat
+    from localllm.llm.parsed import ParsedStream as ParsedStream
     from localllm.llm.stream import AsyncStream as AsyncStream
     from localllm.llm.stream import Stream as Stream
     from localllm.states import AvailableModel as AvailableModel
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from localllm.types import Message as Message
     from localllm.types import ModelInfo as ModelInfo
     from localllm.types import SamplingParams as SamplingParams
+    from localllm.types import Structure as Structure
     from localllm.types import Timings as Timings
     from localllm.types import TokenLogprob as TokenLogprob
     from localllm.types import Usage as Usage
@@ -75,15 +80,17 @@ _NAMES = {
     "client.sidecar": "Sidecar",
     "config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
-    "InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError ModelNotFound "
-    "NoChatTemplate PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError Unavailable "
-    "UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
+    "IncompleteDocument InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError "
+    "ModelNotFound NoChatTemplate PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError "
+    "Unavailable UnknownParameter UnsupportedParameter WorkerCrashed WrongOwner",
     "llm.async_llm": "AsyncLLM",
     "llm.blocking": "LLM",
     "llm.models": "AsyncModels ModelDetails Models",
+    "llm.parsed": "AsyncParsedStream ParsedChat ParsedStream",
     "llm.stream": "AsyncStream Stream",
     "states": "AvailableModel ModelEvent PullState",
-    "types": "Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Timings TokenLogprob Usage",
+    "types": "Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Structure Timings "
+    "TokenLogprob Usage",
 }
 """Module -> the names that are its part of the API."""
 

@@ -17,7 +17,7 @@ import msgspec
 from localllm import osdep
 from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.types import FlashAttn, GpuLayers, KvType, LoadOptions, Pooling
+from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling
 
 ENV_PREFIX = "LOCALLLM_"
 
@@ -68,6 +68,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
+    max_grammar_bytes: int = 1_000_000
+    """Of a schema or grammar that a structured answer is held to."""
+    max_grammar_cpu_s: int = 2
+    """For checking and compiling it."""
+    max_grammar_mb: int = 512
+    """Main memory, in MiB, for the process that tries it."""
+    max_grammar_states: int = 50_000
+    """Of its lexer, each some 2 KB."""
+    max_grammar_items: int = 50_000
+    """Of its parser, at each token of the answer."""
+    max_grammar_fuel: int = 100_000
+    """Work of its lexer, at each token of the answer."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -216,6 +228,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             prefill_step_ms=self.prefill_step_ms,
             pooling=self.pooling,
             embedding_ctx=self.embedding_ctx,
+            grammar=GrammarLimits(
+                source_bytes=self.max_grammar_bytes,
+                cpu_s=self.max_grammar_cpu_s,
+                memory_mb=self.max_grammar_mb,
+                lexer_states=self.max_grammar_states,
+                step_items=self.max_grammar_items,
+                step_fuel=self.max_grammar_fuel,
+            ),
         )
 
 

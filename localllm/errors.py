@@ -8,6 +8,7 @@
     │   ├── ContextLengthExceeded      context_length_exceeded
     │   ├── TemplateError              template_error
     │   ├── NoChatTemplate             no_chat_template
+    │   ├── IncompleteDocument         incomplete_document: an answer that was cut has no value
     │   └── WrongOwner                 an object is used where it cannot work: another event loop, a forked process
     ├── ModelNotFound              model_not_found
     ├── SlotNotFound               slot_not_found: no slot of that number, or none saved under that name
@@ -123,6 +124,12 @@ class NoChatTemplate(RequestError):
     code = "no_chat_template"
 
 
+class IncompleteDocument(RequestError):
+    """A document that has to have a schema was cut before its end; details: `reason`, the finish's."""
+
+    code = "incomplete_document"
+
+
 class WrongOwner(RequestError):
     """An object is used on an event loop, on a thread or in a process that it does not belong to."""
 
@@ -235,8 +242,8 @@ _BY_CODE: dict[str, type[LocalLLMError]] = {
     cls.code: cls
     for cls in (
         InvalidParameter, UnknownParameter, UnsupportedParameter, ContextLengthExceeded, TemplateError, NoChatTemplate,
-        ModelNotFound, SlotNotFound, SlotBusy, LoadFailed, LoadConflict, PullFailed, AccessDenied, ForbiddenAddress,
-        DiskFull, QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
+        IncompleteDocument, ModelNotFound, SlotNotFound, SlotBusy, LoadFailed, LoadConflict, PullFailed, AccessDenied,
+        ForbiddenAddress, DiskFull, QueueFull, WorkerCrashed, Loading, Draining, RequestTimeout, InternalError,
     )
 }  # fmt: skip
 

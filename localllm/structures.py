@@ -5,11 +5,14 @@ Plain frozen data, a part of `types`. Knows nothing of grammars or of how a text
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from localllm.errors import InvalidParameter
+from localllm.ranges import check_range
 
 StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag"]
 """`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
@@ -34,9 +37,57 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whitespace_pattern: str | None = None
     """A regular expression for it instead, as vLLM takes one."""
 
+    @classmethod
+    def json(
+        cls, schema: Mapping[str, Any] | str | None = None, *, whitespace: Whitespace = "compact", **rest: Any
+    ) -> Structure:
+        """A JSON document that a JSON Schema allows; without one any object."""
+        source = schema if isinstance(schema, str) else json.dumps(schema, ensure_ascii=False, allow_nan=False)
+        if schema is None:
+            return cls(kind="json_object", whitespace=whitespace, **rest)
+        return cls(kind="json_schema", source=source, whitespace=whitespace, **rest)
+
+    @classmethod
+    def regex(cls, pattern: str) -> Structure:
+        """A text that the regular expression matches as a whole."""
+        return cls(kind="regex", source=pattern)
+
+    @classmethod
+    def choice(cls, *texts: str) -> Structure:
+        """One of these texts."""
+        return cls(kind="choice", source=json.dumps(texts, ensure_ascii=False))
+
+    @classmethod
+    def grammar(cls, source: str, kind: Literal["gbnf", "lark"] = "gbnf") -> Structure:
+        """A text of a grammar, as llama.cpp or as Lark writes them."""
+        return cls(kind=kind, source=source)
+
     def __post_init__(self) -> None:
         if len(self.source) > MAX_SOURCE_BYTES or len(self.source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
             raise InvalidParameter(f"{self.param} takes at most {MAX_SOURCE_BYTES} bytes; send less", param=self.param)
+
+
+class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a structure may cost: to compile, and at every token of an answer."""
+
+    source_bytes: int = MAX_SOURCE_BYTES
+    cpu_s: int = 2
+    """Of checking and compiling it."""
+    memory_mb: int = 512
+    """Of the process that tries it, in MiB."""
+    lexer_states: int = 50_000
+    step_items: int = 50_000
+    """Of the parser, at a token."""
+    step_fuel: int = 100_000
+    """Of the lexer, at a token: expressions that it makes."""
+
+    def __post_init__(self) -> None:
+        check_range("max_grammar_bytes", self.source_bytes, 1, MAX_SOURCE_BYTES)
+        check_range("max_grammar_cpu_s", self.cpu_s, 1, 3600)
+        check_range("max_grammar_mb", self.memory_mb, 128, 2**20)
+        check_range("max_grammar_states", self.lexer_states, 100, 2**30)
+        check_range("max_grammar_items", self.step_items, 100, 2**30)
+        check_range("max_grammar_fuel", self.step_fuel, 100, 2**30)
 
 
 class Thought(msgspec.Struct, frozen=True):
@@ -44,6 +95,20 @@ class Thought(msgspec.Struct, frozen=True):
 
     opening: str
     closing: str
+
+
+THOUGHTS = (
+    Thought("<think>", "</think>"),
+    Thought("<thinking>", "</thinking>"),
+    Thought("<reasoning>", "</reasoning>"),
+    Thought("<seed:think>", "</seed:think>"),
+    Thought("[THINK]", "[/THINK]"),
+    Thought("<|START_THINKING|>", "<|END_THINKING|>"),
+)
+"""Of DeepSeek, Qwen and most others; Granite and others; Seed; Mistral; Cohere."""
+
+BEHIND_A_THOUGHT = "\n\n"
+"""Between it and a structured answer."""
 
 
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,3 +119,6 @@ class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The prompt ends within it, so that the answer begins there."""
     budget: int | None = None
     """The most tokens of it; None: as many as the answer has."""
+    opening_token: int | None = None
+    """The special token that the opening is; None: it is text as any other."""
+    closing_token: int | None = None

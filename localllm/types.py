@@ -26,6 +26,9 @@ from localllm.sampling import DrySampling as DrySampling
 from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
+from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
+from localllm.structures import THOUGHTS as THOUGHTS
+from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
 from localllm.structures import Thought as Thought
 
@@ -263,6 +266,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """How embeddings are made; None: as the model says, else the mean for encoders and the last token for others."""
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
+    grammar: GrammarLimits = GrammarLimits()
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)

@@ -68,6 +68,10 @@ def run(
     prompt: Annotated[str | None, Argument(metavar="PROMPT", help="'-' reads stdin; none, on a terminal: chat")] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt as it is, without the chat template")] = False,
+    schema: Annotated[
+        Path | None, Option("--schema", metavar="FILE", help="Answer with a JSON document that this JSON Schema allows")
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Answer with a JSON object")] = False,
     plain: Annotated[bool, Option("--plain", help="Show Markdown as the model writes it")] = False,
     think: Annotated[
         Literal["on", "hide", "off"],
@@ -93,6 +97,7 @@ def run(
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
     from localllm.cli.run import RunOptions, run_model
+    from localllm.cli.schema import document_format
     from localllm.cli.views import Look
     from localllm.types import SamplingParams
 
@@ -109,7 +114,8 @@ def run(
         "verbose": verbose,
     }
     look = Look(markdown=not plain, thoughts=think)
-    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load, look, stats)))
+    document = document_format(schema, as_json=as_json)
+    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load, look, stats, document)))
 
 
 def embed(
@@ -172,6 +178,12 @@ def serve(
     prefill_step_ms: opt.PrefillStepMs = None,
     pooling: opt.Pooling = None,
     embedding_ctx: opt.EmbeddingCtx = None,
+    max_grammar_bytes: gate.MaxGrammarBytes = None,
+    max_grammar_cpu_s: gate.MaxGrammarCpu = None,
+    max_grammar_mb: gate.MaxGrammarMb = None,
+    max_grammar_states: gate.MaxGrammarStates = None,
+    max_grammar_items: gate.MaxGrammarItems = None,
+    max_grammar_fuel: gate.MaxGrammarFuel = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[

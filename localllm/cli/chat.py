@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from localllm.cli import commands, report
-from localllm.cli.answer import DEFAULT_LOOK, Look, PrintedAnswer, Talk, describe, stats_line
+from localllm.cli.answer import DEFAULT_LOOK, Look, PrintedAnswer, Talk, cut, describe, is_at_limit, stats_line
 from localllm.cli.saved import Turn
 from localllm.cli.stats import Totals
 from localllm.client.api import ServerGone
@@ -139,7 +139,7 @@ class Conversation:
 
     def _print(self, deltas: Generator[Delta]) -> Turn | None:
         """Print an answer; returns what there is of it, None if there is nothing. Raises `_Broken`."""
-        printed = PrintedAnswer(self.look, plain_text=self.talk.raw, opens_thoughts=self.talk.opens_thoughts)
+        printed = PrintedAnswer(self.look, plain_text=self.talk.is_plain, opens_thoughts=self.talk.opens_thoughts)
         interrupted = True
         try:
             printed.print(deltas)
@@ -159,16 +159,15 @@ class Conversation:
         finish = printed.finish
         assert finish is not None
         self.totals.add(finish, printed.first_token_s, self.talk.ctx)
-        limit, ctx = self.talk.params.max_tokens, self.talk.ctx
+        ctx = self.talk.ctx
         if not printed.text.strip():
             report.say("[the answer is empty]")
         if finish.reason == "timeout":
-            report.say("[the server's time for an answer was over]")
-        elif finish.reason == "length" and limit is not None and 0 <= limit <= finish.usage.completion_tokens:
-            report.say(f"[cut after {limit} tokens, as max_tokens says; /set max_tokens default lifts that]")
+            report.say(f"[{cut(finish, self.talk)}]")
+        elif finish.reason == "length" and is_at_limit(finish, self.talk.params):
+            report.say(f"[{cut(finish, self.talk)}; /set max_tokens default lifts that]")
         elif finish.reason == "length":
-            filled = f" of {ctx} tokens" if ctx else ""
-            report.say(f"[cut: the context{filled} is full; /undo or /clear makes room, --ctx gives more]")
+            report.say(f"[{cut(finish, self.talk)}; /undo or /clear makes room, --ctx gives more]")
         if self.stats:
             report.say(stats_line(finish, printed.first_token_s, ctx))
         if self.verbose:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm import config, osdep
 from localllm.cli import report, serving
-from localllm.cli.answer import Look, PrintedAnswer, Talk, describe, prepare, stats_line
+from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, prepare, stats_line
+from localllm.cli.schema import DocumentFormat
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.types import SamplingParams
 
@@ -32,6 +33,8 @@ class RunOptions(NamedTuple):
     """Settings by name; None: not given."""
     look: Look = Look()
     stats: bool = False
+    document: DocumentFormat | None = None
+    """What answers are; None: text."""
 
 
 def run_model(options: RunOptions) -> int:
@@ -66,28 +69,33 @@ def run_model(options: RunOptions) -> int:
                     home=settings.data_dir,
                     switch=lambda name: _talk(client, serving.load_now(client, name), options),
                 )
-            _answer(talk, prompt, options, verbose=settings.verbose)
-    return report.OK
+            return _answer(talk, prompt, options, verbose=settings.verbose)
 
 
 def _talk(client: Client, model_id: str, options: RunOptions) -> Talk:
     model = client.model(model_id)
     if model.loaded and not model.slots:
         raise InvalidParameter(f"{model_id} generates no text; localllm embed asks it for what it does", param="model")
-    return Talk(client, model_id, options.params, raw=options.raw or not model.chat_template, ctx=model.ctx or None)
+    raw = options.raw or not model.chat_template
+    return Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
 
 
-def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> None:
+def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
+    """The exit code: half a document is a failure, since a program reads it."""
     if talk.raw and not options.raw:
         report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
-    printed = PrintedAnswer(options.look, plain_text=talk.raw)
+    printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
     printed.print(talk.ask(prompt, options.system))
     if printed.finish is None:
-        return
+        return report.OK
     if options.stats:
         report.say(stats_line(printed.finish, printed.first_token_s, talk.ctx))
     if verbose:
         report.say(describe(printed.finish))
+    if talk.document is not None and printed.finish.reason != "stop":
+        report.say(f"localllm: the document is not complete: {cut(printed.finish, talk)}")
+        return report.FAILURE
+    return report.OK
 
 
 def read_prompt(argument: str | None) -> str:

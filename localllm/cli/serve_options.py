@@ -73,3 +73,21 @@ MaxLoadedModels = Annotated[
 MaxModelsMb = Annotated[
     int | None, Option("--max-models-mb", metavar="MIB", help="Memory for all models [default: 9/10 of all]")
 ]
+MaxGrammarBytes = Annotated[
+    int | None, Option("--max-grammar-bytes", metavar="N", help="Largest schema or grammar [default: 1000000]")
+]
+MaxGrammarCpu = Annotated[
+    int | None, Option("--max-grammar-cpu-s", metavar="S", help="CPU time to compile one [default: 2]")
+]
+MaxGrammarMb = Annotated[
+    int | None, Option("--max-grammar-mb", metavar="MIB", help="Memory to compile one [default: 512]")
+]
+MaxGrammarStates = Annotated[
+    int | None, Option("--max-grammar-states", metavar="N", help="Of its lexer [default: 50000]")
+]
+MaxGrammarItems = Annotated[
+    int | None, Option("--max-grammar-items", metavar="N", help="Of its parser, a token [default: 50000]")
+]
+MaxGrammarFuel = Annotated[
+    int | None, Option("--max-grammar-fuel", metavar="N", help="Work of its lexer, a token [default: 100000]")
+]

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from localllm.types import THOUGHTS
+
 Kind = Literal["thought", "answer", "unmarked"]
 """`unmarked`: no text, but all that came before it was a thought, as can be seen only now."""
 
-TAGS = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-)
-"""Of DeepSeek and Qwen; Granite and others; Seed; Mistral; Cohere."""
+TAGS = tuple((thought.opening, thought.closing) for thought in THOUGHTS)
 _CLOSING = tuple(closing for _, closing in TAGS)
 
 

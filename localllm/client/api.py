@@ -131,15 +131,25 @@ class Client:
         timeout: float | None = None,
         priority: int | None = None,
         cache_prompt: bool | None = None,
+        response_format: Mapping[str, Any] | None = None,
         cancel: Cancel | None = None,
     ) -> Generator[Delta]:
         """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s.
 
         timeout: seconds. priority: lower ones wait less. cache_prompt: whether it may start from what was computed
-        before. None: as the server's settings say.
+        before. None: as the server's settings say. response_format: as OpenAI's, what the text has to be; a `thought`
+        before it comes as such.
         """
         fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
-        return self._stream("/v1/chat/completions", model, params, cancel, messages=list(messages), **fields)
+        return self._stream(
+            "/v1/chat/completions",
+            model,
+            params,
+            cancel,
+            messages=list(messages),
+            response_format=response_format,
+            **fields,
+        )
 
     def complete(
         self,
@@ -150,11 +160,14 @@ class Client:
         timeout: float | None = None,
         priority: int | None = None,
         cache_prompt: bool | None = None,
+        response_format: Mapping[str, Any] | None = None,
         cancel: Cancel | None = None,
     ) -> Generator[Delta]:
         """The continuation of a text, as it comes. Otherwise as `chat`."""
         fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
-        return self._stream("/v1/completions", model, params, cancel, prompt=prompt, **fields)
+        return self._stream(
+            "/v1/completions", model, params, cancel, prompt=prompt, response_format=response_format, **fields
+        )
 
     def embed(
         self,
@@ -283,8 +296,9 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
             raise replies.to_error(chunk.error)
         for choice in chunk.choices:
             text = choice.text or (choice.delta.content if choice.delta else None)
-            if text:
-                yield Delta(text)
+            thought = choice.delta.reasoning_content if choice.delta else None
+            if text or thought:
+                yield Delta(text or "", thought=thought or "")
             reason = choice.finish_reason or reason
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:

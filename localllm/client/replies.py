@@ -99,6 +99,7 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 class Piece(msgspec.Struct, frozen=True):
     content: str | None = None
+    reasoning_content: str | None = None
 
 
 class Choice(msgspec.Struct, frozen=True):

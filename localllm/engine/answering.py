@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
+from localllm.engine.constraint.constraint import ConstraintFailed
+from localllm.engine.constraint.follower import Follower
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.drawing import Drawn
 from localllm.engine.sampling.sampler import Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
-from localllm.errors import InternalError
+from localllm.errors import InternalError, InvalidParameter
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
 
 _EMPTY = Delta()
@@ -35,6 +39,11 @@ class Taken:
     end: Sampled | None = None
     """The token that ended the answer, and is none of it."""
     finish: Finish | None = None
+    failure: InvalidParameter | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.finish is not None or self.failure is not None
 
 
 class Answers:
@@ -57,40 +66,58 @@ class Answers:
 
         What was computed behind the last that is taken is cut from the cache.
         """
-        sequence, tokens, num_behind, slot = drawn
+        sequence, tokens, num_behind, slot = drawn[:4]
         taken = Taken(sequence, sequence.first_token_s is None)
         self.untold.append(taken)
         self._take_token(taken, tokens[0])
         num_kept = 0
         for sampled in tokens[1:]:
-            if taken.finish is not None:
+            if taken.has_ended:
                 break
             self._scheduler.advance(sequence)
             num_kept += 1
             self._take_token(taken, sampled)
         if num_kept < num_behind:
             self._kv.cut(slot)
+        if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
+            for token in sequence.follower.last_tokens:  # nothing is drawn behind them, so that none is computed
+                if not taken.has_ended:
+                    self._take_token(taken, Sampled(token, mirostat_mu=sequence.mirostat_mu))
 
     def tell(self, output: StepOutput) -> None:
         """Put into words what was taken, in that order."""
         for taken in self.untold:
-            output.deltas.append((taken.sequence.id, self._delta(taken)))
+            if taken.failure is None or taken.tokens:
+                output.deltas.append((taken.sequence.id, self._delta(taken)))
+            if taken.failure is not None:
+                output.failures.append((taken.sequence.id, taken.failure))
         self.untold.clear()
 
     def _delta(self, taken: Taken) -> Delta:
         sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
         if not sequence.text.may_stop:
             for sampled in tokens:
-                text += sequence.text.feed(backend.token_bytes(sampled.token))
-        if taken.finish is not None:
-            text += sequence.text.flush()
+                text += sequence.text.feed(self._bytes(sequence, sampled.token))
+        last = self.rest(sequence, text) if taken.finish is not None else _split(sequence, text)
         logprobs: tuple[TokenLogprob, ...] = ()
         if sequence.logprobs is not None:
             logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
             # Beside those of a prompt the end token's is told too: clients count them from the end.
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
-        return Delta(text, len(tokens), taken.finish, logprobs)
+        return Delta(last.text, len(tokens), taken.finish, logprobs, thought=last.thought)
+
+    def rest(self, sequence: Sequence, text: str = "") -> Delta:
+        """All that was held back of an answer that ends here, behind its last `text`."""
+        return _split(sequence, text + sequence.text.flush(), is_end=True)
+
+    def _bytes(self, sequence: Sequence, token: int) -> bytes:
+        """What a token adds to the answer's text; where that may be a thought, control tokens too: tags may be some."""
+        return self._backend.token_bytes(token) if sequence.thoughts is None else self._backend.spelled(token)
+
+    def take_end(self, sequence: Sequence) -> None:
+        """Its answer is whole."""
+        self.untold.append(Taken(sequence, sequence.first_token_s is None, finish=self._end(sequence, "stop")))
 
     def take_none(self, drawn: Drawn) -> None:
         """What was computed behind its last token is cut from the cache."""
@@ -110,15 +137,29 @@ class Answers:
         sequence.append(token)
         taken.tokens.append(sampled)
         if sequence.text.may_stop:
-            taken.text += sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
+            taken.text += sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
             if sequence.text.stopped:
                 taken.finish = self._end(sequence, "stop")
                 return
+        if sequence.follower is not None and self._follow(taken, sequence.follower, token):
+            return
         reason = sequence.limit_reached(self._scheduler.slot_capacity, shifts=self._shifts)
         if reason is not None:
             taken.finish = self._end(sequence, reason)
         elif sequence.num_tokens >= self._scheduler.slot_capacity:
             self._shift(sequence)
+
+    def _follow(self, taken: Taken, follower: Follower, token: int) -> bool:
+        """The constraint takes the token; whether that ended the answer."""
+        sequence = taken.sequence
+        try:
+            if not follower.take(token):
+                return False
+            taken.finish = self._end(sequence, "stop")
+        except ConstraintFailed as failure:
+            self._scheduler.remove(sequence)
+            taken.failure = _constraint_error(sequence, failure)
+        return True
 
     def _shift(self, sequence: Sequence) -> None:
         """Its slot is full: forget the older half of what it does not have to keep."""
@@ -134,7 +175,7 @@ class Answers:
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
         """End an answer of which nothing is untold; the delta to send."""
-        return Delta(last.text, last.num_tokens, self._end(sequence, reason), last.logprobs)
+        return msgspec.structs.replace(last, finish=self._end(sequence, reason))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
@@ -142,8 +183,28 @@ class Answers:
             self._kv.cut(slot, self._kv.residency.held[slot].sound)
         return Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
 
+    def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
+        """A sequence of which nothing is untold goes no further; what is in its slot stays."""
+        self._scheduler.remove(sequence)
+        output.failures.append((sequence.id, _constraint_error(sequence, failure)))
+
     def fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:
         slot = self._scheduler.remove(sequence)
         if slot is not None:
             self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
+
+
+def _split(sequence: Sequence, text: str, *, is_end: bool = False) -> Delta:
+    if sequence.thoughts is None:
+        return Delta(text)
+    thought, text = sequence.thoughts.feed(text)
+    if is_end:
+        more_thought, more = sequence.thoughts.flush()
+        thought, text = thought + more_thought, text + more
+    return Delta(text, thought=thought)
+
+
+def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:
+    param = "" if sequence.follower is None else sequence.follower.param
+    return InvalidParameter(f"{param} cannot be followed any further: {failure}", param=param)

@@ -19,6 +19,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.slots import ClientSlots
 from localllm.engine.cache.tiers import DiskTier
 from localllm.engine.cache.writeback import Writeback
+from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
@@ -35,7 +36,6 @@ from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
-from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
@@ -105,6 +105,7 @@ class Engine:
         self._whole = WholeBatches(batch_capacity=backend.batch_capacity, ubatch_capacity=backend.ubatch_capacity)
         self._interruptions = Interruptions()
         self._team = team
+        self._masking = Masking(lambda: self.call_soon(lambda: None))
         self._stepper = Stepper(
             backend,
             self.kv,
@@ -118,6 +119,7 @@ class Engine:
             clock=clock,
             report_last=self._report_last,
             proposer=proposer,
+            masking=self._masking,
             hooks=hooks,
             team=team,
         )
@@ -151,6 +153,7 @@ class Engine:
         self._inbox.put(Call(work))
 
     def stop(self) -> None:
+        self._masking.stop()
         self._inbox.put(Stop())
 
     def run(self) -> None:
@@ -201,6 +204,7 @@ class Engine:
             return
         now_s = self.clock()
         self._end_expired(now_s, output)
+        self._stepper.draw_late(output)
         suspect = self._stepper.next_suspect()
         may_interrupt = self._may_interrupt and suspect is None
         self._stepper.propose()
@@ -209,7 +213,8 @@ class Engine:
             budget = self._pace.budget(self.scheduler.num_streams, self.scheduler.num_hungry)
             self.scheduler.max_scored_tokens = self._scorer.max_tokens(self.scheduler.num_streams)
             has_texts = self._beside is not None and self._beside.has_work
-            self.scheduler.whole = self._whole if may_interrupt and not has_texts else None
+            is_long = may_interrupt and not has_texts and (self._team is None or not self._team.may_soon_grow())
+            self.scheduler.whole = self._whole if is_long else None
             plan = self.scheduler.plan(budget, now_s=now_s, only=suspect)
         self._computed_something = bool(plan.segments)
         if plan.segments:
@@ -319,8 +324,9 @@ class Engine:
         for sequence in self.scheduler.expired(now_s):
             self._report_last()
             if sequence.first_token_s is not None:
-                last = Delta(text=sequence.text.flush())
-                output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))
+                output.deltas.append(
+                    (sequence.id, self._answers.finish(sequence, "timeout", self._answers.rest(sequence)))
+                )
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)

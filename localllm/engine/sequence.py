@@ -19,10 +19,14 @@ import numpy as np
 
 from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
+from localllm.engine.constraint.constraint import Constraint
+from localllm.engine.constraint.follower import Follower
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
+from localllm.engine.thoughts import ThoughtSplitter
+from localllm.structures import Preface
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
@@ -57,6 +61,8 @@ class Sequence:
         logprobs: int | None = None,
         prompt_logprobs: int | None = None,
         dry: Dry | None = None,
+        constraint: Constraint | None = None,
+        preface: Preface | None = None,
         cache_prompt: bool = True,
         cache_salt: str = "",
         pauses: Tokens[int] = (),
@@ -96,6 +102,10 @@ class Sequence:
         self._parameters = Parameters(
             sampling, self.tokens, num_top=logprobs, min_tokens=min_tokens, end_tokens=end_tokens, dry=dry
         )
+        self.follower = None if constraint is None else Follower(constraint)
+        """What its answer is held to."""
+        self.thoughts = None if preface is None else ThoughtSplitter(preface)
+        """Of an answer that may begin with a thought, which is then told apart."""
         self.masks: Tokens[Mask | None] = ()
         """What is allowed in each row that is drawn next; beyond them everything is."""
         self.proposal: Proposal | None = None

@@ -14,11 +14,13 @@ from localllm.engine.answering import Answers
 from localllm.engine.backend import Backend, BackendError
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
+from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import StepOutput
-from localllm.engine.proposals import DecodeHook, Proposer
+from localllm.engine.proposals import ONE_ROW, DecodeHook, Proposer
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
-from localllm.engine.sampling.sampler import NO_TOKEN_REASONS, NOT_FINITE, Sampler
+from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FINITE, Sampler
+from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.scheduling.scheduler import Scheduler
@@ -46,6 +48,7 @@ class Stepper:
         clock: Callable[[], float],
         report_last: Callable[[], None],
         proposer: Proposer | None = None,
+        masking: Masking,
         hooks: Many[DecodeHook] = (),
         team: Team | None = None,
     ) -> None:
@@ -57,8 +60,9 @@ class Stepper:
         self._scheduler = scheduler
         self._answers = answers
         self._sampler = sampler
-        self._drawer = Drawer(backend, sampler, team)
+        self._drawer = Drawer(backend, sampler, masking, team)
         self._proposer = proposer
+        self._masking = masking
         self._hooks = hooks
         self._pace = pace
         self._scorer = scorer
@@ -67,6 +71,8 @@ class Stepper:
         self._clock = clock
         self._report_last = report_last
         self._team = team
+        self._kept: list[tuple[Sequence, Row]] = []
+        """Who sits out until its mask is known, and the logits that it draws from."""
         self._suspects: deque[tuple[Sequence, int]] = deque()
         """Who has to be computed alone, until it is as far as it was."""
 
@@ -81,11 +87,14 @@ class Stepper:
 
     def propose(self) -> None:
         """Ask what the sequences that draw a token in the next step may go on with."""
-        if self._proposer is None:
-            return
         for sequence in self._scheduler.running:
-            draws = sequence.num_pending == 1 and sequence.max_tokens != 0 and not sequence.wants_scores
-            sequence.proposal = self._proposer.propose(sequence) if draws else None
+            if self._proposer is None and sequence.follower is None:
+                continue
+            if sequence.num_pending != 1 or sequence.max_tokens == 0 or sequence.wants_scores:
+                sequence.proposal = None
+                continue
+            proposal = None if self._proposer is None else self._proposer.propose(sequence)
+            sequence.proposal = proposal if sequence.follower is None else sequence.follower.proposal(proposal)
 
     def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails.
@@ -94,6 +103,7 @@ class Stepper:
         """
         for hook in self._hooks:
             hook.before_decode(plan)
+        self._masking.begin(plan)
         if self._team is not None:
             self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started, moves_cells = self._clock(), self._kv.pending.any
@@ -101,6 +111,7 @@ class Stepper:
             if not self._kv.decode(plan.segments, within_s=within_s):
                 self._keep(plan, self._clock() - started)
                 return
+            self._masking.compute()
             self._report_last()
             self._backend.synchronize()
         except BackendError as error:
@@ -128,25 +139,81 @@ class Stepper:
                 self._answers.fail(sequence, "it gave no token any probability", output)
             else:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
-        if ready := self._ready(plan, output):
+        if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
+
+    def draw_late(self, output: StepOutput) -> None:
+        """Of those that sat out for their masks, who has them by now goes on."""
+        if not self._kept:
+            return
+        kept, self._kept, rows = self._kept, [], []
+        for sequence, row in kept:
+            if sequence.slot is None or sequence.num_pending:
+                continue  # it ended meanwhile, or is computed again
+            if self._has_masks(sequence, output):
+                rows.append((sequence, row))
+            elif sequence.slot is not None:
+                self._kept.append((sequence, row))
+        if rows:
+            self._take(self._drawer.draw_rows(rows), output)
+
+    def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
+        """Of the segments to draw from, those whose masks are not just being computed: the others sit out."""
+        if all(plan.sequences[index].follower is None for index in ready):
+            return ready
+        self._masking.wait([plan.sequences[index] for index in ready])
+        in_time = []
+        for index in ready:
+            sequence, segment = plan.sequences[index], plan.segments[index]
+            draft = plan.drafts.get(sequence.id, ONE_ROW)
+            if not draft.num_drawn or self._has_masks(sequence, output):
+                in_time.append(index)
+            elif sequence.slot is None:
+                continue
+            elif draft.tokens and sequence.follower is not None:
+                sequence.follower.is_slow = True  # from now on it gets one row; this step's are computed again
+                self._kv.cut(segment.slot, sequence.num_computed - 1)
+            else:
+                self._kept.append((sequence, self._backend.logits(index)[-1].copy()))
+        return in_time
+
+    def _has_masks(self, sequence: Sequence, output: StepOutput) -> bool:
+        """Whether nobody computes its masks any more; if its constraint failed meanwhile, it ends here."""
+        work = None if sequence.follower is None else sequence.follower.current_work
+        if work is not None and work.is_done and work.failure is not None:
+            self._answers.fail_constraint(sequence, work.failure, output)
+            return False
+        return work is None or work.is_done
 
     def _take(self, drawn: list[Drawn], output: StepOutput) -> None:
         """What was drawn; who drew nothing fails."""
-        is_spoiled = any(each.tokens[-1].token == NOT_FINITE for each in drawn)
+        is_spoiled = any(each.tokens and each.tokens[-1].token == NOT_FINITE for each in drawn)
         if is_spoiled and not self._suspects and self._scheduler.shares_cells:
             for each in drawn:  # all look at all cells: whose numbers spoil the others' is found out one by one
                 self._answers.take_none(each)
             drawn = []
         for each in drawn:
             sequence, tokens = each.sequence, each.tokens
+            if each.failure is not None:
+                self._answers.fail_constraint(sequence, each.failure, output)
+                continue
+            if each.late_row is not None:
+                self._kept.append((sequence, each.late_row.copy()))
+                continue
             failed = tokens.pop().token if tokens[-1].token < 0 else None
             if tokens:
                 self._answers.take_tokens(each)
-            if failed is not None and sequence.slot is not None:
+            if failed == NO_TOKEN and sequence.slot is not None and self._may_end(sequence, len(tokens)):
+                self._answers.take_end(sequence)
+            elif failed is not None and sequence.slot is not None:
                 self._answers.fail(sequence, NO_TOKEN_REASONS[failed], output)
         if is_spoiled:
             self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
+
+    def _may_end(self, sequence: Sequence, row: int) -> bool:
+        """Whether its structure ends where the request forbids everything else: a whole one ends its answer."""
+        mask = sequence.masks[row] if row < len(sequence.masks) else None
+        return mask is not None and sequence.follower is not None and sequence.follower.may_end(mask)
 
     def _ready(self, plan: StepPlan, output: StepOutput) -> list[int]:
         """The segments from which a token is sampled. A request that wants none ends here."""

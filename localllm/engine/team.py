@@ -80,6 +80,13 @@ class Team:
         """Of the last step."""
         return self._threads
 
+    def may_soon_grow(self) -> bool:
+        """Before a step is planned: whether soon more threads may compute than now, so that it should not be long."""
+        now_s = self._clocks.now()
+        if now_s >= self._next_look_s:
+            self._look()
+        return self._governor.room.may_soon_grow(now_s)
+
     def begin(self, num_tokens: int, *, is_text: bool = False) -> int:
         """The threads for a step of so many tokens; of a text to embed: a step unlike others."""
         self._began_s = self._clocks.now()

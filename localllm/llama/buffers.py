@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from collections import deque
 from mmap import mmap
@@ -33,7 +34,10 @@ SPAN = 2 if pages.CAN_RELEASE else 1
 CHUNK_BYTES = 4 * 1024 * 1024
 """Made ready in one go, during which a save waits: 1 to 15 ms."""
 PAUSE_S = 0.001
-"""Between two of these."""
+"""Between two of these at least."""
+SHARE = 1 / 16
+"""Of a core's time that making pages may take: fresh memory of a virtual machine costs 3 ms a MiB, and a thread that
+computes waits for it."""
 IDLE_S = 60.0
 """After so long without a save only the largest state's memory stays ready."""
 SPARE_BYTES = 512 * 1024 * 1024
@@ -64,7 +68,7 @@ class BufferPool:
         Filled by the interpreter wherever a last reference goes, also inside of the lock: nothing may wait there.
         """
         self._wake = threading.Event()
-        self._is_closed = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -105,7 +109,7 @@ class BufferPool:
         """The next states are to be so large at most, and together."""
         with self._lock:
             self._expected, self._is_idle = (largest_bytes, all_bytes), False
-        if largest_bytes < LEAST_BYTES or self._memory is None or self._is_closed:
+        if largest_bytes < LEAST_BYTES or self._memory is None or self._closing.is_set():
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="kv-pages", daemon=True)
@@ -122,7 +126,7 @@ class BufferPool:
         if available is not None and available < SPARE_BYTES:
             return False
         with self._lock:
-            if self._is_closed:
+            if self._closing.is_set():
                 return False
             self._collect()
             largest, together = self._expected
@@ -130,7 +134,7 @@ class BufferPool:
 
     def close(self) -> None:
         """Makes nothing ready any more; memory goes with the last state in it. Twice is fine."""
-        self._is_closed = True
+        self._closing.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
@@ -168,13 +172,16 @@ class BufferPool:
         self._arena.mark(start, end, is_ready=False)
 
     def _run(self) -> None:
-        is_busy = False
-        while not self._is_closed:
-            is_woken = self._wake.wait(PAUSE_S if is_busy else IDLE_S)
-            self._wake.clear()
-            if not is_woken and not is_busy:
+        is_busy, pause_s = False, 0.0
+        while not self._closing.is_set():
+            if is_busy:
+                self._closing.wait(pause_s)
+            elif not self._wake.wait(IDLE_S):
                 self._rest()
+            self._wake.clear()
+            began_s = time.thread_time()
             is_busy = self.prepare()
+            pause_s = max(PAUSE_S, (time.thread_time() - began_s) * (1 / SHARE - 1))
 
     def _rest(self) -> None:
         """Nobody saved anything for long: keep what the largest state needs."""

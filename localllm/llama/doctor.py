@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm import __version__, osdep
+from localllm import __version__, compiled, osdep
 from localllm.diagnosis import Candidate, Question, Report
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
@@ -43,6 +43,7 @@ def examine(question: Question, send: Send) -> None:
         cpu=cpu_name(),
         memory_path=str(Memory(data_dir).path),
         sampler_missing=_why_no_sampler(),
+        grammars_missing=_why_no_grammars(),
         plugin_dir=question.plugin_dir,
     )
     try:
@@ -76,8 +77,16 @@ def advice(files: Installed, outcome: Outcome) -> str | None:
 def _why_no_sampler() -> str | None:
     try:
         native.load()
-    except native.NotCompiled as error:
+    except compiled.NotCompiled as error:
         return str(error)
+    return None
+
+
+def _why_no_grammars() -> str | None:
+    try:
+        import llguidance  # noqa: F401
+    except ImportError as error:
+        return f"llguidance cannot be imported ({error})"
     return None
 
 

@@ -9,20 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from localllm import compiled
+
 ABI = 1
-PACKAGE = "localllm_native"
-"""The folder of site-packages that the build installs the library into."""
-SUFFIXES = (".so", ".dll", ".dylib")
-
-
-class NotCompiled(Exception):
-    """This installation has no such library that can be loaded; the text is the reason."""
-
-
 ABORTED = 2
 """Of `llama_decode`: the cells of the ubatches before are there, those of the one that was being computed are not."""
 
@@ -39,7 +31,7 @@ class Interrupt:
             return
         try:
             self._library = load()
-        except NotCompiled:
+        except compiled.NotCompiled:
             return
         pos_max = ctypes.cast(api._lib.llama_memory_seq_pos_max, ctypes.c_void_p)
         self._state: int = self._library.li_create(memory, pos_max)
@@ -90,15 +82,7 @@ class Interrupt:
 
 def load() -> Any:
     """The library that was built with this installation. Raises `NotCompiled`."""
-    spec = find_spec(PACKAGE)
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [path for folder in folders for path in Path(folder).glob("interrupt.*") if path.suffix in SUFFIXES]
-    if not found:
-        raise NotCompiled("there was no C++ compiler when localllm was installed")
-    try:
-        return open_library(found[0])
-    except (OSError, AttributeError, ValueError) as error:
-        raise NotCompiled(str(error)) from error
+    return compiled.load("interrupt", open_library)
 
 
 def open_library(path: Path) -> Any:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -20,10 +20,12 @@ from localllm.cancel import Cancel
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter
+from localllm.llm.schemas import Shape
 from localllm.types import GenerationRequest, GpuLayers, LoadOptions, Message, Pooling, SamplingParams
 
 T = TypeVar("T")
 AnyMessage = Message | Mapping[str, str]
+Messages = Sequence[AnyMessage]
 Texts = Sequence[str] | Sequence[Sequence[int]]
 """As text, or as token ids."""
 
@@ -67,27 +69,27 @@ def load_options(
     return _checked("options", base, LoadOptions, changed)
 
 
-def chat_request(
-    messages: Sequence[AnyMessage],
-    *,
-    params: SamplingParams | None,
-    timeout: float | None,
-    priority: int,
-    cache_prompt: bool,
-) -> GenerationRequest:
-    """Raises `InvalidParameter`."""
-    return GenerationRequest(
-        messages=to_messages(messages), **_generation(params, timeout, priority, cache_prompt=cache_prompt)
-    )
+class Asked(TypedDict, total=False):
+    """What `chat` and `complete` take besides, and say there."""
+
+    thinking_budget: int | None
+    params: SamplingParams | None
+    timeout: float | None
+    priority: int
+    cache_prompt: bool
+    cancel: Cancel | None
 
 
-def completion_request(
-    prompt: str, *, params: SamplingParams | None, timeout: float | None, priority: int, cache_prompt: bool
-) -> GenerationRequest:
-    """Raises `InvalidParameter`."""
+def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[Asked]) -> GenerationRequest:
+    """`rest` without `cancel`. Raises `InvalidParameter`."""
+    return GenerationRequest(messages=to_messages(messages), **_generation(shape, rest))
+
+
+def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[Asked]) -> GenerationRequest:
+    """`rest` without `cancel`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a text, got {_shown(prompt)}", param="prompt")
-    return GenerationRequest(prompt=prompt, **_generation(params, timeout, priority, cache_prompt=cache_prompt))
+    return GenerationRequest(prompt=prompt, **_generation(shape, rest))
 
 
 def embedding_request(
@@ -132,7 +134,7 @@ def rerank_request(
     return RerankRequest(query=query, documents=items, truncate=bool(truncate), **_waiting(timeout, priority))
 
 
-def to_messages(messages: Sequence[AnyMessage]) -> tuple[Message, ...]:
+def to_messages(messages: Messages) -> tuple[Message, ...]:
     """Raises `InvalidParameter`."""
     if isinstance(messages, str | bytes | Mapping | Message) or not isinstance(messages, Iterable):
         raise InvalidParameter(
@@ -190,14 +192,20 @@ def _message(message: object, number: int) -> Message:
     return Message(role, content)
 
 
-def _generation(
-    params: SamplingParams | None, timeout: float | None, priority: int, *, cache_prompt: bool
-) -> dict[str, Any]:
-    params = SamplingParams() if params is None else _of_type("params", params, SamplingParams, "SamplingParams")
+def _generation(shape: Shape[Any] | None, asked: Asked) -> dict[str, Any]:
+    params, budget = asked["params"], asked["thinking_budget"]
+    params = SamplingParams() if params is None else params
+    if budget is not None and shape is None:
+        raise InvalidParameter(
+            "thinking_budget bounds the thought before an answer that has a schema; give one, or leave it out",
+            param="thinking_budget",
+        )
     return {
-        "params": _checked("params", params, SamplingParams, {}),
-        "cache_prompt": _of_type("cache_prompt", cache_prompt, bool, "True or False"),
-        **_waiting(timeout, priority),
+        "params": _checked("params", _of_type("params", params, SamplingParams, "SamplingParams"), SamplingParams, {}),
+        "structure": None if shape is None else shape.structure,
+        "thinking_budget": None if budget is None else _integer("thinking_budget", budget),
+        "cache_prompt": _of_type("cache_prompt", asked["cache_prompt"], bool, "True or False"),
+        **_waiting(asked["timeout"], asked["priority"]),
     }
 
 

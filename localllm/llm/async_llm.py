@@ -13,16 +13,18 @@ import os
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
 from localllm.config import Settings
 from localllm.embeddings import Embeddings
 from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
 from localllm.llm import arguments as given
-from localllm.llm.arguments import AnyMessage, Texts
+from localllm.llm.arguments import AnyMessage, Asked, Messages, Texts
 from localllm.llm.events import EventObserver, guarded
 from localllm.llm.letting_go import let_go, until
+from localllm.llm.parsed import AsyncParsedStream, ParsedChat
+from localllm.llm.schemas import SchemaLike, Shape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.runtime import Answer, Runtime
 from localllm.states import ModelEvent
@@ -134,82 +136,109 @@ class AsyncLLM:
     @overload
     async def chat(
         self,
-        messages: Sequence[AnyMessage],
+        messages: Messages,
         *,
+        schema: None = None,
         stream: Literal[False] = False,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109  the worker keeps it, too
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        **rest: Unpack[Asked],
     ) -> Chat: ...
 
     @overload
     async def chat(
-        self,
-        messages: Sequence[AnyMessage],
-        *,
-        stream: Literal[True],
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
     ) -> AsyncStream: ...
+
+    @overload
+    async def chat(
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[T]: ...
+
+    @overload
+    async def chat(
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+    ) -> AsyncParsedStream[T]: ...
+
+    @overload
+    async def chat(
+        self,
+        messages: Messages,
+        *,
+        schema: SchemaLike,
+        stream: Literal[False] = False,
+        **rest: Unpack[Asked],
+    ) -> ParsedChat[Any]: ...
+
+    @overload
+    async def chat(
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+    ) -> AsyncParsedStream[Any]: ...
 
     async def chat(
         self,
-        messages: Sequence[AnyMessage],
+        messages: Messages,
         *,
+        schema: object = None,
         stream: bool = False,
+        thinking_budget: int | None = None,
         params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,  # noqa: ASYNC109  the worker keeps it, too
         priority: int = 0,
         cache_prompt: bool = True,
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
         """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
 
+        schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
+        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`. thinking_budget: the most tokens of a
+        thought before it, which is the answer's `thought`.
         timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
         `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
         cancel: ends it from any thread; what there is comes with the finish `cancelled`.
         """
+        shape = to_shape(schema)
         request = given.chat_request(
-            messages, params=params, timeout=timeout, priority=priority, cache_prompt=cache_prompt
-        )
-        return await self._ask(request, given.check_cancel(cancel), stream=stream)
+            messages, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
+            priority=priority, cache_prompt=cache_prompt,
+        )  # fmt: skip
+        return await self._ask(request, shape, given.check_cancel(cancel), stream=stream)
 
     @overload
     async def complete(
-        self,
-        prompt: str,
-        *,
-        stream: Literal[False] = False,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[Asked]
     ) -> Chat: ...
 
     @overload
     async def complete(
-        self,
-        prompt: str,
-        *,
-        stream: Literal[True],
-        params: SamplingParams | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
     ) -> AsyncStream: ...
+
+    @overload
+    async def complete(
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[T]: ...
+
+    @overload
+    async def complete(
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+    ) -> AsyncParsedStream[T]: ...
+
+    @overload
+    async def complete(
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[Any]: ...
+
+    @overload
+    async def complete(
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+    ) -> AsyncParsedStream[Any]: ...
 
     async def complete(
         self,
         prompt: str,
         *,
+        schema: object = None,
         stream: bool = False,
+        thinking_budget: int | None = None,
         params: SamplingParams | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
         priority: int = 0,
@@ -217,10 +246,12 @@ class AsyncLLM:
         cancel: Cancel | None = None,
     ) -> Chat | AsyncStream:
         """Continue a text as it stands, without a chat template. Otherwise as `chat`."""
+        shape = to_shape(schema)
         request = given.completion_request(
-            prompt, params=params, timeout=timeout, priority=priority, cache_prompt=cache_prompt
-        )
-        return await self._ask(request, given.check_cancel(cancel), stream=stream)
+            prompt, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
+            priority=priority, cache_prompt=cache_prompt,
+        )  # fmt: skip
+        return await self._ask(request, shape, given.check_cancel(cancel), stream=stream)
 
     async def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text, with the model's BOS unless `add_special` is off."""
@@ -298,11 +329,14 @@ class AsyncLLM:
             raise
         self._loaded = loaded
 
-    async def _ask(self, request: GenerationRequest, cancel: Cancel | None, *, stream: bool) -> Chat | AsyncStream:
+    async def _ask(
+        self, request: GenerationRequest, shape: Shape[Any] | None, cancel: Cancel | None, *, stream: bool
+    ) -> Chat | AsyncStream:
         submitting = self._in_time(request.timeout_s, self._here().submit(self.info.id, [request]))
         answers: list[Answer] | None = await (submitting if cancel is None else until(cancel, submitting))
-        answer = AsyncStream(self, answers[0] if answers else None, cancel)
-        del answers  # or this frame would keep an answer alive that its reader has dropped
+        first = answers[0] if answers else None
+        answer = AsyncStream(self, first, cancel) if shape is None else AsyncParsedStream(self, first, cancel, shape)
+        del answers, first  # or this frame would keep an answer alive that its reader has dropped
         if stream:
             return answer
         async with answer:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
 from localllm.config import Settings
-from localllm.llm.arguments import AnyMessage, Texts
+from localllm.llm.arguments import AnyMessage, Asked, Messages, Texts
 from localllm.llm.async_llm import AsyncLLM
 from localllm.llm.loop_thread import LoopThread
-from localllm.llm.stream import Stream
+from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
+from localllm.llm.schemas import SchemaLike
+from localllm.llm.stream import AsyncStream, Stream
 from localllm.states import ModelEvent
 from localllm.types import Chat, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
 
@@ -88,34 +90,50 @@ class LLM:
     @overload
     def chat(
         self,
-        messages: Sequence[AnyMessage],
+        messages: Messages,
         *,
+        schema: None = None,
         stream: Literal[False] = False,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        **rest: Unpack[Asked],
     ) -> Chat: ...
 
     @overload
     def chat(
-        self,
-        messages: Sequence[AnyMessage],
-        *,
-        stream: Literal[True],
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
     ) -> Stream: ...
+
+    @overload
+    def chat(
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[T]: ...
+
+    @overload
+    def chat(
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+    ) -> ParsedStream[T]: ...
+
+    @overload
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        schema: SchemaLike,
+        stream: Literal[False] = False,
+        **rest: Unpack[Asked],
+    ) -> ParsedChat[Any]: ...
+
+    @overload
+    def chat(
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+    ) -> ParsedStream[Any]: ...
 
     def chat(
         self,
-        messages: Sequence[AnyMessage],
+        messages: Messages,
         *,
+        schema: object = None,
         stream: bool = False,
+        thinking_budget: int | None = None,
         params: SamplingParams | None = None,
         timeout: float | None = None,
         priority: int = 0,
@@ -124,48 +142,57 @@ class LLM:
     ) -> Chat | Stream:
         """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
 
+        schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
+        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`. thinking_budget: the most tokens of a
+        thought before it, which is the answer's `thought`.
         timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
         `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
         cancel: ends it from any thread; what there is comes with the finish `cancelled`.
         """
-        rest: dict[str, Any] = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        rest: Asked = {
+            "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
+            "cache_prompt": cache_prompt, "cancel": cancel,
+        }  # fmt: skip
         if stream:
-            asking = self._llm.chat(messages, stream=True, params=params, cancel=cancel, **rest)
-            return Stream(self, self._run(asking))
-        whole: Chat = self._run(self._llm.chat(messages, params=params, cancel=cancel, **rest))
+            return self._stream(self._llm.chat(messages, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
+        whole: Chat = self._run(self._llm.chat(messages, schema=schema, **rest))  # type: ignore[call-overload]
         return whole
 
     @overload
     def complete(
-        self,
-        prompt: str,
-        *,
-        stream: Literal[False] = False,
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
+        self, prompt: str, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[Asked]
     ) -> Chat: ...
 
     @overload
+    def complete(self, prompt: str, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]) -> Stream: ...
+
+    @overload
     def complete(
-        self,
-        prompt: str,
-        *,
-        stream: Literal[True],
-        params: SamplingParams | None = None,
-        timeout: float | None = None,
-        priority: int = 0,
-        cache_prompt: bool = True,
-        cancel: Cancel | None = None,
-    ) -> Stream: ...
+        self, prompt: str, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[T]: ...
+
+    @overload
+    def complete(
+        self, prompt: str, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+    ) -> ParsedStream[T]: ...
+
+    @overload
+    def complete(
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[Asked]
+    ) -> ParsedChat[Any]: ...
+
+    @overload
+    def complete(
+        self, prompt: str, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+    ) -> ParsedStream[Any]: ...
 
     def complete(
         self,
         prompt: str,
         *,
+        schema: object = None,
         stream: bool = False,
+        thinking_budget: int | None = None,
         params: SamplingParams | None = None,
         timeout: float | None = None,
         priority: int = 0,
@@ -173,12 +200,13 @@ class LLM:
         cancel: Cancel | None = None,
     ) -> Chat | Stream:
         """Continue a text as it stands, without a chat template. Otherwise as `chat`."""
-        rest: dict[str, Any] = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
+        rest: Asked = {
+            "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
+            "cache_prompt": cache_prompt, "cancel": cancel,
+        }  # fmt: skip
         if stream:
-            return Stream(
-                self, self._run(self._llm.complete(prompt, stream=True, params=params, cancel=cancel, **rest))
-            )
-        whole: Chat = self._run(self._llm.complete(prompt, params=params, cancel=cancel, **rest))
+            return self._stream(self._llm.complete(prompt, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
+        whole: Chat = self._run(self._llm.complete(prompt, schema=schema, **rest))  # type: ignore[call-overload]
         return whole
 
     def tokenize(self, text: str, *, add_special: bool = True) -> list[int]:
@@ -237,6 +265,10 @@ class LLM:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _stream(self, asking: Coroutine[Any, Any, AsyncStream]) -> Stream:
+        stream = self._run(asking)
+        return ParsedStream(self, stream) if isinstance(stream, AsyncParsedStream) else Stream(self, stream)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._thread.call(work)

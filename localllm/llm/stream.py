@@ -31,6 +31,7 @@ class AsyncStream(AsyncIterator[Delta]):
         self._answer = answer
         self._loop = asyncio.get_running_loop()
         self._parts: list[str] = []
+        self._thoughts: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self._prompt_logprobs: list[TokenLogprob] = []
         self._finish: Finish | None = None
@@ -79,7 +80,11 @@ class AsyncStream(AsyncIterator[Delta]):
     def so_far(self) -> Chat:
         """What was read, as an answer; `cancelled` if its end was not."""
         return Chat(
-            "".join(self._parts), self._finish or NOT_BEGUN, tuple(self._logprobs), tuple(self._prompt_logprobs)
+            "".join(self._parts),
+            self._finish or NOT_BEGUN,
+            tuple(self._logprobs),
+            tuple(self._prompt_logprobs),
+            "".join(self._thoughts),
         )
 
     async def __anext__(self) -> Delta:
@@ -90,6 +95,7 @@ class AsyncStream(AsyncIterator[Delta]):
         delta = Delta(finish=NOT_BEGUN) if self._answer is None else await anext(self._answer)
         self._finish = delta.finish
         self._parts.append(delta.text)
+        self._thoughts.append(delta.thought)
         self._logprobs += delta.logprobs
         self._prompt_logprobs += delta.prompt_logprobs
         return delta

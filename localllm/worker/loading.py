@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm import osdep
+from localllm.chat.thoughts import thought_of
 from localllm.engine.backend import BackendError, Piece
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
+from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 from localllm.types import LoadedModel
 from localllm.worker.attention import Settled, settle
+from localllm.worker.grammars import Later
 from localllm.worker.messages import Load
 
 WHOLE_BATCH = 2048
@@ -32,6 +35,8 @@ class Loaded(NamedTuple):
     """None for an encoder: it does not generate."""
     make_embedder: Callable[[], LlamaEmbedder]
     """A context for embeddings, when the first text comes. Raises `LoadFailed`."""
+    grammar_tokens: Later[GrammarTokens] | None
+    """None for an encoder."""
 
 
 def load_model(library: Library, load: Load, on_progress: Callable[[float], None], data_dir: Path) -> Loaded:
@@ -64,6 +69,9 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         )
 
     attention = settle(library, model, load, threads, data_dir) if load.info.causal else None
+    tokens = None
+    if attention is not None:  # beside what follows, and after what was just measured
+        tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
     backend = None if attention is None else _backend(library, model, load, threads, attention)
     report = LoadedModel(
         id=load.model_id,
@@ -74,6 +82,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
+        thought=thought_of(load.info.chat_templates.get("default", "")),
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         threads=threads,
@@ -85,7 +94,8 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         embedding_ctx=placement.embedding_ctx,
         dimensions=model.dimensions,
     )
-    return Loaded(report, Vocab(library.api, model.vocab) if backend is None else backend.vocab, backend, make_embedder)
+    vocab = Vocab(library.api, model.vocab) if backend is None else backend.vocab
+    return Loaded(report, vocab, backend, make_embedder, tokens)
 
 
 def _reason(attention: Settled, backend: LlamaBackend) -> str:

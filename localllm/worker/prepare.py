@@ -11,15 +11,26 @@ import secrets
 import threading
 from array import array
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
+from localllm.chat.thoughts import begins_thoughts, preface_of
+from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sequence import Sequence
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, NoChatTemplate, SlotNotFound
+from localllm.errors import (
+    InternalError,
+    InvalidParameter,
+    LocalLLMError,
+    NoChatTemplate,
+    SlotNotFound,
+    UnsupportedParameter,
+)
+from localllm.structures import Preface
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,
@@ -34,9 +45,10 @@ from localllm.types import (
     Timings,
     Usage,
 )  # fmt: skip
+from localllm.worker.grammars import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
-from localllm.worker.refusals import as_ours, deadline_s
+from localllm.worker.refusals import deadline_s, errors_to
 from localllm.worker.rendering import Render, Renderer
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
@@ -71,17 +83,19 @@ class Preparer:
         defaults: ModelDefaults = NO_DEFAULTS,
         *,
         context_shift: bool = False,
+        grammars: Grammars | None = None,
     ) -> None:
-        """`defaults`: for requests that say nothing of their own."""
+        """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers."""
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
         self._renderer = renderer
         self._engine = engine
+        self._grammars = grammars
         self._send = send
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
         self._lock = threading.Lock()
-        self._wanted = Wanted()
+        self._wanted = Wanted(send)
         """Requests and calls."""
         self._drafts: dict[Source, _Draft] = {}
         self._turns = Turns("preparer")
@@ -115,11 +129,11 @@ class Preparer:
             try:
                 messages = msgspec.convert(message.args[0], tuple[Message, ...])
             except msgspec.ValidationError as error:  # this is the reader's thread, which serves everybody
-                self._fail(message, InvalidParameter(f"messages: {error}", param="messages"))
+                self._fail(message.id, InvalidParameter(f"messages: {error}", param="messages"))
                 return
             self._renderer.add(
                 messages,
-                lambda render: self._reply(message, lambda: render(self._prompts.render_request(messages))),
+                lambda render: self._rendered(message.id, render, messages),
                 lambda: message.id in self._wanted,
             )
             return
@@ -136,23 +150,17 @@ class Preparer:
         """On a renderer's thread."""
         source = draft.source
         assert source.messages is not None
-        try:
+        with errors_to(partial(self._refuse, draft)):
             rendered = self._prompts.render(render, source.messages, cache_prompt=source.cache_prompt)
-        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
-            self._refuse(draft, as_ours(error))
-            return
-        self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
+            self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
     def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
-        try:
+        with errors_to(partial(self._refuse, draft)):
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
-        except Exception as error:  # noqa: BLE001  as above
-            self._refuse(draft, as_ours(error))
-            return
-        while (taker := self._next_taker(draft)) is not None:
-            self._hand_over(taker, prompt)
-            yield
+            while (taker := self._next_taker(draft)) is not None:
+                self._hand_over(taker, prompt)
+                yield
 
     def _check_kind(self, source: Source) -> None:
         if not self._model.info.causal:
@@ -165,8 +173,7 @@ class Preparer:
             self._reject(taker, error)
 
     def _reject(self, taker: _Taker, error: LocalLLMError) -> None:
-        if self._wanted.take(taker.message.id):
-            self._send(Rejected(taker.message.id, error.info()))
+        self._wanted.answer(Rejected(taker.message.id, error.info()))
 
     def _next_taker(self, draft: _Draft) -> _Taker | None:
         with self._lock:
@@ -184,20 +191,57 @@ class Preparer:
             return bool(draft.takers)
 
     def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
-        id = taker.message.id
-        try:
-            sequence = self._sequence(taker.message, taker.arrived_s, prompt)
-        except Exception as error:  # noqa: BLE001  as above
-            self._reject(taker, as_ours(error))
-            return
+        with errors_to(partial(self._reject, taker)):
+            structure = taker.message.request.structure
+            if structure is None:
+                self._submit(taker, prompt, None)
+            elif self._grammars is None:
+                raise UnsupportedParameter(f"{self._model.id} writes no structured answers", param=structure.param)
+            else:
+                self._check_end(taker.message)
+                budget = taker.message.request.thinking_budget
+                preface = self._preface(prompt, budget)
+                self._grammars.add(
+                    structure,
+                    preface,
+                    partial(self._constrained, taker, prompt, preface),
+                    lambda: taker.message.id in self._wanted,
+                )
 
+    def _preface(self, prompt: Prompt, budget: int | None) -> Preface | None:
+        thought = self._model.thought
+        if thought is None or not prompt.ending:
+            return None
+        may_begin = not begins_thoughts(self._model.info.chat_templates["default"], thought)
+        return preface_of(thought, prompt.ending, budget, may_begin=may_begin)
+
+    def _constrained(
+        self, taker: _Taker, prompt: Prompt, preface: Preface | None, result: Constraint | LocalLLMError
+    ) -> None:
+        """On a thread of the grammars."""
+        with errors_to(partial(self._reject, taker)):
+            if isinstance(result, LocalLLMError):
+                raise result
+            self._submit(taker, prompt, result, preface)
+
+    def _submit(
+        self, taker: _Taker, prompt: Prompt, constraint: Constraint | None, preface: Preface | None = None
+    ) -> None:
         def submit() -> None:
-            self._send(Accepted(id, sequence.num_prompt))
+            self._send(Accepted(sequence.id, sequence.num_prompt))
             self._engine.submit(sequence)
 
-        self._wanted.hand_over(id, submit)
+        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint, preface)
+        self._wanted.hand_over(sequence.id, submit)
 
-    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt) -> Sequence:
+    def _sequence(
+        self,
+        message: Submit,
+        arrived_s: float,
+        prompt: Prompt,
+        constraint: Constraint | None,
+        preface: Preface | None,
+    ) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
@@ -222,11 +266,17 @@ class Preparer:
             cache_salt=message.request.cache_salt,
             pauses=list(prompt.pauses),
             keep=prompt.keep,
+            constraint=constraint,
+            preface=preface,
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),
             queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
         )
+
+    def _check_end(self, message: Submit) -> None:
+        if with_defaults(message.request.params, self._defaults.params).ignore_eos:
+            raise InvalidParameter("a structured answer ends with its document; send no ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
         if not 0 <= token < self._model.info.vocabulary_size:
@@ -235,25 +285,16 @@ class Preparer:
             )
 
     def _answer(self, message: Call) -> Iterator[None]:
-        try:
+        with errors_to(partial(self._fail, message.id)):
             result = yield from self._call(message.method, message.args)
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(message, as_ours(error))
-            return
-        self._reply(message, lambda: result)
+            self._wanted.answer(Reply(message.id, result))
 
-    def _reply(self, message: Call, make: Callable[[], Any]) -> None:
-        try:
-            result = make()
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(message, as_ours(error))
-            return
-        if self._wanted.take(message.id):
-            self._send(Reply(message.id, result))
+    def _rendered(self, id: int, render: Render, messages: tuple[Message, ...]) -> None:
+        with errors_to(partial(self._fail, id)):
+            self._wanted.answer(Reply(id, render(self._prompts.render_request(messages))))
 
-    def _fail(self, message: Call, error: LocalLLMError) -> None:
-        if self._wanted.take(message.id):
-            self._send(Reply(message.id, None, error.info()))
+    def _fail(self, id: int, error: LocalLLMError) -> None:
+        self._wanted.answer(Reply(id, None, error.info()))
 
     def _call(self, method: str, args: tuple[Any, ...]) -> Generator[None, None, Any]:
         if method == "tokenize":

@@ -16,7 +16,7 @@ from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prompts import MOST_COUNTED, Memo
-from localllm.worker.refusals import as_ours, deadline_s, too_long
+from localllm.worker.refusals import deadline_s, errors_to, too_long
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
 
@@ -76,7 +76,7 @@ class TextPreparer:
         self._loop = loop
         self._jobs = jobs
         self._send = send
-        self._wanted = Wanted()
+        self._wanted = Wanted(send)
         self._turns = Turns("text-preparer")
 
     def submit(self, message: Embed) -> None:
@@ -90,16 +90,16 @@ class TextPreparer:
 
     def _draft(self, message: Embed, arrived_s: float) -> Iterator[None]:
         """Prepares one request, a slice at each `next`."""
-        try:
-            if message.ranking is not None:
-                yield from self._rank(message.id, message.ranking, arrived_s)
-            elif message.embedding is not None:
-                yield from self._embed(message.id, message.embedding, arrived_s)
-        except Exception as error:  # noqa: BLE001  one request's surprise must not end this thread for all others
-            self._wanted.take(message.id)
-            self._send(Rejected(message.id, as_ours(error).info()))
+        with errors_to(lambda error: self._wanted.answer(Rejected(message.id, error.info()))):
+            if (ranking := message.ranking) is not None:
+                texts = yield from self._rank(ranking)
+                self._hand_over(message.id, ranking, arrived_s, texts)
+            elif (embedding := message.embedding) is not None:
+                texts = yield from self._embed(embedding)
+                dimensions = embedding.dimensions or self._model.dimensions
+                self._hand_over(message.id, embedding, arrived_s, texts, dimensions, normalize=embedding.normalize)
 
-    def _embed(self, id: int, request: EmbeddingRequest, arrived_s: float) -> Iterator[None]:
+    def _embed(self, request: EmbeddingRequest) -> Generator[None, None, list[_Text]]:
         pooling, dimensions = self._model.pooling, self._model.dimensions
         if pooling == "rank":
             raise InvalidParameter(
@@ -114,19 +114,7 @@ class TextPreparer:
         items: Sequence[str | Sequence[int]] = request.tokens or () if request.texts is None else request.texts
         for number, item in enumerate(items):
             texts.append((yield from self._item(number, item, truncate=request.truncate)))
-        kept = request.dimensions or dimensions
-        job = TextJob(
-            id,
-            [text.tokens for text in texts],
-            dimensions=kept,
-            normalize=request.normalize,
-            priority=request.priority,
-            created_s=arrived_s,
-            deadline_s=deadline_s(arrived_s, request.timeout_s),
-            queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
-        )
-        counts = tuple(len(text.tokens) for text in texts)
-        self._hand_over(job, texts, kept, counts if pooling == "none" else (1,) * len(texts))
+        return texts
 
     def _item(self, number: int, item: str | Sequence[int], *, truncate: bool) -> Generator[None, None, _Text]:
         limit = self._model.embedding_ctx
@@ -150,22 +138,14 @@ class TextPreparer:
             raise self._too_long(f"input {number}", len(tokens), "input", number, at_least=not is_whole)
         return _Text(tokens[: limit - closing] + tokens[len(tokens) - closing :], was_cut=True)
 
-    def _rank(self, id: int, request: RerankRequest, arrived_s: float) -> Iterator[None]:
+    def _rank(self, request: RerankRequest) -> Generator[None, None, list[_Text]]:
         if self._model.pooling != "rank":
             raise InvalidParameter(f"{self._model.id} cannot rank: {self._no_rank()}", param="model")
         texts: list[_Text] = []
         query, _ = yield from self._tokenize(request.query, None, "query", plain=True)
         for number, document in enumerate(request.documents):
             texts.append((yield from self._pair(number, request, query, document)))
-        job = TextJob(
-            id,
-            [text.tokens for text in texts],
-            priority=request.priority,
-            created_s=arrived_s,
-            deadline_s=deadline_s(arrived_s, request.timeout_s),
-            queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
-        )
-        self._hand_over(job, texts, 1, (1,) * len(texts))
+        return texts
 
     def _no_rank(self) -> str:
         if self._model.info.has_ranking_head:
@@ -251,7 +231,18 @@ class TextPreparer:
         if fewest > self._model.embedding_ctx:
             raise self._too_long(what, fewest, param, number, at_least=True)
 
-    def _hand_over(self, job: TextJob, texts: list[_Text], dimensions: int, num_vectors: tuple[int, ...]) -> None:
+    def _hand_over(
+        self,
+        id: int,
+        request: EmbeddingRequest | RerankRequest,
+        arrived_s: float,
+        texts: list[_Text],
+        dimensions: int = 1,
+        *,
+        normalize: bool = False,
+    ) -> None:
+        num_tokens = tuple(len(text.tokens) for text in texts)
+        num_vectors = num_tokens if self._model.pooling == "none" else (1,) * len(texts)
         size_bytes = 4 * dimensions * sum(num_vectors)
         if size_bytes > MAX_VECTORS_BYTES:
             raise InvalidParameter(
@@ -259,19 +250,23 @@ class TextPreparer:
                 "send fewer texts at a time",
                 param="input",
             )
-        accepted = Tokenized(
-            job.id,
-            dimensions,
-            num_vectors,
-            tuple(len(text.tokens) for text in texts),
-            tuple(number for number, text in enumerate(texts) if text.was_cut),
+        cut = tuple(number for number, text in enumerate(texts) if text.was_cut)
+        job = TextJob(
+            id,
+            [text.tokens for text in texts],
+            dimensions=dimensions,
+            normalize=normalize,
+            priority=request.priority,
+            created_s=arrived_s,
+            deadline_s=deadline_s(arrived_s, request.timeout_s),
+            queue_deadline_s=deadline_s(arrived_s, request.queue_timeout_s),
         )
 
         def add() -> None:
-            self._send(accepted)
+            self._send(Tokenized(id, dimensions, num_vectors, num_tokens, cut))
             self._loop.call_soon(lambda: self._jobs.add(job))
 
-        self._wanted.hand_over(job.id, add)
+        self._wanted.hand_over(id, add)
 
     def _too_long(
         self, what: str, num_tokens: int, param: str, number: int, *, at_least: bool

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from localllm import osdep
+from localllm import compiled, osdep
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
@@ -27,6 +27,8 @@ from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
+from localllm.worker.grammar_child import GrammarChild
+from localllm.worker.grammars import Grammars
 from localllm.worker.messages import (
     SLOT_METHODS,
     Call,
@@ -86,7 +88,7 @@ def _sampler(threads: int, team: int | None) -> Sampler:
     """The compiled one, else the slow one; `localllm doctor` tells which, and why."""
     try:
         return native.load(threads=threads, team=team)
-    except native.NotCompiled:
+    except compiled.NotCompiled:
         return NumpySampler()
 
 
@@ -177,10 +179,12 @@ class Worker:
         devices = loaded.devices()
         self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices))
         load = self._loads.get()
-        # Started first, so that its imports run beside the load.
+        # Started first, so that their imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
+        grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
         before_load = CLOCKS.read()
-        model, vocab, backend, make_embedder = load_model(loaded, load, self._report_progress(), data_dir)
+        report_progress = self._report_progress()
+        model, vocab, backend, make_embedder, grammar_tokens = load_model(loaded, load, report_progress, data_dir)
         team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
@@ -218,6 +222,9 @@ class Worker:
             self._outbox.put,
             load.defaults,
             context_shift=load.options.context_shift,
+            grammars=None
+            if grammar_tokens is None or grammar_child is None
+            else Grammars(grammar_tokens, load.options.grammar, child=grammar_child),
         )
         self._engine = engine
         self._outbox.on_unsaid = self._cancel

@@ -1,21 +1,32 @@
-"""What the preparers share: the error to send for anything that went wrong, and when a request's time is over."""
+"""What the threads that serve all requests share: an error refuses one request and no other; words; deadlines."""
 
 from __future__ import annotations
 
 import math
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from localllm.errors import ContextLengthExceeded, InternalError, LocalLLMError
 
 
-def as_ours(error: Exception) -> LocalLLMError:
+def _as_ours(error: Exception) -> LocalLLMError:
     """The error itself if it is one of ours; a surprise goes to stderr, where the parent keeps it."""
     if isinstance(error, LocalLLMError):
         return error
     traceback.print_exception(error)
     # Its text may name files of ours: for the log, not for clients.
     return InternalError(f"preparing the request failed with {type(error).__name__}", reason=repr(error)[:500])
+
+
+@contextmanager
+def errors_to(refuse: Callable[[LocalLLMError], None]) -> Iterator[None]:
+    """Whatever goes wrong within refuses one request: its surprise must not end a thread that serves all others."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  see above
+        refuse(_as_ours(error))
 
 
 def deadline_s(arrived_s: float, timeout_s: float | None) -> float:

@@ -21,7 +21,7 @@ from localllm.kvdisk import file
 from localllm.kvdisk.named import NamedStates
 from localllm.states import SlotTransfer
 from localllm.worker.messages import SLOT_METHODS, Call, Reply, Up
-from localllm.worker.refusals import as_ours
+from localllm.worker.refusals import errors_to
 
 T = TypeVar("T")
 
@@ -49,10 +49,8 @@ class SlotFiler:
     def _answer(self, message: Call) -> None:
         """Holds no state longer than it must, which is why it is not a part of the loop."""
         work: Callable[..., Any] = getattr(self, f"_{message.method}")
-        try:
+        with errors_to(lambda error: self._send(Reply(message.id, None, error.info()))):
             self._send(Reply(message.id, work(*message.args)))
-        except Exception as error:  # noqa: BLE001  one call's surprise must not end this thread for all others
-            self._send(Reply(message.id, None, as_ours(error).info()))
 
     def _save_slot(self, slot: int, name: str) -> SlotTransfer:
         started_s = time.perf_counter()

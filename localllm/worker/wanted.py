@@ -1,6 +1,6 @@
 """Requests that a preparer works on and that nobody cancelled: on one side the reader thread, on the other its own.
 
-A request is here until it is handed over, refused or cancelled; which of these comes first is decided under one lock.
+A request is here until it is handed over, answered or cancelled; which of these comes first is decided under one lock.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from localllm.worker.messages import Rejected, Reply, Up
+
 
 class Wanted:
     """Ids of requests. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, send: Callable[[Up], None]) -> None:
+        self._send = send
         self._lock = threading.Lock()
         self._ids: set[int] = set()
 
@@ -31,9 +34,17 @@ class Wanted:
             self._ids.discard(id)
             return was_here
 
+    def answer(self, message: Rejected | Reply) -> None:
+        """Send it, if its request is here."""
+        if self.take(message.id):
+            self._send(message)
+
     def hand_over(self, id: int, work: Callable[[], None]) -> None:
-        """Call `work`, if it is here: a cancel comes before that, or finds the request where `work` brought it."""
+        """Call `work`, if it is here: a cancel comes before that, or finds the request where `work` brought it.
+
+        If `work` raises, the request is still here, to be refused.
+        """
         with self._lock:
             if id in self._ids:
-                self._ids.discard(id)
                 work()
+                self._ids.discard(id)

@@ -1,4 +1,4 @@
-// Weights and their sums, and a number by lot. Knows what a row of logits is, and nothing of parameters.
+// Weights and their sums, and a number by lot. Knows nothing of masks and parameters.
 #ifndef LOCALLLM_SAMPLER_ARITHMETIC_H
 #define LOCALLLM_SAMPLER_ARITHMETIC_H
 
@@ -69,39 +69,25 @@ LS_INLINE inline float power_of_2(float x) {
     return x < -126.0f ? 0.0f : p * power;
 }
 
-// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out. `is_sound`: no NaN, no +infinity.
-LS_WIDE float largest(const float * row, int32_t count, bool & is_sound) {
+// A compiler may not reorder a maximum by itself (NaN, -0), so the lanes are spelled out.
+LS_WIDE float largest(const float * numbers, int32_t count) {
     float lanes[kWide];
-    int32_t unsound[kWide] = {};
     std::fill(lanes, lanes + kWide, kForbidden);
     int32_t i = 0;
     for (; i + kWide <= count; i += kWide)
-        for (int lane = 0; lane < kWide; lane++) {
-            lanes[lane] = row[i + lane] > lanes[lane] ? row[i + lane] : lanes[lane];
-            unsound[lane] |= !(row[i + lane] <= kHuge);
-        }
-    for (int lane = 0; i < count; i++, lane++) {
-        lanes[lane] = row[i] > lanes[lane] ? row[i] : lanes[lane];
-        unsound[lane] |= !(row[i] <= kHuge);
-    }
-    float best = kForbidden;
-    int32_t any = 0;
-    for (int lane = 0; lane < kWide; lane++) {
-        best = lanes[lane] > best ? lanes[lane] : best;
-        any |= unsound[lane];
-    }
-    is_sound = any == 0;
-    return best;
+        for (int lane = 0; lane < kWide; lane++) lanes[lane] = numbers[i + lane] > lanes[lane] ? numbers[i + lane] : lanes[lane];
+    for (int lane = 0; i < count; i++, lane++) lanes[lane] = numbers[i] > lanes[lane] ? numbers[i] : lanes[lane];
+    return *std::max_element(lanes, lanes + kWide);
 }
 
-LS_WIDE int32_t first_of(const float * row, int32_t vocab, float value) {
+LS_WIDE int32_t first_of(const float * numbers, int32_t count, float value) {
     int32_t i = 0;
-    for (; i + kWide <= vocab; i += kWide) {
+    for (; i + kWide <= count; i += kWide) {
         int32_t equal = 0;
-        for (int lane = 0; lane < kWide; lane++) equal += row[i + lane] == value;
+        for (int lane = 0; lane < kWide; lane++) equal += numbers[i + lane] == value;
         if (equal > 0) break;
     }
-    return static_cast<int32_t>(std::find(row + i, row + vocab, value) - row);
+    return static_cast<int32_t>(std::find(numbers + i, numbers + count, value) - numbers);
 }
 
 // The sum of number(i) over [begin, end), at most a block.
@@ -125,15 +111,6 @@ double total(const Sums & sums) {
     return sum;
 }
 
-// The sums of the blocks of a row's weights; what lies below the bar has none.
-LS_WIDE void sum_row(const float * row, int32_t vocab, float best, float scale, float bar, double * sums) {
-    for (int32_t begin = 0; begin < vocab; begin += kBlock)
-        *sums++ = sum_of_block(begin, std::min(begin + kBlock, vocab), [&](int32_t i) LS_INLINE {
-            const float weight = power_of_2(scaled(row[i] - best, scale));
-            return row[i] < bar ? 0.0f : weight;
-        });
-}
-
 LS_WIDE void weigh_list(const float * logits, int32_t count, float best, float scale, float * weights, double * sums) {
     for (int32_t begin = 0; begin < count; begin += kBlock)
         *sums++ = sum_of_block(begin, std::min(begin + kBlock, count), [&](int32_t i) LS_INLINE {
@@ -150,12 +127,6 @@ LS_WIDE double sum_depths(const float * logits, const float * weights, int32_t c
             return static_cast<double>(weights[i]) * static_cast<double>(depth);
         });
     return sum;
-}
-
-LS_WIDE bool any_from(const float * row, int32_t count, float bar) {
-    int32_t from = 0;
-    for (int32_t i = 0; i < count; i++) from += row[i] >= bar;
-    return from > 0;
 }
 
 size_t num_blocks(int32_t count) { return static_cast<size_t>((count + kBlock - 1) / kBlock); }

@@ -7,13 +7,15 @@
 
 namespace {
 
+constexpr int32_t kScarce = 32; // fewer allowed tokens than this share of the vocabulary are gathered first
+
 // A changed logit stays finite, whatever the parameters: only the model, biases of -infinity and masks forbid a token.
 float bounded(float logit, float changed) {
     return logit == kForbidden ? kForbidden : std::min(std::max(changed, -kHuge), kHuge);
 }
 
-// The row as the request wants it: biased, penalized as by llama.cpp's llama_sampler_penalties, lessened, masked.
-void change(float * row, int32_t vocab, const ls_params & p) {
+// The row as the request wants it: biased, penalized as by llama.cpp's llama_sampler_penalties, lessened.
+void change(float * row, const ls_params & p) {
     for (int32_t i = 0; i < p.num_biased; i++) {
         float & logit = row[p.biased[i]];
         logit = p.biases[i] == kForbidden ? kForbidden : bounded(logit, logit + p.biases[i]);
@@ -30,24 +32,6 @@ void change(float * row, int32_t vocab, const ls_params & p) {
         float & logit = row[p.lessened[i]];
         logit = bounded(logit, logit - p.less[i]);
     }
-    if (p.mask == nullptr) return;
-    for (int32_t i = 0; i < vocab; i++)
-        if (!(p.mask[i / 32] >> (i % 32) & 1u)) row[i] = kForbidden;
-}
-
-// The weight, at temperature 1, of what comes before a candidate when the likeliest come first.
-LS_WIDE double weight_before(const float * row, int32_t vocab, float best, float floor, Candidate c) {
-    double sum = 0;
-    for (int32_t begin = 0; begin < vocab; begin += kBlock) {
-        const int32_t end = std::min(begin + kBlock, vocab);
-        if (!any_from(row + begin, end - begin, c.logit)) continue;
-        sum += sum_of_block(begin, end, [&](int32_t i) LS_INLINE {
-            const float weight = power_of_2(scaled(row[i] - best, kLog2E));
-            const bool before = (row[i] > c.logit) | ((row[i] == c.logit) & (i < c.token));
-            return before & (row[i] >= floor) ? weight : 0.0f;
-        });
-    }
-    return sum;
 }
 
 // Cut the candidates to the likeliest that together reach the share.
@@ -139,7 +123,7 @@ int32_t mirostat_count(const Candidates & first, int32_t all, float temperature,
 
 void cut_by_surprise(Kept & kept, float best, float temperature, int32_t vocab, const ls_params & p, Scratch & scratch) {
     if (p.mirostat == 1) {
-        const Candidates & first = likeliest(kept.logits.data(), kept.size, kMirostatTokens, scratch);
+        const Candidates & first = likeliest({kept.logits.data(), kept.size, nullptr}, kMirostatTokens, scratch);
         cut_to_count(kept, best, mirostat_count(first, kept.size, temperature, p.mirostat_mu, vocab), scratch);
         return;
     }
@@ -150,47 +134,28 @@ void cut_by_surprise(Kept & kept, float best, float temperature, int32_t vocab, 
     keep_if(kept, [&](int32_t i) { return (weights[i] >= wanted) | (i == first); });
 }
 
-LS_WIDE double sum_finite(const float * row, int32_t vocab) {
-    double sum = 0;
-    for (int32_t begin = 0; begin < vocab; begin += kBlock)
-        sum += sum_of_block(begin, std::min(begin + kBlock, vocab), [&](int32_t i) LS_INLINE {
-            return row[i] == kForbidden ? 0.0f : row[i];
-        });
-    return sum;
-}
-
-LS_WIDE double sum_squares(const float * row, int32_t vocab, double mean) {
-    double sum = 0;
-    for (int32_t begin = 0; begin < vocab; begin += kBlock)
-        sum += sum_of_block(begin, std::min(begin + kBlock, vocab), [&](int32_t i) LS_INLINE {
-            const double apart = row[i] == kForbidden ? 0.0 : static_cast<double>(row[i]) - mean;
-            return apart * apart;
-        });
-    return sum;
-}
-
 // The bar of top_n_sigma: so many standard deviations below the best; forbidden tokens do not count.
-float sigma_bar(const float * row, int32_t vocab, float best, float sigmas) {
-    const double count = num_from(row, vocab, kForbidden);
-    const double mean = sum_finite(row, vocab) / count;
-    const double bar = best - sigmas * std::sqrt(sum_squares(row, vocab, mean) / count);
+float sigma_bar(const Row & row, float best, float sigmas) {
+    const double count = num_finite(row);
+    const double mean = sum_finite(row) / count;
+    const double bar = best - sigmas * std::sqrt(sum_squares(row, mean) / count);
     return static_cast<float>(std::max(bar, -static_cast<double>(kHuge)));
 }
 
 // A share of the whole row at a temperature from 1/2 to 1: draw at temperature 1, whose weights the share is measured in
 // anyhow, keep the token by what it weighs at its own temperature in relation to that, and if it is of the share. So the
 // row is weighed once and not twice. -1: none of the tokens that were looked for was of the share.
-int32_t draw_plainly(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
+int32_t draw_plainly(const Row & row, float best, float floor, float bar, const ls_params & p,
                      double wanted, const Sums & sums) {
     const float excess = kLog2E / p.temperature - kLog2E;
     auto weight = [&](int32_t i) { return row[i] < floor ? 0.0f : power_of_2(scaled(row[i] - best, kLog2E)); };
     int tries = 0;
     for (uint64_t stream = kPlain; stream < kPlain + 2 * kPlainTries; stream += 2) {
-        const int32_t token = drawn(sums, vocab, uniform(p.seed, p.draw, stream), weight);
+        const int32_t token = drawn(sums, row.vocab, uniform(p.seed, p.draw, stream), weight);
         if (token < 0) return -1;
         if (row[token] < bar) continue;
         if (uniform(p.seed, p.draw, stream + 1) >= power_of_2((row[token] - best) * excess)) continue;
-        if (weight_before(row, vocab, best, floor, {row[token], token}) < wanted) return token;
+        if (weight_before(row, best, floor, token) < wanted) return token;
         if (++tries == kTries) break;
     }
     return -1;
@@ -198,47 +163,55 @@ int32_t draw_plainly(const float * row, int32_t vocab, float best, float floor, 
 
 // From the whole row. Only a share of it: draw until the token is one of those, which it nearly always is at once; that
 // takes one look at the row a draw, where finding them all takes many. -1: it was not.
-int32_t draw_from_row(const float * row, int32_t vocab, float best, float floor, float bar, const ls_params & p,
+int32_t draw_from_row(const Row & row, float best, float floor, float bar, const ls_params & p,
                       Scratch & scratch) {
     const float scale = kLog2E / p.temperature;
     auto weight = [&](int32_t i) { return row[i] < bar ? 0.0f : power_of_2(scaled(row[i] - best, scale)); };
     double wanted = 0;
     if (p.top_p < 1) {
-        scratch.sums.resize(num_blocks(vocab));
-        sum_row(row, vocab, best, kLog2E, floor, scratch.sums.data());
+        scratch.sums.resize(num_blocks(row.vocab));
+        sum_row(row, best, kLog2E, floor, scratch.sums.data());
         wanted = p.top_p * total(scratch.sums);
         if (scale >= kLog2E && scale <= 2 * kLog2E)
-            return draw_plainly(row, vocab, best, floor, bar, p, wanted, scratch.sums);
+            return draw_plainly(row, best, floor, bar, p, wanted, scratch.sums);
     }
-    scratch.proposals.resize(num_blocks(vocab));
-    sum_row(row, vocab, best, scale, bar, scratch.proposals.data());
-    if (p.top_p >= 1) return drawn(scratch.proposals, vocab, uniform(p.seed, p.draw, 0), weight);
+    scratch.proposals.resize(num_blocks(row.vocab));
+    sum_row(row, best, scale, bar, scratch.proposals.data());
+    if (p.top_p >= 1) return drawn(scratch.proposals, row.vocab, uniform(p.seed, p.draw, 0), weight);
     for (int tries = 0; tries < kTries; tries++) {
-        const int32_t token = drawn(scratch.proposals, vocab, uniform(p.seed, p.draw, tries), weight);
-        if (token >= 0 && weight_before(row, vocab, best, floor, {row[token], token}) < wanted) return token;
+        const int32_t token = drawn(scratch.proposals, row.vocab, uniform(p.seed, p.draw, tries), weight);
+        if (token >= 0 && weight_before(row, best, floor, token) < wanted) return token;
     }
     return -1;
 }
 
-// `best` is the row's, a finite number.
-int32_t choose(const float * row, int32_t vocab, float best, const ls_params & p, Scratch & scratch, float & mu) {
-    if (p.temperature < kGreedy) return first_of(row, vocab, best);
-    const float floor = p.top_n_sigma > 0 ? sigma_bar(row, vocab, best, p.top_n_sigma) : kForbidden;
+// The `count` likeliest as candidates. Where few are allowed at all, these are gathered first; where many tokens are wanted, too.
+void keep_first(const Row & row, float best, int32_t count, Scratch & scratch) {
+    const bool is_small = count <= row.vocab / kWide / 2;
+    if (is_small && (row.mask == nullptr || num_allowed(row.mask, row.vocab) > row.vocab / kScarce))
+        return keep_likeliest(row, count, scratch);
+    keep_all(row, scratch.kept);
+    cut_to_count(scratch.kept, best, count, scratch);
+}
+
+// `first` is the row's best, whose logit is a finite number.
+int32_t choose(const Row & row, const Best & first, const ls_params & p, Scratch & scratch, float & mu) {
+    if (p.temperature < kGreedy) return place_of(row, first);
+    const float best = first.logit;
+    const float floor = p.top_n_sigma > 0 ? sigma_bar(row, best, p.top_n_sigma) : kForbidden;
     const float least = p.min_p > 0 ? static_cast<float>(best + std::log(static_cast<double>(p.min_p))) : kForbidden;
     const float bar = std::max(floor, least);
-    const bool some = p.top_k > 0 && p.top_k < vocab;
+    const bool some = p.top_k > 0 && p.top_k < row.vocab;
     const bool rare = p.typical_p < 1 || p.xtc_probability > 0 || p.dynatemp_range > 0 || p.mirostat != 0;
     if (!some && !rare) {
-        const int32_t token = draw_from_row(row, vocab, best, floor, bar, p, scratch);
+        const int32_t token = draw_from_row(row, best, floor, bar, p, scratch);
         if (token >= 0) return token;
     }
     Kept & kept = scratch.kept;
-    if (some && p.top_k <= vocab / kWide / 2) {
-        keep_likeliest(row, vocab, p.top_k, scratch);
-    } else {
-        all_from(row, vocab, kForbidden, kept);
-        if (some) cut_to_count(kept, best, p.top_k, scratch);
-    }
+    if (some)
+        keep_first(row, best, p.top_k, scratch);
+    else
+        keep_all(row, kept);
     keep_from(kept, floor);
     if (p.typical_p < 1) cut_to_typical(kept, best, p.typical_p, scratch);
     const float top = largest_of(kept); // the likeliest need not be typical
@@ -248,7 +221,7 @@ int32_t choose(const float * row, int32_t vocab, float best, const ls_params & p
     const float from = largest_of(kept);
     const float temperature = p.dynatemp_range > 0 ? dynamic_temperature(kept, from, p, scratch) : p.temperature;
     if (temperature < kGreedy) return kept.tokens[static_cast<size_t>(first_of(kept.logits.data(), kept.size, from))];
-    if (p.mirostat != 0) cut_by_surprise(kept, from, temperature, vocab, p, scratch);
+    if (p.mirostat != 0) cut_by_surprise(kept, from, temperature, row.vocab, p, scratch);
     weigh(kept, from, kLog2E / temperature, scratch);
     const float * weights = scratch.weights.data();
     const int32_t chosen = drawn(scratch.sums, kept.size, uniform(p.seed, p.draw, kTries), [&](int32_t i) { return weights[i]; });
@@ -263,13 +236,14 @@ float log_share(float logit, double whole) {
     return static_cast<float>(std::max(logit - whole, -static_cast<double>(kHuge)));
 }
 
-void report(const float * row, int32_t vocab, float best, const ls_params & p, Scratch & scratch, ls_result & result) {
-    scratch.sums.resize(num_blocks(vocab));
-    sum_row(row, vocab, best, kLog2E, kForbidden, scratch.sums.data());
+// Log-probabilities are the model's own: of the row as it came, without mask and changes.
+void report(const Row & row, float best, const ls_params & p, Scratch & scratch, ls_result & result) {
+    scratch.sums.resize(num_blocks(row.vocab));
+    sum_row(row, best, kLog2E, kForbidden, scratch.sums.data());
     const double whole = std::log(total(scratch.sums)) + best;
     result.logprob = log_share(row[result.token], whole);
     if (p.num_top == 0) return;
-    const Candidates & top = likeliest(row, vocab, std::min<int32_t>(p.num_top, LS_MAX_TOP), scratch);
+    const Candidates & top = likeliest(row, std::min<int32_t>(p.num_top, LS_MAX_TOP), scratch);
     result.num_top = static_cast<int32_t>(top.size());
     for (int32_t i = 0; i < result.num_top; i++) {
         result.top[i] = top[static_cast<size_t>(i)].token;
@@ -277,23 +251,28 @@ void report(const float * row, int32_t vocab, float best, const ls_params & p, S
     }
 }
 
-void sample(const float * row, int32_t vocab, const ls_params & p, Scratch & scratch, ls_result & result) {
+void sample(const float * logits, int32_t vocab, const ls_params & p, Scratch & scratch, ls_result & result) {
     result.num_top = 0;
     result.mirostat_mu = p.mirostat_mu;
     result.token = LS_NOT_FINITE;
-    bool is_sound;
-    const float best = largest(row, vocab, is_sound);
-    if (!is_sound || best == kForbidden) return;
-    const float * wanted = row;
-    float top = best;
-    if (p.num_biased > 0 || p.num_repeated > 0 || p.num_counted > 0 || p.num_lessened > 0 || p.mask != nullptr) {
-        scratch.row.assign(row, row + vocab);
-        change(scratch.row.data(), vocab, p);
-        wanted = scratch.row.data();
-        top = largest(wanted, vocab, is_sound);
+    const Row all = {logits, vocab, nullptr};
+    Row row = {logits, vocab, p.mask};
+    const Best asked = best_of(row);
+    if (!asked.is_sound) return;
+    // Not needed where a token is drawn from it, and that is all.
+    const Best own = p.mask != nullptr && (p.num_top >= 0 || asked.logit == kForbidden) ? best_of(all) : asked;
+    if (own.logit == kForbidden) return;
+    Best best = asked;
+    if (p.num_biased > 0 || p.num_repeated > 0 || p.num_counted > 0 || p.num_lessened > 0) {
+        float * changed = room(scratch.row, vocab);
+        copy_allowed(row, changed);
+        change(changed, p);
+        row.logits = changed;
+        best = best_of(row);
     }
-    result.token = top == kForbidden ? LS_FORBIDDEN : choose(wanted, vocab, top, p, scratch, result.mirostat_mu);
-    if (p.num_top >= 0 && result.token >= 0) report(row, vocab, best, p, scratch, result);
+    if (best.logit == kForbidden) result.token = p.mask == nullptr ? LS_FORBIDDEN : LS_NOTHING_ALLOWED;
+    else result.token = choose(row, best, p, scratch, result.mirostat_mu);
+    if (p.num_top >= 0 && result.token >= 0) report(all, own.logit, p, scratch, result);
 }
 
 } // namespace

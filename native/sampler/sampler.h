@@ -15,8 +15,9 @@
 #define LS_MAX_TOP 20
 
 // Instead of a token:
-#define LS_FORBIDDEN (-1)  // the biases and the mask allow none of those that the model can say
-#define LS_NOT_FINITE (-2) // the row has a NaN or +infinity in it, or no finite number at all
+#define LS_FORBIDDEN (-1)       // there is no mask, and the biases forbid every token that the model can say
+#define LS_NOT_FINITE (-2)      // the row has a NaN or +infinity in it, or no finite number at all
+#define LS_NOTHING_ALLOWED (-3) // the mask, with the biases, allows no token that the model can say
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,7 +51,7 @@ typedef struct {
     const float * biases;      // -infinity forbids a token
     const int32_t * lessened;  // distinct tokens
     const float * less;        // what is taken from their logits after the penalties
-    const uint32_t * mask;     // bit i of word i / 32: token i is allowed; NULL: all are
+    const uint32_t * mask;     // bit i of word i / 32: token i is allowed; NULL: all are. Bits behind the last token: any
     int32_t num_repeated;
     int32_t num_counted;
     int32_t num_biased;
@@ -59,7 +60,7 @@ typedef struct {
 
 typedef struct {
     int32_t token;             // or why there is none
-    float logprob;             // of the model's own distribution, before all parameters
+    float logprob;             // of the model's own distribution, before mask and parameters; the top ones too, over all tokens
     float mirostat_mu;         // for the next token
     int32_t num_top;           // fewer than asked for where fewer tokens have any probability
     int32_t top[LS_MAX_TOP];

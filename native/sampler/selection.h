@@ -2,11 +2,11 @@
 #ifndef LOCALLLM_SAMPLER_SELECTION_H
 #define LOCALLLM_SAMPLER_SELECTION_H
 
-#include <numeric>
-
-#include "arithmetic.h"
+#include "row.h"
 
 namespace {
+
+constexpr int32_t kGroup = 16; // spans
 
 struct Candidate {
     float logit;
@@ -49,58 +49,60 @@ struct Scratch {
 
 bool by_token(const Candidate & a, const Candidate & b) { return a.token < b.token; }
 
-float largest_of(const Kept & kept) {
-    bool is_sound;
-    return largest(kept.logits.data(), kept.size, is_sound);
-}
+float largest_of(const Kept & kept) { return largest(kept.logits.data(), kept.size); }
 
 void weigh(const Kept & kept, float best, float scale, Scratch & scratch) {
     scratch.sums.resize(num_blocks(kept.size));
     weigh_list(kept.logits.data(), kept.size, best, scale, room(scratch.weights, kept.size), scratch.sums.data());
 }
 
-LS_WIDE void span_maxima(const float * row, int32_t num_spans, float * maxima) {
-    for (int32_t span = 0; span < num_spans; span++, row += kWide) {
-        float lanes[16];
-        for (int lane = 0; lane < 16; lane++) lanes[lane] = row[lane];
-        for (int i = 16; i < kWide; i += 16)
-            for (int lane = 0; lane < 16; lane++) lanes[lane] = row[i + lane] > lanes[lane] ? row[i + lane] : lanes[lane];
-        for (int half = 8; half > 0; half /= 2)
-            for (int lane = 0; lane < half; lane++)
-                lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
-        maxima[span] = lanes[0];
+// The `count`-th best of the maxima of spans; there are that many. `order` is scratch as long as they are. Groups of spans are
+// looked at first, if there are enough: what lies below the `count`-th best of those is not it.
+float bar_of(const float * maxima, int32_t num_spans, int32_t count, float * order) {
+    const auto greater = [](float a, float b) { return a > b; };
+    const int32_t num_groups = num_spans / kGroup;
+    int32_t size = num_spans;
+    if (num_groups >= count) {
+        for (int32_t group = 0; group < num_groups; group++)
+            order[group] = *std::max_element(maxima + group * kGroup, maxima + (group + 1) * kGroup);
+        std::nth_element(order, order + (count - 1), order + num_groups, greater);
+        const float least = order[count - 1];
+        size = 0;
+        for (int32_t span = 0; span < num_spans; span++) {
+            order[size] = maxima[span];
+            size += maxima[span] >= least;
+        }
+    } else {
+        std::copy(maxima, maxima + num_spans, order);
     }
+    std::nth_element(order, order + (count - 1), order + size, greater);
+    return order[count - 1];
 }
 
 // The `count` likeliest in order, forbidden ones left out. No row holds more than `count` spans of candidates: the
 // `count` best maxima of spans lie above the bar, and of those that equal it the first are enough.
-const Candidates & likeliest(const float * row, int32_t vocab, int32_t count, Scratch & scratch) {
+const Candidates & likeliest(const Row & row, int32_t count, Scratch & scratch) {
     Candidates & found = scratch.likeliest;
     found.clear();
     const size_t k = static_cast<size_t>(count);
-    const int32_t num_spans = vocab / kWide;
-    float * maxima = room(scratch.maxima, 2 * num_spans);
-    float * order = maxima + num_spans;
-    float bar = kForbidden;
-    span_maxima(row, num_spans, maxima);
-    if (num_spans >= count) {
-        std::copy(maxima, order, order);
-        std::nth_element(order, order + (count - 1), order + num_spans, [](float a, float b) { return a > b; });
-        bar = order[count - 1];
-    }
+    const int32_t num_spans = row.vocab / kWide;
+    float * maxima = room(scratch.maxima, 2 * num_spans + 1);
+    span_maxima(row.logits, row.mask, num_spans, maxima);
+    const float bar = num_spans >= count ? bar_of(maxima, num_spans, count, maxima + num_spans) : kForbidden;
     size_t num_equal = 0;
     auto look_at = [&](int32_t begin, int32_t end) {
         for (int32_t i = begin; i < end; i++) {
-            if (!(row[i] >= bar) || row[i] == kForbidden) continue;
-            if (row[i] == bar && num_equal++ >= k) continue;
-            found.push_back({row[i], i});
+            const float logit = row[i];
+            if (!(logit >= bar) || logit == kForbidden) continue;
+            if (logit == bar && num_equal++ >= k) continue;
+            found.push_back({logit, i});
         }
     };
     for (int32_t span = 0; span < num_spans; span++) {
         const float best = maxima[span];
         if (best > bar || (best == bar && num_equal < k)) look_at(span * kWide, (span + 1) * kWide);
     }
-    look_at(num_spans * kWide, vocab);
+    look_at(num_spans * kWide, row.vocab);
     if (found.size() > k) {
         std::nth_element(found.begin(), found.begin() + (k - 1), found.end());
         found.resize(k);
@@ -109,8 +111,8 @@ const Candidates & likeliest(const float * row, int32_t vocab, int32_t count, Sc
     return found;
 }
 
-void keep_likeliest(const float * row, int32_t vocab, int32_t count, Scratch & scratch) {
-    likeliest(row, vocab, count, scratch);
+void keep_likeliest(const Row & row, int32_t count, Scratch & scratch) {
+    likeliest(row, count, scratch);
     Candidates & found = scratch.likeliest;
     std::sort(found.begin(), found.end(), by_token);
     Kept & kept = scratch.kept;
@@ -129,20 +131,9 @@ LS_WIDE int32_t num_from(const float * row, int32_t count, float floor) {
     return from;
 }
 
-void all_from(const float * row, int32_t vocab, float floor, Kept & kept) {
-    float * logits = room(kept.logits, vocab);
-    int32_t * tokens = room(kept.tokens, vocab);
-    kept.size = num_from(row, vocab, floor);
-    if (kept.size == vocab) {
-        std::copy(row, row + vocab, logits);
-        std::iota(tokens, tokens + vocab, 0);
-        return;
-    }
-    for (int32_t i = 0, at = 0, count = kept.size; at < count; i++) {
-        logits[at] = row[i];
-        tokens[at] = i;
-        at += (row[i] > kForbidden) & (row[i] >= floor);
-    }
+void keep_all(const Row & row, Kept & kept) {
+    float * logits = room(kept.logits, row.vocab);
+    kept.size = gather(row, logits, room(kept.tokens, row.vocab));
 }
 
 template <typename Stays> void keep_if(Kept & kept, Stays stays) {

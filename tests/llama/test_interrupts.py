@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from localllm import compiled
 from localllm.engine.backend import Segment
 from localllm.engine.sequence import Sequence
 from localllm.llama import interrupts, library
@@ -40,7 +41,7 @@ def backend(
 ) -> Iterator[LlamaBackend]:
     try:
         interrupts.load()
-    except interrupts.NotCompiled as error:
+    except compiled.NotCompiled as error:
         pytest.skip(str(error))
     write, flash_attn, num_cells = request.param
     path = write(tmp_path_factory.mktemp("model") / "model.gguf")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from localllm import compiled
 from localllm.engine.sampling import native
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.sampler import NumpySampler, Sampler, SamplerParams
@@ -31,7 +32,7 @@ Make = Callable[[Any], list[Any]]
 def sampler() -> Sampler:
     try:
         return native.load(threads=2)
-    except native.NotCompiled:
+    except compiled.NotCompiled:
         return NumpySampler()
 
 
@@ -116,6 +117,25 @@ def test_a_sampler_draws_what_llama_cpps_draws(
     chi_square = sum(float(((got - want) ** 2 / want).sum()) for got, want in bins)
     freedom = sum(len(got) for got, _ in bins) - 1
     assert chi_square <= quantile(freedom), f"{freedom} degrees of freedom"
+
+
+ALLOWED = np.random.default_rng(6).random(VOCAB) < 0.3
+MASKED_CASES = [
+    case for case in CASES if case[0] in ("top_p", "min_p", "top_n_sigma", "xtc", "mirostat 2", "mirostat 1")
+]
+
+
+@pytest.mark.parametrize(("ours", "make"), [case[1:] for case in MASKED_CASES], ids=[case[0] for case in MASKED_CASES])
+def test_a_mask_comes_first_as_llama_cpps_grammar_does(
+    loaded_library: library.Library, sampler: Sampler, ours: dict[str, Any], make: Make
+) -> None:
+    """Its filters and statistics are of the allowed tokens then, and so are ours."""
+    expected = theirs(loaded_library.api, np.where(ALLOWED, FLAT, np.float32(-np.inf)), make)
+    words = np.packbits(np.append(ALLOWED, np.ones(-VOCAB % 32, np.bool_)), bitorder="little").view(np.uint32)
+    params = [SamplerParams(seed=3, draw=draw, mask=words, **ours) for draw in range(NUM_DRAWS)]
+    found = {drawn.token for drawn in sampler.sample([FLAT] * NUM_DRAWS, params)}
+    assert found <= set(expected), "a token that llama.cpp does not keep"
+    assert {token for token, share in expected.items() if share * NUM_DRAWS > 20} <= found
 
 
 def quantile(freedom: int) -> float:

@@ -101,6 +101,19 @@ def served(shared_server: Served) -> Served:
 
 
 @pytest.fixture(scope="session")
+def shared_large_server() -> Iterator[Served]:
+    with running(Settings(port=0, grace_s=0.1)) as served:
+        yield served
+
+
+@pytest.fixture
+def large_served(shared_large_server: Served) -> Served:
+    """As `served`, with bodies as large as the default allows."""
+    shared_large_server.runtime.reset()
+    return shared_large_server
+
+
+@pytest.fixture(scope="session")
 def guarded() -> Iterator[Served]:
     """A server that wants the key `sesame` or `another`."""
     with running(Settings(port=0, grace_s=0.1, api_keys="sesame,another", allowed_hosts="Model.Example")) as served:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import zlib
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from localllm.llama.arena import Arena
-from localllm.llama.buffers import BLOCK_BYTES, CHUNK_BYTES, LEAST_BYTES, BufferPool
+from localllm.llama.buffers import BLOCK_BYTES, CHUNK_BYTES, LEAST_BYTES, SHARE, BufferPool
 
 resource = pytest.importorskip("resource")
 MB = 2**20
@@ -223,6 +224,28 @@ def test_states_outlive_the_pool() -> None:
     pool.close()
     assert len(pool.take(2 * MB)) == 2 * MB
     assert zlib.crc32(state) == zlib.crc32(bytes([7]) * (8 * MB))
+
+
+def test_pages_are_made_ready_in_a_small_share_of_a_cores_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their thread takes a core from those that compute: a burst's decodes took four times as long beside it."""
+    spent_s, pauses_s = 0.0, []
+
+    def thread_time() -> float:
+        nonlocal spent_s
+        spent_s += 0.005
+        return spent_s
+
+    pool = BufferPool(64 * MB)
+    monkeypatch.setattr(time, "thread_time", thread_time)
+    monkeypatch.setattr(pool._closing, "wait", lambda pause_s: pauses_s.append(pause_s))
+    monkeypatch.setattr(pool, "_rest", pool._closing.set)
+    monkeypatch.setattr(pool._wake, "wait", lambda _: pool._wake.is_set())
+    pool._expected = (40 * MB, 40 * MB)
+    pool._wake.set()
+    pool._run()
+    assert pool.ready_bytes == 40 * MB
+    assert sum(pauses_s) + 10 * 0.005 >= 10 * 0.005 / SHARE, "as many pauses as chunks"
+    pool.close()
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12))

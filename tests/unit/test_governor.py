@@ -231,6 +231,20 @@ def test_what_ran_while_the_engine_was_idle_and_has_ended_does_not_count() -> No
     assert team.begin(500) == 1, "it still runs"
 
 
+def test_cores_that_were_given_up_a_moment_ago_may_soon_be_free_again_and_later_they_are_not_hoped_for() -> None:
+    time = Time()
+    team = Team(Governor(2), time.clocks())
+    time.step(team)
+    assert not team.may_soon_grow()
+    time.now, time.machine = time.now + 3, 3.0
+    assert team.may_soon_grow(), "looked at before the step is planned, not only when it begins"
+    assert time.step(team, num_tokens=500, others=1.0) == 1
+    for _ in range(150):
+        time.step(team, num_tokens=500, others=1.0)
+    assert team.num_threads == 1
+    assert not team.may_soon_grow()
+
+
 def test_who_hands_a_request_over_is_not_taken_for_other_work() -> None:
     time, waited = Time(), 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from localllm.engine.engine import HEEDED_S, Engine, StepOutput
 from localllm.engine.inbox import Cancel, Inbox, Item
 from localllm.engine.scheduling.cost import StepCost
+from localllm.engine.scheduling.governor import Governor
 from localllm.engine.scheduling.pace import Budget
 from localllm.engine.scheduling.whole import (
     ALLOWED_LOSS_S,
@@ -23,18 +25,31 @@ from localllm.engine.scheduling.whole import (
     WholeBatches,
 )
 from localllm.engine.sequence import Sequence
+from localllm.engine.team import Clocks, Team
 from tests.fakes import FakeBackend, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
 UBATCH, BATCH = 16, 64
 
 
-def make(**backend: Any) -> tuple[FakeBackend, Engine, Collector]:
-    """An engine that has measured how fast it is: 100 tokens/s."""
+def make(*, others_s: Callable[[], float] | None = None, **backend: Any) -> tuple[FakeBackend, Engine, Collector]:
+    """An engine that has measured how fast it is: 100 tokens/s. `others_s`: CPU time that others have used."""
     fake = FakeBackend(**{"slot_capacity": 512, "batch_capacity": BATCH, "ubatch_capacity": UBATCH, **backend})
     fake.token_s = 0.01
     collector = Collector()
-    engine = Engine(fake, collector, clock=lambda: fake.now_s, max_step_s=0.3, kv_ram_bytes=10_000, most_checkpoints=4)
+    team = None
+    if others_s is not None:
+        clocks = Clocks(lambda: fake.now_s, lambda: fake.now_s, machine=lambda: fake.now_s + others_s())
+        team = Team(Governor(2), clocks)
+    engine = Engine(
+        fake,
+        collector,
+        clock=lambda: fake.now_s,
+        max_step_s=0.3,
+        kv_ram_bytes=10_000,
+        most_checkpoints=4,
+        team=team,
+    )
     engine.submit(Sequence(-1, [3] * 20, sampling=GREEDY, max_tokens=1, cache_prompt=False))
     drain(engine)
     fake.batches.clear()
@@ -75,6 +90,18 @@ def test_where_a_decode_cannot_be_interrupted_steps_stay_short() -> None:
     engine.submit(Sequence(1, [5] * 500, sampling=GREEDY, max_tokens=1))
     engine.step()
     assert [len(segment.tokens) for segment in fake.batches[-1]] == [64], "of 512 that fit"
+
+
+def test_after_a_core_was_given_up_a_batch_is_short_so_that_it_is_soon_taken_back() -> None:
+    """A burst's own arrival keeps a core busy for a moment; its prompts are not to have one thread for seconds."""
+    others_s = 0.0
+    fake, engine, _ = make(others_s=lambda: others_s, batch_capacity=512)
+    fake.now_s, others_s = fake.now_s + 1, 1.0
+    engine.submit(Sequence(1, [5] * 400, sampling=GREEDY, max_tokens=1))
+    engine.step()
+    assert [len(segment.tokens) for segment in fake.batches[-1]] == [32]
+    engine.step()
+    assert [len(segment.tokens) for segment in fake.batches[-1]] == [368], "all that is left, with all threads"
 
 
 @pytest.mark.parametrize("after_s", [0.005, 0.1, 0.2, 0.3])

@@ -127,6 +127,21 @@ def test_a_cancelled_request_costs_nothing_more_and_ends_at_once() -> None:
     assert bench.engine.cancelled == []
 
 
+def test_a_request_that_the_engine_does_not_take_is_refused_and_the_next_is_not() -> None:
+    bench = Bench()
+    take = bench.engine.submit
+
+    def refuse_once(sequence: Any) -> None:
+        bench.engine.submit = take  # type: ignore[method-assign]
+        raise RuntimeError(sequence.id)
+
+    bench.engine.submit = refuse_once  # type: ignore[method-assign]
+    bench.submit(1, "a")
+    bench.submit(2, "b")
+    messages = [bench.next() for _ in range(3)]
+    assert [(type(message), message.id) for message in messages] == [(Accepted, 1), (Rejected, 1), (Accepted, 2)]  # type: ignore[union-attr]
+
+
 def test_one_of_several_answers_is_cancelled_alone() -> None:
     bench = Bench()
     with bench.letters.gate:

@@ -148,6 +148,20 @@ def test_a_single_text_passes_a_long_list_and_a_cancelled_list_is_dropped() -> N
     assert [job.id for job in sink.jobs] == [2, 1, 4]
 
 
+def test_nothing_is_sent_for_a_request_that_fails_once_it_is_cancelled() -> None:
+    class Hangup(Letters):
+        def fewest_tokens(self, text: str) -> int:
+            texts.cancel(1)
+            return MANY_CHARACTERS if text == "a" else 1
+
+    sink = Sink()
+    texts = preparer(sink, vocab=Hangup())
+    texts.submit(Embed(1, EmbeddingRequest(texts=("a",)), None))
+    texts.submit(Embed(2, EmbeddingRequest(texts=("b",)), None))
+    assert isinstance(answer := sink.next(), Tokenized)
+    assert answer.id == 2
+
+
 def test_vectors_that_would_fill_the_memory_are_refused_before_they_are_computed() -> None:
     sink = Sink()
     texts = preparer(sink, pooling="none", dimensions=MAX_VECTORS_BYTES // 64)

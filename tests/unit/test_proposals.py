@@ -12,6 +12,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from localllm import compiled
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.proposals import Proposal
 from localllm.engine.sampling import native
@@ -23,7 +24,7 @@ from localllm.engine.sequence import Sequence
 from localllm.types import DrySampling, FinishReason, ResolvedSampling, TokenLogprob, Usage
 from tests.fakes import END, FakeBackend, alone
 
-SAMPLER: Sampler = native.load() if find_spec(native.PACKAGE) else NumpySampler()
+SAMPLER: Sampler = native.load() if find_spec(compiled.PACKAGE) else NumpySampler()
 GREEDY = ResolvedSampling(temperature=0)
 SLOT = 48
 

@@ -6,8 +6,8 @@ Where no compiler was there when localllm was installed there is none; `sampler.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,19 +15,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from localllm import compiled
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
 from localllm.engine.sampling.selection import Row
 
 ABI = 4
 MAX_TOP = 20
-PACKAGE = "localllm_native"
-"""The folder of site-packages that the build installs the library into."""
-SUFFIXES = (".so", ".dll", ".dylib")
-
-
-class NotCompiled(Exception):
-    """This installation has no sampler that can be loaded; the text is the reason."""
-
 
 _FLOATS = (
     "temperature",
@@ -65,6 +58,8 @@ class _Params(ctypes.Structure):
     ]
     changes: bool
     """Whether the last draw's row was changed, so that this one's has to be looked at."""
+    mask_array: npt.NDArray[np.uint32] | None
+    """What `mask` points to: looking for an array's address takes longer than reading its row."""
     bias: Mapping[int, float]
     bias_arrays: list[Any]
     """What was made of those biases, which seldom are others than for the last draw."""
@@ -102,7 +97,7 @@ class NativeSampler:
         self._call = _Call([], [], [])
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
-        """One token for each row, float32 [vocab], all of one length."""
+        """One token for each row, float32 [vocab], all of one length. Raises `ValueError`: a mask is too short."""
         call = self._call
         if not call.is_of(rows, params):
             call = self._call = _Call(rows, params, [self._struct(each) for each in params])
@@ -110,12 +105,18 @@ class NativeSampler:
         for struct, each in zip(call.structs, params, strict=True):
             struct.draw = each.draw
             struct.mirostat_mu = each.mirostat_mu
-            changes = bool(len(each.repeated) or each.counts or each.bias or each.lessened or each.mask is not None)
+            changes = bool(each.bias or each.counts or each.lessened or len(each.repeated))
             if changes or struct.changes:
                 struct.changes = changes
                 _point_to_changes(struct, each, kept)
+            mask = each.mask
+            if mask is not struct.mask_array:
+                struct.mask = None if mask is None else _mask_address(mask)
+                struct.mask_array = mask
+            if mask is not None and len(mask) < call.num_words:
+                raise ValueError(f"a mask of {len(mask)} words does not cover {call.vocab} tokens")
         self._library.ls_sample(len(rows), call.rows, call.vocab, call.params, call.results, self.threads, self._team)
-        return [_sampled(result, each.num_top) for result, each in zip(call.results, params, strict=True)]
+        return [_sampled(result, each.num_top) for result, each in zip(call.views, params, strict=True)]
 
     def _struct(self, params: SamplerParams) -> _Params:
         struct = self._structs.get(params)
@@ -124,6 +125,7 @@ class NativeSampler:
             struct = _Params(*numbers, params.mirostat, params.top_k, min(params.num_top, MAX_TOP), params.seed)
             struct.changes = False
             struct.bias = {}
+            struct.mask_array = None
             self._structs[params] = struct
         return struct
 
@@ -136,10 +138,12 @@ class _Call:
         self._of = (*rows, *params)
         self._ids = tuple(map(id, self._of))
         self.vocab = len(rows[0]) if rows else 0
+        self.num_words = -(-self.vocab // 32)
         self.structs = structs
         self.rows = (ctypes.c_void_p * count)(*(row.ctypes.data for row in rows))
         self.params = (ctypes.c_void_p * count)(*map(ctypes.addressof, structs))
         self.results = (_Result * count)()
+        self.views = list(self.results)
 
     def is_of(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> bool:
         return self._ids == (*map(id, rows), *map(id, params))  # of objects that are kept alive here
@@ -165,20 +169,21 @@ def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -
     if params.lessened:
         struct.lessened = _address(params.lessened, np.int32, kept)
         struct.less = _address(params.lessened.values(), np.float32, kept)
-    struct.mask = None if params.mask is None else params.mask.ctypes.data
 
 
 def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
     """The sampler that was built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
-    spec = find_spec(PACKAGE)
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    found = [path for folder in folders for path in Path(folder).glob("sampler.*") if path.suffix in SUFFIXES]
-    if not found:
-        raise NotCompiled("there was no C++ compiler when localllm was installed")
+    return compiled.load("sampler", lambda path: NativeSampler(path, threads=threads, team=team))
+
+
+def _mask_address(mask: npt.NDArray[np.uint32]) -> int:
+    buffer: Any = mask  # which it is, though numpy's types do not say so before Python 3.12
     try:
-        return NativeSampler(found[0], threads=threads, team=team)
-    except (OSError, AttributeError, ValueError) as error:
-        raise NotCompiled(str(error)) from error
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # a third of the time of `.ctypes.data`
+    except TypeError:
+        if not (mask.flags.c_contiguous and mask.size):
+            raise ValueError("a mask is an array of consecutive words") from None
+        return mask.ctypes.data  # read-only
 
 
 def _address(values: Collection[Any], kind: type, kept: list[Any]) -> int:
@@ -189,6 +194,6 @@ def _address(values: Collection[Any], kind: type, kept: list[Any]) -> int:
 
 def _sampled(result: _Result, num_top: int) -> Sampled:
     if num_top < 0 or result.token < 0:
-        return Sampled(result.token, mirostat_mu=result.mirostat_mu)
+        return Sampled(result.token, math.nan, (), result.mirostat_mu)
     top = tuple((result.top[i], result.top_logprobs[i]) for i in range(result.num_top))
     return Sampled(result.token, result.logprob, top, result.mirostat_mu)

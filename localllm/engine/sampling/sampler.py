@@ -35,11 +35,13 @@ from localllm.engine.sampling.selection import (
     weigh,
 )
 
-NO_TOKEN, NOT_FINITE = -1, -2
-"""Instead of a token: the request forbids every one; the row has a NaN or +inf in it, or no finite number at all."""
+NO_TOKEN, NOT_FINITE, NOTHING_ALLOWED = -1, -2, -3
+"""Instead of a token: biases forbid every one; the row has a NaN or +inf in it, or no finite number at all; the mask,
+with the biases, allows none that the model can say."""
 NO_TOKEN_REASONS = {
     NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
     NO_TOKEN: "the request forbids every token",
+    NOTHING_ALLOWED: "its structure, with its biases, allows no token here that the model can say",
 }
 GREEDY = float(np.float32(1e-5))
 """Lower temperatures are 0."""
@@ -59,6 +61,11 @@ MOST_MU = 1000.0
 @dataclass(slots=True, weakref_slot=True, kw_only=True, eq=False)
 class SamplerParams:
     """How to draw a token. The stages come in llama.cpp's order: the filters, temperature, mirostat.
+
+    A mask comes before all of them, as llama.cpp's grammar does where it is applied first: every filter and statistic
+    is of the allowed tokens alone. (llama.cpp's typical_p makes NaN of forbidden ones, and its dynamic temperature
+    counts them in the greatest entropy; here they do not exist.) Only mirostat 1 takes the whole vocabulary's size, as
+    there. Log-probabilities are the model's own, before mask and parameters; the top ones are of all tokens.
 
     From one draw to the next only the fields of the second part may change.
     """
@@ -99,11 +106,11 @@ class SamplerParams:
     lessened: Mapping[int, float] = field(default_factory=dict)
     """Token -> what is taken from its logit after the penalties."""
     mask: npt.NDArray[np.uint32] | None = None
-    """Bit i of word i / 32: token i is allowed."""
+    """Bit i of word i / 32: token i is allowed; consecutive words, for every token. Bits behind the last: any."""
 
 
 class Sampled(NamedTuple):
-    """A token (or `NO_TOKEN`, `NOT_FINITE`), and log-probabilities of the model's own distribution, if asked for."""
+    """A token (or one of `NO_TOKEN_REASONS`), and log-probabilities of the model's own distribution, if asked for."""
 
     token: int
     logprob: float = math.nan
@@ -140,6 +147,8 @@ def sample(row: Row, params: SamplerParams) -> Sampled:
         return Sampled(NOT_FINITE, mirostat_mu=mu)
     with np.errstate(over="ignore", under="ignore"):
         token, mu = _choose(_changed(row, params), _rounded(params))
+        if token == NO_TOKEN and params.mask is not None:
+            token = NOTHING_ALLOWED
         if params.num_top < 0 or token < 0:
             return Sampled(token, mirostat_mu=mu)
         whole = math.log(total(sums_of(weigh(row, best)))) + float(best)

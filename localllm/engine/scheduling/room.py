@@ -17,6 +17,8 @@ GIVES_WAY, COMES_BACK = 0.65, 0.35
 """A core of which others want more than the first is theirs, of which they want less than the second is ours again."""
 HOLD_S, LONGEST_HOLD_S = 0.3, 30.0
 """Cores have been free for so long before they are used again; twice as long after each time that it was too early."""
+SETTLED_S = 1.0
+"""What took cores away so long ago is no short work, as what hands a request over."""
 TOO_EARLY_S = 5.0
 """Given up again within this time, a core was taken too early."""
 
@@ -62,6 +64,10 @@ class Room:
             if now_s - self._shrunk_s > LONGEST_HOLD_S:
                 self._hold_s = HOLD_S
             self.threads, self._grown_s, self._free_since_s = more, now_s, None
+
+    def may_soon_grow(self, now_s: float) -> bool:
+        """Whether cores were given up that may be free again in a moment."""
+        return self.threads < self._most and now_s - self._shrunk_s < SETTLED_S
 
     def _shrink(self, threads: int, now_s: float) -> None:
         if now_s - self._grown_s < TOO_EARLY_S:

@@ -141,6 +141,8 @@ class Scheduler:
     def remove(self, sequence: Sequence) -> int | None:
         """Forget a sequence, running or waiting; returns the slot that became free, whose KV stays."""
         slot, sequence.held = sequence.held.slot, NOWHERE
+        if sequence.follower is not None:
+            sequence.follower.drop()
         if slot is None:
             self._waiting.remove(sequence)
         else:
@@ -159,13 +161,20 @@ class Scheduler:
         """
         if self._waiting or not self._settled:
             return None
-        segments = []
+        segments, num_resting = [], 0
         for sequence in self._settled:
             held = sequence.held
-            if held.slot is None or len(sequence.tokens) - held.length != 1:
+            num_pending = len(sequence.tokens) - held.length
+            if held.slot is None or num_pending > 1:
                 return None
-            segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], 1))
-        return self.drafter.drafted(StepPlan(segments, self._settled))
+            if num_pending:
+                segments.append(Segment(held.slot, held.length, sequence.tokens[-1:], 1))
+            else:
+                num_resting += 1
+        sequences = self._settled
+        if num_resting:
+            sequences = [sequence for sequence in sequences if sequence.num_pending]
+        return self.drafter.drafted(StepPlan(segments, sequences))
 
     def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
@@ -180,7 +189,9 @@ class Scheduler:
             if admitted:
                 self.kv.apply(self._compaction())
             changes = changes or moved or bool(admitted)
-        running = self.running if only is None else [only]
+        everybody = self.running if only is None else [only]
+        running = [sequence for sequence in everybody if sequence.num_pending]
+        """But for those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(math.inf, math.inf, StepCost())
@@ -207,7 +218,7 @@ class Scheduler:
                 num_outputs = min(count, end - max(0, sequence.num_scored - 1))
             segments.append(Segment(sequence.slot, start, sequence.tokens[start:end], num_outputs))
             sequences.append(sequence)
-        self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else running
+        self._settled = [] if changes or any(sequence.is_prefilling for sequence in running) else everybody
         plan = StepPlan(segments, sequences)
         return plan if only is not None else self.drafter.drafted(plan)
 

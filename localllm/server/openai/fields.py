@@ -15,6 +15,7 @@ from localllm.server.parse import Fields, small
 
 NO_EFFECT = frozenset(
     {
+        "guided_decoding_backend",  # of vLLM, which has several
         "metadata",
         "prediction",  # only ever makes the same answer faster
         "prompt_cache_key",
@@ -33,36 +34,29 @@ _ANYTHING = object()
 """Marks a field that is only meaningful beside a refused one."""
 
 _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
-    # Of llama-server, vLLM and Ollama: known, and they would change the answer.
+    # Of llama-server, vLLM, SGLang and Ollama: known, and they would change the answer.
     "chat_template": (),
     "chat_template_kwargs": ({},),
-    "grammar": ("",),
-    "guided_choice": ([],),
-    "guided_grammar": ("",),
-    "guided_json": (),
-    "guided_regex": ("",),
-    "json_schema": (),
+    "ebnf": ("",),
+    "grammar_lazy": (False,),
+    "grammar_triggers": ([],),
+    "grammar_type": (),
     "lora": ([],),
     "n_probs": (0,),
     "prompt_logprobs": (),
+    "reasoning_budget_message": ("",),
+    "regex": ("",),
     "repetition_penalty": (1,),
     "samplers": (),
-    "structured_outputs": (),
     "use_beam_search": (False,),
 }
 
 REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "audio": (),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
     "modalities": (["text"],),
     "moderation": (),
-    "parallel_tool_calls": (_ANYTHING,),
     "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
     "store": (False,),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "verbosity": ("medium",),
     "web_search_options": (),
 }
@@ -123,13 +117,22 @@ REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "tool_choice": ("auto", "none"),
     "tools": ([],),
     "truncation": ("disabled",),
-    # Of the chat API:
+    # Of the chat API; here `text.format` takes all kinds of structures:
     "functions": ([],),
+    "grammar": ("",),
+    "guided_choice": ([],),
+    "guided_grammar": ("",),
+    "guided_json": (),
+    "guided_regex": ("",),
+    "guided_whitespace_pattern": ("",),
+    "json_schema": (),
     "logprobs": (False,),
     "n": (1,),
+    "structural_tag": (),
+    "structured_outputs": (),
 }
 
-REFUSED_TEXT: Mapping[str, tuple[Any, ...]] = {"text.format": ({"type": "text"},), "text.verbosity": ("medium",)}
+REFUSED_TEXT: Mapping[str, tuple[Any, ...]] = {"text.verbosity": ("medium",)}
 """What is in a response request's `text`."""
 
 

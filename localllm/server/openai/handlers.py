@@ -9,9 +9,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -27,8 +27,9 @@ from localllm.server.errors import defect, error_body
 from localllm.server.limits import places_of
 from localllm.server.openai import choices
 from localllm.server.openai import replies as out
-from localllm.server.openai.logprobs import chat_logprobs, echo_logprobs, text_logprobs, text_of
+from localllm.server.openai.logprobs import echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
+from localllm.server.openai.shapes import CHAT, TEXT, Piece, Shape, of_call
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 from localllm.types import Finish, TokenLogprob
@@ -37,46 +38,6 @@ MAX_PROMPT_LOGPROBS = 2**19
 """Of all prompts of a request together: about 60 MB while they are collected."""
 
 logger = logging.getLogger("localllm")
-ChoiceT = TypeVar("ChoiceT")
-
-
-class Shape(NamedTuple, Generic[ChoiceT]):
-    """What differs between the two completion APIs."""
-
-    id_prefix: str
-    whole_object: str
-    chunk_object: str
-    first: Callable[[int], ChoiceT] | None
-    whole: Callable[[int, str, out.FinishReason, Any], Any]
-    chunk: Callable[[int, str, Any], ChoiceT]
-    logprobs: Callable[[Sequence[TokenLogprob], int], Any]
-    """Of tokens that begin so many characters into the answer."""
-    last: Callable[[int, out.FinishReason], ChoiceT]
-
-
-CHAT: Shape[out.ChatChunkChoice] = Shape(
-    id_prefix="chatcmpl-",
-    whole_object="chat.completion",
-    chunk_object="chat.completion.chunk",
-    first=lambda index: out.ChatChunkChoice(index, out.ChatDelta(role="assistant", content="")),
-    whole=lambda index, text, reason, logprobs: out.ChatChoice(
-        index, out.ChatText("assistant", text), reason, logprobs
-    ),
-    chunk=lambda index, text, logprobs: out.ChatChunkChoice(index, out.ChatDelta(content=text), logprobs=logprobs),
-    logprobs=chat_logprobs,
-    last=lambda index, reason: out.ChatChunkChoice(index, out.ChatDelta(), reason),
-)
-
-TEXT: Shape[out.TextChoice] = Shape(
-    id_prefix="cmpl-",
-    whole_object="text_completion",
-    chunk_object="text_completion",
-    first=None,
-    whole=out.TextChoice,
-    chunk=lambda index, text, logprobs: out.TextChoice(index, text, logprobs=logprobs),
-    logprobs=text_logprobs,
-    last=lambda index, reason: out.TextChoice(index, "", reason),
-)
 
 
 def routes() -> list[Route]:
@@ -94,7 +55,8 @@ async def chat_completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
-    return await _respond(request, body, CHAT, ignored)
+    call = body.forced_call()
+    return await _respond(request, body, CHAT if call is None else of_call(call), ignored)
 
 
 async def completions(request: Request) -> Response:
@@ -170,9 +132,12 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
             choices=[
                 shape.whole(
                     index,
-                    echoes[index] + whole.text if echoes else whole.text,
+                    Piece(
+                        echoes[index] + whole.text if echoes else whole.text,
+                        whole.thought,
+                        _logprobs(whole, body, shape, echoes[index] if echoes else None),
+                    ),
                     out.finish_reason(whole.finish),
-                    _logprobs(whole, body, shape, echoes[index] if echoes else None),
                 )
                 for index, whole in enumerate(chosen)
             ],
@@ -269,7 +234,7 @@ async def _chunks(
     scores_prompts = bool(echoes) and body.num_logprobs() is not None
     if not scores_prompts:
         for index, text in enumerate(echoes):
-            yield chunk(shape.chunk(index, text, None))
+            yield chunk(shape.chunk(index, Piece(text)))
     offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
     scored: list[list[TokenLogprob]] = [[] for _ in answers]
     finishes: dict[int, Finish] = {}
@@ -277,11 +242,12 @@ async def _chunks(
         if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
             scored[index] += delta.prompt_logprobs
             if len(scored[index]) == answers[index].num_prompt_tokens:
-                yield chunk(shape.chunk(index, echoes[index], echo_logprobs(scored[index], echoes[index])))
+                told = echo_logprobs(scored[index], echoes[index])
+                yield chunk(shape.chunk(index, Piece(echoes[index], logprobs=told)))
                 scored[index] = []
-        if delta.text or delta.logprobs:
+        if delta.text or delta.thought or delta.logprobs:
             logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
-            yield chunk(shape.chunk(index, delta.text, logprobs))
+            yield chunk(shape.chunk(index, Piece(delta.text, delta.thought, logprobs)))
             offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
             finishes[index] = delta.finish

@@ -14,7 +14,7 @@ from localllm.types import Finish, KvLayout, LoadedModel, MemoryKind, Pooling, T
 
 FINGERPRINT = f"localllm-{__version__}"
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 ChoiceT = TypeVar("ChoiceT")
 
 
@@ -31,10 +31,43 @@ class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
     """That were forgotten for others, since the context was full; only where there were any."""
 
 
+class Called(msgspec.Struct, frozen=True):
+    name: str
+    arguments: str
+    """JSON."""
+
+
+class CalledDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    arguments: str
+    name: str | None = None
+    """In the first only."""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    id: str
+    function: Called
+    type: Literal["function"] = "function"
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first has the id and the name, the others more of the arguments."""
+
+    index: int
+    """Among the calls of one answer, of which there is one."""
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: CalledDelta
+
+
 class ChatText(msgspec.Struct, frozen=True):
     role: Literal["assistant"]
-    content: str
+    content: str | None
+    """Null where the answer is a call."""
     refusal: None = None
+    reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
+    """The thought before a structured answer, under DeepSeek's name for it."""
+    tool_calls: list[ToolCall] | msgspec.UnsetType = msgspec.UNSET
+    function_call: Called | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChatChoice(msgspec.Struct, frozen=True):
@@ -47,6 +80,9 @@ class ChatChoice(msgspec.Struct, frozen=True):
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | None = None
     content: str | None = None
+    reasoning_content: str = ""
+    tool_calls: list[ToolCallDelta] = []
+    function_call: CalledDelta | None = None
 
 
 class ChatChunkChoice(msgspec.Struct, frozen=True):
@@ -63,6 +99,7 @@ class TextChoice(msgspec.Struct, frozen=True):
     text: str
     finish_reason: FinishReason | None = None
     logprobs: TextLogprobs | None = None
+    reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class TimingsObject(msgspec.Struct, frozen=True):
@@ -185,7 +222,7 @@ def timings_object(timings: Timings) -> TimingsObject:
     )
 
 
-def finish_reason(finish: Finish) -> FinishReason:
+def finish_reason(finish: Finish) -> Literal["stop", "length"]:
     """A request's own time limit cuts as its token limit does.
 
     Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole.

@@ -13,8 +13,19 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.ranges import check_range, shown
+from localllm.server.openai.calls import (
+    ForcedCall,
+    Function,
+    FunctionName,
+    Tool,
+    ToolChoice,
+    forced_call,
+    forced_function,
+    unknown_in_tools,
+)
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
-from localllm.server.openai.sampling import SamplingFields, seed_of, with_seed
+from localllm.server.openai.sampling import seed_of, with_seed
+from localllm.server.openai.structures import Asked, StructureFields, unknown_in_structures
 from localllm.server.parse import parse, small
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
 
@@ -38,7 +49,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     include_obfuscation: bool | None = None
 
 
-class CommonRequest(SamplingFields, frozen=True, kw_only=True):
+class CommonRequest(StructureFields, frozen=True, kw_only=True):
     """What chat and plain completion share."""
 
     model: str
@@ -58,10 +69,10 @@ class CommonRequest(SamplingFields, frozen=True, kw_only=True):
         """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
         sources = self.sources()
         self._check_number(len(sources), most)
-        params = self.params()
+        params, structure = self.params(), self.structure()
         seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
         drawn = [with_seed(params, seed) for seed in seeds]
-        return [self.generation_of(params, **source) for source in sources for params in drawn]
+        return [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
 
     def _check_number(self, num_prompts: int, most: int) -> None:
         """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""
@@ -158,6 +169,12 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    """There is one call at most."""
+    functions: list[Function] | None = None
+    function_call: str | FunctionName | None = None
 
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
@@ -165,8 +182,19 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
+    def forced_call(self) -> ForcedCall | None:
+        """The call that is the answer; None: a text is. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.tools and self.functions:
+            raise InvalidParameter("tools and functions exclude each other; send one of them", param="functions")
+        return forced_call(self.tools, self.tool_choice) or forced_function(self.functions, self.function_call)
+
+    def asked_structures(self) -> list[Asked]:
+        call = self.forced_call()
+        return super().asked_structures() + ([] if call is None else [Asked(call.field, call.structure)])
+
     def sources(self) -> list[dict[str, Any]]:
-        return [{"messages": to_messages(self.messages)}]
+        messages, call = to_messages(self.messages), self.forced_call()
+        return [{"messages": messages if call is None else call.told(messages)}]
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
@@ -243,13 +271,15 @@ def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
+    ignored += unknown_in_structures(given) + unknown_in_tools(given)
     return request, ignored + _unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, CompletionRequest, partial(refuse_unsupported, refused=REFUSED_COMPLETION))
-    return request, unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+    ignored = unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+    return request, ignored + unknown_in_structures(given)
 
 
 def _unknown_in_messages(messages: msgspec.Raw) -> list[str]:

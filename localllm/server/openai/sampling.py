@@ -11,9 +11,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.ranges import check_range
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.openai.biases import Biases, biases_of
-from localllm.types import RANDOM_SEED, GenerationRequest, SamplingParams, TokenId
+from localllm.structures import Structure
+from localllm.types import NO_LIMIT, RANDOM_SEED, GenerationRequest, SamplingParams, TokenId
 
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
@@ -22,6 +25,10 @@ _AS_GIVEN = (
     "dry_allowed_length", "dry_penalty_last_n",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
+
+_BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget")
+"""llama-server's two names for the most tokens of a thought, and vLLM's."""
+MAX_BUDGET = 2**31 - 1
 
 
 def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
@@ -65,6 +72,10 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     min_tokens: int | None = None
     stop_token_ids: list[TokenId] | None = None
     ignore_eos: bool | None = None
+    reasoning_budget_tokens: int | None = None
+    """The most tokens of the thought before a structured answer; -1: no limit of its own."""
+    thinking_budget_tokens: int | None = None
+    thinking_token_budget: int | None = None
     priority: int | None = None
     timeout: float | None = None
     """Seconds."""
@@ -95,15 +106,44 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             ignore_eos=bool(self.ignore_eos),
         )
 
-    def generation_of(self, params: SamplingParams, **source: Any) -> GenerationRequest:
-        """One answer to make, drawn so; `source` is what to answer, as the fields of `GenerationRequest`."""
+    def generation_of(
+        self, params: SamplingParams, *, structure: Structure | None = None, **source: Any
+    ) -> GenerationRequest:
+        """One answer to make, drawn so; `source` is what to answer, as the fields of `GenerationRequest`.
+
+        Raises `InvalidParameter`, `UnsupportedParameter`.
+        """
+        if structure is not None and params.ignore_eos:
+            raise InvalidParameter(
+                f"ignore_eos and {structure.param} exclude each other: a structured answer ends where its structure "
+                "does; send one of them",
+                param="ignore_eos",
+            )
         return GenerationRequest(
             **source,
             params=params,
+            structure=structure,
+            thinking_budget=self._thinking_budget(structure),
             cache_prompt=self.cache_prompt is not False,
             priority=self.priority or 0,
             timeout_s=self.timeout,
         )
+
+    def _thinking_budget(self, structure: Structure | None) -> int | None:
+        given = {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
+        for name, budget in given.items():
+            check_range(name, budget, NO_LIMIT, MAX_BUDGET)
+        if len(set(given.values())) > 1:
+            raise InvalidParameter(f"{' and '.join(given)} differ; send one of them", param=next(iter(given)))
+        name, budget = next(iter(given.items()), ("", NO_LIMIT))
+        if budget == NO_LIMIT:
+            return None
+        if structure is None:
+            raise UnsupportedParameter(
+                f"{name} is not supported yet but before a structured answer; leave it out or send {NO_LIMIT}",
+                param=name,
+            )
+        return budget
 
     def limit(self) -> int | None:
         """The most tokens to make; None: as many as fit."""

@@ -6,7 +6,7 @@ Knows nothing of the store: what came before is handed in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +21,7 @@ from localllm.server.openai.fields import (
 )
 from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
+from localllm.server.openai.structures import ResponseFormat, unknown_in_format
 from localllm.server.parse import Fields, fields_of, parse, small
 from localllm.server.responses.items import InputItem, Item, input_items, unknown_in_items
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message
@@ -58,9 +59,9 @@ Includable = Literal[
 
 
 class TextConfig(msgspec.Struct, frozen=True):
-    """How the answer's text is shaped; only plain for now."""
+    """How the answer's text is shaped."""
 
-    format: dict[str, Any] | None = None
+    format: ResponseFormat | None = None
     verbosity: str | None = None
 
 
@@ -104,7 +105,9 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
             raise InvalidParameter("input is missing", param="input")
         first = [] if self.instructions is None else [Message("system", self.instructions)]
         messages = (*first, *(item.to_message() for item in conversation))
-        return self.generation_of(self.params(), messages=messages)
+        shape = self.text.format if self.text else None
+        structure = shape.structure("text.format") if shape else None
+        return self.generation_of(self.params(), structure=structure, messages=messages)
 
 
 def parse_response(body: bytes) -> tuple[ResponseRequest, list[str]]:
@@ -114,7 +117,8 @@ def parse_response(body: bytes) -> tuple[ResponseRequest, list[str]]:
     ignored = unknown_fields(
         given, ResponseRequest.__struct_fields__, {*REFUSED_RESPONSES, *MOVED}, NO_EFFECT_RESPONSES
     )
-    return request, ignored + unknown_in_items(given.get("input"))
+    shape = fields_of(fields_of(given.get("text")).get("format"))
+    return request, [*ignored, *unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
 
 
 def _refuse(given: Fields) -> None:

@@ -1,0 +1,38 @@
+"""The libraries that localllm's own build compiles (`native/`): where they are, and why one cannot be used.
+
+Where no compiler was there when localllm was installed there are none. Knows nothing of what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeVar
+
+PACKAGE = "localllm_native"
+"""The folder of site-packages that the build installs them into."""
+SUFFIXES = (".so", ".dll", ".dylib")
+
+T = TypeVar("T")
+
+
+class NotCompiled(Exception):
+    """This installation has no such library that can be loaded; the text is the reason."""
+
+
+def load(name: str, open_library: Callable[[Path], T]) -> T:
+    """What `open_library` makes of the library of that name that was built with this installation.
+
+    Raises `NotCompiled`, also where `open_library` raises `OSError` (no library), `AttributeError` (another one) or
+    `ValueError` (built for another version of localllm).
+    """
+    spec = find_spec(PACKAGE)
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    found = [path for folder in folders for path in Path(folder).glob(f"{name}.*") if path.suffix in SUFFIXES]
+    if not found:
+        raise NotCompiled("there was no C++ compiler when localllm was installed")
+    try:
+        return open_library(found[0])
+    except (OSError, AttributeError, ValueError) as error:
+        raise NotCompiled(str(error)) from error

@@ -1,0 +1,158 @@
+"""A sequence's constraint as the engine's thread uses it, beside the thread that computes its masks.
+
+Knows nothing of sequences, rows or grammars.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from localllm.engine.constraint.constraint import Constraint, ConstraintFailed
+from localllm.engine.proposals import Proposal
+from localllm.engine.sampling.parameters import Mask
+
+SLOW_S = 0.005
+"""A constraint one of whose masks took so long is slow from then on: others do not wait for it."""
+LEARNING = 0.1
+"""How much of the rate of refused draws one changes."""
+AHEAD_S = 0.00003
+"""Masks that take more than that of the average step are begun before they are needed (LOG.md, "Masks")."""
+
+
+class Work:
+    """Masks to compute, once, on any thread."""
+
+    def __init__(self, follower: Follower, ahead: tuple[int, ...], num_rows: int) -> None:
+        self.follower = follower
+        self.ahead = ahead
+        self.num_rows = num_rows
+        self.num_taken = follower.num_taken
+        self.masks: list[Mask] = []
+        self.failure: ConstraintFailed | None = None
+        self.is_wanted = True
+        """Whether anybody still looks at what comes of it."""
+        self.is_waited_for = False
+        """Whether the engine went on without it, and wants to be woken."""
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._done.locked()
+
+    def run(self) -> None:
+        if self.is_wanted:
+            try:
+                self.masks = self.follower.masks(self.ahead, self.num_rows)
+            except ConstraintFailed as failure:
+                self.failure = failure
+            except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+                self.failure = ConstraintFailed(f"its mask could not be computed ({type(error).__name__})")
+        self._done.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is done, after so many seconds at the latest."""
+        if self._done.acquire(timeout=seconds) if seconds > 0 else self._done.acquire(blocking=False):
+            self._done.release()
+            return True
+        return False
+
+
+class Follower:
+    """Takes the sequence's tokens; used by the engine's thread, but for `masks`."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.num_taken = 0
+        self.is_slow = constraint.cost_s > SLOW_S
+        """Whether its masks take so long that others go on without it: it is given no more than one row, either."""
+        self.refused_rate = 0.0
+        """How often the token that is drawn of all may not come, so that one is drawn of those that may."""
+        self._constraint = constraint
+        self._lock = threading.Lock()
+        self.work: Work | None = None
+        """The last that was asked for."""
+
+    @property
+    def param(self) -> str:
+        return self._constraint.param
+
+    @property
+    def cost_s(self) -> float:
+        return self._constraint.cost_s
+
+    @property
+    def is_complete(self) -> bool:
+        return self._constraint.is_complete
+
+    def take(self, token: int) -> bool:
+        """The sequence goes on with it; whether that completes the text. Raises `ConstraintFailed`."""
+        with self._lock:
+            self.num_taken += 1
+            self._constraint.take(token)
+            return self._constraint.is_complete
+
+    def allows(self, token: int, num_behind: int = 0) -> bool:
+        """Whether a drawn token may come, behind so many forced ones. Raises `ConstraintFailed`."""
+        with self._lock:
+            is_allowed = token >= 0 and self._constraint.allows(token, num_behind)
+        self.refused_rate += LEARNING * ((not is_allowed) - self.refused_rate)
+        return is_allowed
+
+    @property
+    def wants_masks_ahead(self) -> bool:
+        """Whether masks are worth computing before it is known that they are needed."""
+        return not self.is_slow and self.refused_rate * self._constraint.cost_s > AHEAD_S
+
+    @property
+    def last_tokens(self) -> Sequence[int]:
+        """Forced ones, if nothing but the end can follow them."""
+        return self._constraint.forced if self._constraint.ends_forced else ()
+
+    def proposal(self, guess: Proposal | None) -> Proposal | None:
+        """What must come next, and of the guess what is allowed behind that."""
+        if self.is_slow:
+            return None
+        forced = tuple(self._constraint.forced)
+        if guess is None:
+            return Proposal(forced) if forced else None
+        tokens = (*guess.forced, *guess.guessed)
+        with self._lock:
+            tokens = tokens[: self._constraint.num_allowed(tokens)]
+        return Proposal(forced, tokens[len(forced) :])
+
+    @property
+    def current_work(self) -> Work | None:
+        """Of the next rows, if masks were asked for."""
+        return None if self.work is None or self.work.num_taken != self.num_taken else self.work
+
+    def new_work(self, ahead: tuple[int, ...], num_rows: int) -> Work | None:
+        """To compute the masks of those rows, for somebody to run it; None: there is such work already."""
+        work = self.work
+        if work is not None:
+            if (work.num_taken, work.num_rows, work.ahead) == (self.num_taken, num_rows, ahead):
+                return None
+            work.is_wanted = False
+        self.work = Work(self, ahead, num_rows)
+        return self.work
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether another thread computes a mask."""
+        return self._lock.locked()
+
+    def drop(self) -> None:
+        """The sequence is gone."""
+        if self.work is not None:
+            self.work.is_wanted = False
+
+    def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
+        """On any thread. Raises `ConstraintFailed`."""
+        with self._lock:
+            masks = self._constraint.masks(ahead, num_rows)
+        self.is_slow = self.is_slow or self._constraint.cost_s > SLOW_S
+        return masks
+
+    def may_end(self, mask: Mask) -> bool:
+        """Whether it allows an end token."""
+        return any(mask[token // 32] >> token % 32 & 1 for token in self._constraint.end_tokens)

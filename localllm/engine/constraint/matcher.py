@@ -1,0 +1,190 @@
+"""A constraint that is a grammar of llguidance.
+
+    text taken by the sequence   forced tokens
+    ... last                  |  f1 .. fm        the matcher has consumed these too
+    mask behind each             f1 ..   fm is all it allows; then the matcher's own
+
+Forced tokens are found once, when a drawn token is taken, and stay what they are until all of them came: however many
+a step computes, the answer is the same. Knows nothing of how a grammar is written or compiled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from localllm.engine.constraint.constraint import ConstraintFailed
+from localllm.engine.sampling.parameters import Mask
+
+FORGETTING = 0.9
+"""A long mask counts for so much with every one after it."""
+
+
+class Matcher(Protocol):
+    """What is used of `llguidance.LLMatcher`, whose methods never raise: see `is_error`."""
+
+    def is_error(self) -> bool: ...
+
+    def is_stopped(self) -> bool: ...
+
+    def get_error(self) -> str: ...
+
+    def consume_token(self, sampled_token: int) -> bool: ...
+
+    def consume_tokens(self, sampled_tokens: list[int]) -> bool: ...
+
+    def try_consume_tokens(self, tokens: list[int]) -> int: ...
+
+    def is_accepting(self) -> bool: ...
+
+    def validate_tokens(self, tokens: list[int]) -> int: ...
+
+    def rollback(self, num_tokens: int) -> bool: ...
+
+    def compute_ff_tokens(self) -> list[int]: ...
+
+    def compute_ff_bytes(self) -> bytes: ...
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None: ...
+
+
+class MatcherConstraint:
+    """Owns its matcher, which has consumed nothing, and computes its first mask at once."""
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        *,
+        num_tokens: int,
+        end_tokens: Sequence[int],
+        param: str = "response_format",
+        row_length: int | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`num_tokens`: of the tokenizer's vocabulary; `row_length`: of a row of logits, if that is longer.
+
+        Raises `ConstraintFailed` if nothing can be written that it allows, or its first mask is beyond its limits.
+        """
+        self.param = param
+        self.end_tokens = tuple(end_tokens)
+        self.cost_s = 0.0
+        self._matcher = matcher
+        self._mask_bytes = (num_tokens + 31) // 32 * 4
+        self._num_words = (max(num_tokens, row_length or 0) + 31) // 32
+        self._clock = clock
+        self._forced: list[int] = []
+        self._place = 0
+        """Of the forced tokens so many were taken."""
+        self._drawn = -1
+        """A token that it has consumed, too, to see whether it may come."""
+        self._is_healing = False
+        """Whether the next token has to begin with certain bytes, as the tokenizer would have it."""
+        self._is_stopped = False
+        """Whether the matcher is, behind the forced tokens."""
+        self._buffers: list[Mask] = []
+        self._first: list[Mask] = []
+        """What `masks` returns while nothing was taken."""
+        self._consumed()
+        if not self.is_complete:
+            first = self.masks((), 1)
+            self._first, self._buffers = first, []
+
+    @property
+    def is_complete(self) -> bool:
+        return self._is_stopped and self._place == len(self._forced)
+
+    @property
+    def forced(self) -> Sequence[int]:
+        return self._forced[self._place :]
+
+    @property
+    def ends_forced(self) -> bool:
+        return self._is_stopped
+
+    def take(self, token: int) -> None:
+        self._first = []
+        if self._place < len(self._forced):
+            if token != self._forced[self._place]:
+                raise ConstraintFailed("a token came that its grammar does not allow")
+            self._place += 1
+            return
+        if token != self._drawn and (self._drawn >= 0 or not self._matcher.consume_token(token)):
+            raise self._failure()
+        self._consumed()
+
+    def allows(self, token: int, num_behind: int) -> bool:
+        place = self._place + num_behind
+        if place < len(self._forced):
+            return token == self._forced[place]
+        if self._drawn >= 0:  # it was drawn from a row that did not count
+            self._matcher.rollback(1)
+            self._drawn = -1
+        if token in self.end_tokens:
+            return self._matcher.is_accepting()
+        if self._is_healing:
+            mask = self.masks(self.forced, 1)[0]
+            if not mask[token // 32] >> token % 32 & 1:
+                return False
+        if self._matcher.try_consume_tokens([token]):
+            self._drawn = token
+            return True
+        if self._matcher.is_error():
+            raise self._failure()
+        return False
+
+    def num_allowed(self, tokens: Sequence[int]) -> int:
+        forced = self.forced
+        for place, (token, must) in enumerate(zip(tokens, forced, strict=False)):
+            if token != must:
+                return place
+        if len(tokens) <= len(forced):
+            return len(tokens)
+        end = next((place for place, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
+        return len(forced) + self._matcher.validate_tokens(list(tokens[len(forced) : end]))
+
+    def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
+        if self._first and not ahead and num_rows == 1:
+            return self._first
+        while len(self._buffers) < num_rows:
+            self._buffers.append(np.zeros(self._num_words, np.uint32))
+        began_s = self._clock()
+        forced, first = self.forced, len(ahead) + 1 - num_rows
+        num_consumed = 0
+        for place in range(min(first, len(forced)), len(ahead) + 1):
+            if place >= first:
+                mask = self._buffers[place - first]
+                if place < len(forced):
+                    mask[:] = 0
+                    mask[forced[place] // 32] = 1 << forced[place] % 32
+                else:
+                    self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
+            if len(forced) <= place < len(ahead):
+                if not self._matcher.validate_tokens([ahead[place]]) or not self._matcher.consume_token(ahead[place]):
+                    break
+                num_consumed += 1
+        if self._matcher.is_error() or (num_consumed and not self._matcher.rollback(num_consumed)):
+            raise self._failure()
+        self.cost_s = max(self._clock() - began_s, self.cost_s * FORGETTING)
+        return self._buffers[:num_rows]
+
+    def _consumed(self) -> None:
+        """The matcher consumed what the sequence took: it goes on as far as nothing else can come."""
+        matcher = self._matcher
+        self._forced, self._place, self._drawn = [], 0, -1
+        if not matcher.is_stopped():
+            self._forced = matcher.compute_ff_tokens()
+            if self._forced:
+                matcher.consume_tokens(self._forced)
+        if matcher.is_error():
+            raise self._failure()
+        self._is_stopped = matcher.is_stopped()
+        self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
+
+    def _failure(self) -> ConstraintFailed:
+        """In our words: the matcher's own repeat its grammar, the text and the parser's state."""
+        if self._matcher.get_error().startswith(("lexer error: ", "parser error: ")):
+            return ConstraintFailed("its grammar takes more work for a token than the limits allow; simplify it")
+        return ConstraintFailed("its grammar allows no way to go on from here")

@@ -1,0 +1,115 @@
+"""The worker's grammar process: reads structures, checks them, writes the grammar, and is killed when one runs wild.
+
+A compile cannot be stopped in a thread, and some take minutes: so each is tried here first, up to its first mask. No
+llama_cpp in it: of the vocabulary it has the special tokens, and a token for each byte.
+
+    python -P -m localllm.worker.grammar_child CPU_S MEMORY_MB        frames on stdin and stdout
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
+from localllm.structures import GrammarLimits, Preface, Structure
+from localllm.worker.framing import encode
+from localllm.worker.limited_child import LimitedChild, OverLimit, serve
+
+if TYPE_CHECKING:
+    from llguidance import LLParserLimits
+
+DEADLINE_FACTOR = 4
+"""Wall-clock bound, in CPU bounds, because decoding keeps every core busy."""
+
+
+class SpecialTokens(msgspec.Struct, frozen=True):
+    """Of a vocabulary: grammars may name them, by spelling or number."""
+
+    vocabulary_size: int
+    spellings: tuple[tuple[int, bytes], ...]
+
+
+class GrammarRequest(msgspec.Struct, frozen=True):
+    structure: Structure
+    preface: Preface | None
+    limits: GrammarLimits
+    special: SpecialTokens
+
+
+class Written(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the child answers."""
+
+    grammar: str = ""
+    error: ErrorInfo | None = None
+
+
+class GrammarChild:
+    """The parent's side: starts the child. Used by one thread."""
+
+    def __init__(self, limits: GrammarLimits) -> None:
+        self._limits = limits
+        command = ["localllm.worker.grammar_child", str(limits.cpu_s), str(limits.memory_mb)]
+        self._child = LimitedChild(command, Written)
+
+    def write(
+        self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
+    ) -> str:
+        """llguidance's text of it. Raises `InvalidParameter`, and `OverLimit` where it ran past `deadline_s`, which is
+        earlier than its limits.
+        """
+        limits, whole_s = self._limits, DEADLINE_FACTOR * self._limits.cpu_s
+        frame = encode(GrammarRequest(structure, preface, limits, special))
+        try:
+            answer = self._child.ask(frame, whole_s if deadline_s is None else deadline_s)
+        except OverLimit as reason:
+            if deadline_s is not None:
+                raise
+            raise too_much(structure, limits) from reason
+        if answer.error is not None:
+            raise from_info(answer.error)
+        return answer.grammar
+
+    def close(self) -> None:
+        self._child.close()
+
+
+def parser_limits(limits: GrammarLimits) -> LLParserLimits:
+    """For llguidance."""
+    from llguidance import LLParserLimits
+
+    return LLParserLimits(
+        step_lexer_fuel=limits.step_fuel,
+        step_max_items=limits.step_items,
+        max_lexer_states=limits.lexer_states,
+        verbose_errors=False,
+    )
+
+
+def too_much(structure: Structure, limits: GrammarLimits) -> InvalidParameter:
+    return InvalidParameter(
+        f"{structure.param} needs more than {limits.cpu_s} s or {limits.memory_mb} MB to compile; simplify it",
+        param=structure.param,
+    )
+
+
+def _prepare() -> Callable[[GrammarRequest], bytearray]:
+    from localllm.worker.grammar_trial import checked_grammar
+
+    def answer_to(request: GrammarRequest) -> bytearray:
+        try:
+            return encode(Written(checked_grammar(request)))
+        except LocalLLMError as error:
+            return encode(Written(error=error.info()))
+        except (MemoryError, RecursionError):
+            return encode(Written(error=too_much(request.structure, request.limits).info()))
+
+    return answer_to
+
+
+if __name__ == "__main__":
+    cpu_s, memory_mb = map(int, sys.argv[1:])
+    serve(GrammarRequest, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)

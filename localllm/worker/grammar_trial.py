@@ -1,0 +1,72 @@
+"""Writes the grammar of a structure and tries it: compiled, up to its first mask, with a token for each byte.
+
+Runs in the grammar process (`grammar_child`), since none of it is bounded in time. Refuses in our words: llguidance's
+repeat the source, the parser's state and Rust's stack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+from localllm.errors import InvalidParameter
+from localllm.grammar.compose import grammar_of
+from localllm.structures import Structure
+from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
+
+_PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
+"""Line and column in what llguidance says of Lark."""
+
+
+def checked_grammar(request: GrammarRequest) -> str:
+    """llguidance's text, which compiles and allows something. Raises `InvalidParameter`."""
+    grammar = grammar_of(request.structure, request.preface)
+    matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=parser_limits(request.limits))
+    if not matcher.is_error():
+        matcher.compute_ff_tokens()
+        if not matcher.is_stopped():
+            matcher.compute_bitmask()
+    if matcher.is_error():
+        raise _refusal(request.structure, matcher.get_error())
+    return grammar
+
+
+def _refusal(structure: Structure, error: str) -> InvalidParameter:
+    param, first = structure.param, error.partition("\n")[0].lower()
+    if any(word in first for word in ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")):
+        return InvalidParameter(f"{param} is too large or too complex to compile; simplify it", param=param)
+    if "no extension" in first or "unsatisfiable" in first or "empty" in first or "no tokens allowed" in first:
+        return InvalidParameter(f"{param} allows no text at all", param=param)
+    if structure.kind in ("lark", "gbnf") and (place := _PLACE.search(error)) is not None:
+        return InvalidParameter(f"{param} is wrong at line {place[1]}, column {place[2]}", param=param)
+    return InvalidParameter(f"{param} cannot be compiled", param=param)
+
+
+class _ByteVocabulary:
+    """A token for each byte, and the model's special tokens at their numbers; what `TokenizerWrapper` wants of one."""
+
+    bos_token_id = None
+
+    def __init__(self, size: int, spellings: Mapping[int, bytes]) -> None:
+        size = max(size, 256 + len(spellings) + 1)
+        free = [token for token in range(257 + len(spellings)) if token not in spellings]
+        self.eos_token_id = free[256]
+        self.special_token_ids = list(spellings)
+        self.tokens = [b""] * size
+        for token, spelling in spellings.items():
+            self.tokens[token] = spelling
+        for byte in range(256):
+            self.tokens[free[byte]] = bytes([byte])
+        self._of_byte = free[:256]
+
+    def __call__(self, text: bytes) -> list[int]:
+        return [self._of_byte[byte] for byte in text]
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(special: SpecialTokens) -> LLTokenizer:
+    words = _ByteVocabulary(special.vocabulary_size, dict(special.spellings))
+    return LLTokenizer(TokenizerWrapper(words), slices=[])

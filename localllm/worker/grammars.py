@@ -1,0 +1,289 @@
+"""Turns what a request asks of its answer's shape into a constraint, or refuses it: compiled once, kept, copied.
+
+A structure is first tried in a process of its own (`grammar_child`), then compiled for the model's vocabulary on a
+thread here. What takes long, or is long, has a thread and a process for itself, so that nobody waits for it who asks
+for something ordinary. Knows nothing of prompts.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from localllm.engine.constraint.constraint import ConstraintFailed
+from localllm.engine.constraint.matcher import MatcherConstraint
+from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.structures import GrammarLimits, Preface, Structure
+from localllm.worker.grammar_child import GrammarChild, SpecialTokens, parser_limits
+from localllm.worker.limited_child import OverLimit
+from localllm.worker.refusals import errors_to
+from localllm.worker.turns import start_thread
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+SMALL_CHARACTERS = 16 * 1024
+"""Sources up to here never wait for larger ones."""
+QUICK_S = 0.3
+"""Nor for one that takes longer."""
+MAX_KEPT = 128
+"""Compiled structures."""
+MAX_KEPT_CHARACTERS = 1_000_000
+"""Of their sources: what is compiled may take sixty times that."""
+
+T = TypeVar("T")
+
+
+class Vocabulary(Protocol):
+    """What is needed of `llama.grammar_tokens.GrammarTokens`."""
+
+    @property
+    def tokenizer(self) -> LLTokenizer: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...
+
+    @property
+    def special(self) -> tuple[tuple[int, bytes], ...]: ...
+
+
+Result = MatcherConstraint | LocalLLMError
+
+
+class _Taker(NamedTuple):
+    done: Callable[[Result], None]
+    is_wanted: Callable[[], bool]
+
+
+class _Key(NamedTuple):
+    structure: Structure
+    preface: Preface | None
+
+    @property
+    def size(self) -> int:
+        return len(self.structure.source)
+
+
+class Later(Generic[T]):
+    """Something that a thread makes; calling it gives that, and waits for it, or raises what came instead."""
+
+    def __init__(self, make: Callable[[], T], name: str) -> None:
+        self._make = make
+        self._is_done = threading.Event()
+        self._error: LocalLLMError | None = None
+        start_thread(self._run, name)
+
+    def __call__(self) -> T:
+        self._is_done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._made
+
+    def _run(self) -> None:
+        with errors_to(self._fail):
+            self._made = self._make()
+        self._is_done.set()
+
+    def _fail(self, error: LocalLLMError) -> None:
+        self._error = error
+
+
+class Grammars:
+    """Of one model. `add` may be called on any thread."""
+
+    def __init__(
+        self,
+        vocabulary: Callable[[], Vocabulary],
+        limits: GrammarLimits,
+        *,
+        child: GrammarChild,
+        start_child: Callable[[GrammarLimits], GrammarChild] = GrammarChild,
+    ) -> None:
+        """`vocabulary` waits until there is one, or raises the reason why there cannot be. `child` tries what is
+        ordinary; another is started for the first structure that is not.
+        """
+        self._vocabulary = vocabulary
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[_Key, LLMatcher] = OrderedDict()
+        """Templates: compiled, their first mask computed, nothing consumed."""
+        self._waiting: dict[_Key, list[_Taker]] = {}
+        self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
+        self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
+
+    def add(
+        self,
+        structure: Structure,
+        preface: Preface | None,
+        done: Callable[[Result], None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """Call `done`, on this thread or another, unless nobody wants it by then. It must not raise."""
+        most, param = self.limits.source_bytes, structure.param
+        if len(structure.source.encode("utf-8", "surrogatepass")) > most:
+            done(InvalidParameter(f"{param} takes at most {most} bytes here; send less", param=param))
+            return
+        key, taker = _Key(structure, preface), _Taker(done, is_wanted)
+        with self._lock:
+            template = self._kept.get(key)
+            if template is None:
+                takers = self._waiting.get(key)
+                if takers is not None:
+                    takers.append(taker)
+                    return
+                self._waiting[key] = [taker]
+            else:
+                self._kept.move_to_end(key)
+        if template is not None:
+            self._give(template, key, [taker])
+        else:
+            (self._quick if key.size <= SMALL_CHARACTERS else self._slow).put(key)
+
+    def close(self) -> None:
+        """Ends the processes, after what they are at."""
+        for lane in (self._quick, self._slow):
+            lane.close()
+
+    def is_wanted(self, key: _Key) -> bool:
+        """Whether anybody waits for it; forgets it if not."""
+        with self._lock:
+            takers = self._waiting[key] = [taker for taker in self._waiting[key] if taker.is_wanted()]
+            if not takers:
+                del self._waiting[key]
+            return bool(takers)
+
+    def compile(self, key: _Key, grammar: str) -> None:
+        """Of a grammar that its process found to be good. Raises `LocalLLMError`."""
+        from llguidance import LLMatcher
+
+        template = LLMatcher(self._vocabulary().tokenizer, grammar, log_level=0, limits=parser_limits(self.limits))
+        if template.is_error():
+            raise InvalidParameter(
+                f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
+            )
+        template.compute_ff_tokens()
+        self._keep(key, template)
+        self._give(template, key, self._taken(key))
+
+    def refuse(self, key: _Key, error: LocalLLMError) -> None:
+        for taker in self._taken(key):
+            taker.done(error)
+
+    def special_tokens(self) -> SpecialTokens:
+        """Raises `UnsupportedParameter`."""
+        vocabulary = self._vocabulary()
+        return SpecialTokens(vocabulary.size, vocabulary.special)
+
+    def _taken(self, key: _Key) -> list[_Taker]:
+        with self._lock:
+            return self._waiting.pop(key, [])
+
+    def _keep(self, key: _Key, template: LLMatcher) -> None:
+        with self._lock:
+            self._kept[key] = template
+            size = sum(kept.size for kept in self._kept)
+            while len(self._kept) > MAX_KEPT or (size > MAX_KEPT_CHARACTERS and self._kept):
+                size -= self._kept.popitem(last=False)[0].size
+
+    def _give(self, template: LLMatcher, key: _Key, takers: list[_Taker]) -> None:
+        for taker in takers:
+            if taker.is_wanted():
+                taker.done(self._constraint(template, key))
+
+    def _constraint(self, template: LLMatcher, key: _Key) -> Result:
+        vocabulary, param = self._vocabulary(), key.structure.param
+        try:
+            with panics_as_errors():
+                return MatcherConstraint(
+                    template.deep_copy(), num_tokens=vocabulary.size, end_tokens=vocabulary.end_tokens, param=param
+                )
+        except ConstraintFailed as failure:
+            return InvalidParameter(f"{param}: {failure}", param=param)
+        except InternalError as error:
+            return error
+
+
+class _Lane:
+    """A thread, and the process that it asks."""
+
+    def __init__(
+        self,
+        name: str,
+        grammars: Grammars,
+        start_child: Callable[[], GrammarChild],
+        *,
+        deadline_s: float | None = None,
+        slower: _Lane | None = None,
+    ) -> None:
+        """What takes longer than the deadline goes to the `slower` lane."""
+        self._grammars = grammars
+        self._start_child = start_child
+        self._deadline_s = deadline_s
+        self._slower = slower
+        self._child: GrammarChild | None = None
+        self._queue: queue.SimpleQueue[_Key | None] = queue.SimpleQueue()
+        self._has_ended = threading.Event()
+        start_thread(self._run, name)
+
+    def put(self, key: _Key) -> None:
+        self._queue.put(key)
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._has_ended.wait()
+
+    def _run(self) -> None:
+        if self._slower is not None:  # the first request that comes finds everything begun
+            with suppress(LocalLLMError):
+                self._write(_Key(Structure(kind="regex", source="a"), None), None)
+        while (key := self._queue.get()) is not None:
+            if self._grammars.is_wanted(key):
+                with errors_to(partial(self._grammars.refuse, key)), panics_as_errors():
+                    self._work(key)
+        if self._child is not None:
+            self._child.close()
+        self._has_ended.set()
+
+    def _work(self, key: _Key) -> None:
+        try:
+            grammar = self._write(key, self._deadline_s)
+        except OverLimit:
+            assert self._slower is not None
+            self._slower.put(key)
+        else:
+            self._grammars.compile(key, grammar)
+
+    def _write(self, key: _Key, deadline_s: float | None) -> str:
+        special = self._grammars.special_tokens()
+        self._child = self._child or self._start_child()
+        return self._child.write(key.structure, with_tokens(key.preface, special), special, deadline_s=deadline_s)
+
+
+def with_tokens(preface: Preface | None, special: SpecialTokens) -> Preface | None:
+    """With the numbers of its tags, where they are special tokens: no text spells these."""
+    if preface is None:
+        return None
+    tokens = {spelling: token for token, spelling in special.spellings}
+    opening, closing = preface.thought.opening.encode(), preface.thought.closing.encode()
+    return msgspec.structs.replace(preface, opening_token=tokens.get(opening), closing_token=tokens.get(closing))
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """What Rust code raises is no `Exception`, so that it would end a thread."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as panic:
+        raise InternalError("the grammar could not be compiled", reason=repr(panic)[:500]) from panic

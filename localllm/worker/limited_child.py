@@ -1,0 +1,124 @@
+"""A process for work that cannot be stopped in a thread: one request after another, each bounded in time and memory.
+
+CPU time and memory are bounded by the operating system where it can, wall time by the parent's deadline everywhere. A
+child that was killed is started again. Knows nothing of what is asked.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import InternalError
+from localllm.worker.framing import FrameReader, FrameWriter, FramingError, encode
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+START_S = 60.0
+"""Wall-clock bound of a child's imports."""
+
+
+class OverLimit(Exception):
+    """The child was killed over a request, by a limit of its own or by the deadline; the text says how it ended."""
+
+
+class LimitedChild(Generic[Answer]):
+    """The parent's side. Used by one thread."""
+
+    def __init__(self, command: list[str], answer: type[Answer]) -> None:
+        """`command`: a module and its arguments; it calls `serve`."""
+        self._command = [sys.executable, "-P", "-m", *command]
+        self._decoder = msgspec.msgpack.Decoder(answer)
+        self._process = self._start()
+        self._is_ready = False
+
+    def ask(self, frame: bytearray, deadline_s: float) -> Answer:
+        """Raises `OverLimit`, also when it took longer than `deadline_s`, and `InternalError`."""
+        if self._process.poll() is not None:
+            self._restart()
+        self._wait_until_ready()
+        answer, overran = self._exchange(frame, deadline_s)
+        if answer is None:
+            self._raise_end(overran=overran)
+        return answer
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _wait_until_ready(self) -> None:
+        if not self._is_ready:
+            ready, overran = self._exchange(None, START_S)
+            if ready is None:
+                self._raise_end(overran=overran)
+            self._is_ready = True
+
+    def _exchange(self, frame: bytearray | None, deadline_s: float) -> tuple[Answer | None, bool]:
+        """The next answer, or none if it ended, and whether the deadline ended it."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(deadline_s, process.kill)
+        watchdog.start()
+        try:
+            if frame is not None:
+                FrameWriter(cast(BinaryIO, process.stdin)).write_frame(frame)
+            answer = FrameReader(cast(BinaryIO, process.stdout), self._decoder).read()
+        except (OSError, FramingError):
+            answer = None
+            process.kill()  # it may live on, after something that was no answer
+        finally:
+            overran = watchdog.finished.is_set()
+            watchdog.cancel()
+        return answer, overran
+
+    def _raise_end(self, *, overran: bool) -> NoReturn:
+        reason = osdep.exit_reason(self._process.wait())
+        self._restart()
+        if not reason.crashed and not overran:  # it left by itself: our defect, not the request's
+            raise InternalError(f"{self._command[3]} ended with {reason}")
+        raise OverLimit(str(reason))
+
+    def _restart(self) -> None:
+        self.close()
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._is_ready = False
+        return subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **osdep.own_process_group()
+        )
+
+
+def serve(
+    question: type[Question],
+    ready: msgspec.Struct,
+    prepare: Callable[[], Callable[[Question], bytearray]],
+    *,
+    cpu_s: float,
+    memory_bytes: int,
+) -> None:
+    """The child's side, until end-of-file: `prepare` imports what it needs and gives what makes a frame of a request.
+
+    `ready` is the first answer, to no request.
+    """
+    source, sink = osdep.claim_standard_streams()
+    reader, writer = FrameReader(source, msgspec.msgpack.Decoder(question)), FrameWriter(sink)
+    answer_to = prepare()
+    osdep.limit_memory(memory_bytes)
+    with suppress(BrokenPipeError):  # the parent is gone, and told whoever asks why
+        writer.write_frame(encode(ready))
+        while (request := reader.read()) is not None:
+            osdep.limit_further_cpu(cpu_s)
+            writer.write_frame(answer_to(request))
