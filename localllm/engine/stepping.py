@@ -159,9 +159,10 @@ class Stepper:
 
     def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
         """Of the segments to draw from, those whose masks are not just being computed: the others sit out."""
-        if all(plan.sequences[index].follower is None for index in ready):
+        waiting = [plan.sequences[index] for index in ready if plan.sequences[index].has_masks_coming]
+        if not waiting:
             return ready
-        self._masking.wait([plan.sequences[index] for index in ready])
+        self._masking.wait(waiting)
         in_time = []
         for index in ready:
             sequence, segment = plan.sequences[index], plan.segments[index]

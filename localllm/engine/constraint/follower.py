@@ -16,8 +16,9 @@ SLOW_S = 0.005
 """A constraint one of whose masks took so long is slow from then on: others do not wait for it."""
 LEARNING = 0.1
 """How much of the rate of refused draws one changes."""
-AHEAD_S = 0.00003
-"""Masks that take more than that of the average step are begun before they are needed (LOG.md, "Masks")."""
+AHEAD_S = 0.00015
+"""Masks that take more than that of the average step are begun before they are needed: handing one to another thread
+costs the decode beside it nearly as much (LOG.md, "Masks")."""
 
 
 class Work:

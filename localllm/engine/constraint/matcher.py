@@ -178,9 +178,9 @@ class MatcherConstraint:
             self._forced = matcher.compute_ff_tokens()
             if self._forced:
                 matcher.consume_tokens(self._forced)
-        if matcher.is_error():
-            raise self._failure()
         self._is_stopped = matcher.is_stopped()
+        if self._is_stopped and matcher.is_error():
+            raise self._failure()
         self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
 
     def _failure(self) -> ConstraintFailed:
