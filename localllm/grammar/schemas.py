@@ -11,7 +11,7 @@ from typing import Any
 
 from localllm.grammar import arrays, constants, numbers, objects, strings
 from localllm.grammar.disjoint import Disjointness
-from localllm.grammar.endless import prune
+from localllm.grammar.endless import check_depth, prune
 from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
 from localllm.grammar.references import References, base_of
 from localllm.grammar.refusals import refused, under, unsupported
@@ -49,7 +49,9 @@ class Rewriter:
         while self._waiting:
             name, *target = self._waiting.pop()
             self.definitions[name] = self.schema(*target)
-        root = prune(root, self.definitions, path, {name: path for path, name in self._names.items()})
+        paths = {name: path for path, name in self._names.items()}
+        check_depth(root, self.definitions, path, paths)
+        root = prune(root, self.definitions, path, paths)
         self._prove_one_ofs()
         whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
         return whole | {"$defs": self.definitions} if self.definitions else whole

@@ -282,6 +282,11 @@ def test_whitespace_is_as_asked() -> None:
     assert [accepts(pretty, text) for text in (compact, spread, wide)] == [True, True, False]
     own = matcher_of(schema, whitespace_pattern=r"[ \n\t]*")
     assert [accepts(own, text) for text in (compact, spread, wide)] == [True, True, True]
+    some = matcher_of(schema, whitespace_pattern=r"\s?")
+    assert accepts(some, '{ "a":[]}')
+    assert not accepts(some, '{\u00a0"a":[]}')
+    for pattern in ("x*", "[ x", r"\w"):
+        assert "whitespace_pattern" in refusal(schema, whitespace_pattern=pattern).message
 
 
 def test_properties_come_in_the_order_of_the_schema() -> None:
@@ -290,3 +295,16 @@ def test_properties_come_in_the_order_of_the_schema() -> None:
         matcher = matcher_of(schemas.closed(properties, "c", "a", "b"))
         assert accepts(matcher, json.dumps(dict.fromkeys(names), separators=(",", ":")))
         assert not accepts(matcher, json.dumps(dict.fromkeys(reversed(names)), separators=(",", ":")))
+
+
+def test_chains_of_references_are_bounded() -> None:
+    chain = {
+        f"d{index}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}} for index in range(3000)
+    }
+    error = refusal({"$ref": "#/$defs/d0", "$defs": chain | {"d3000": {"type": "null"}}})
+    assert "deep" in error.message
+    assert str(error.param).startswith("response_format.$defs.d1")
+
+
+def test_thousands_of_alternatives_are_told_apart() -> None:
+    assert accepts(matcher_of({"oneOf": [{"const": f"p{index}"} for index in range(3000)]}), '"p2999"')
