@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.constraint import ConstraintFailed
@@ -64,7 +66,7 @@ class Answers:
 
         What was computed behind the last that is taken is cut from the cache.
         """
-        sequence, tokens, num_behind, slot = drawn
+        sequence, tokens, num_behind, slot = drawn[:4]
         taken = Taken(sequence, sequence.first_token_s is None)
         self.untold.append(taken)
         self._take_token(taken, tokens[0])
@@ -95,16 +97,23 @@ class Answers:
         sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
         if not sequence.text.may_stop:
             for sampled in tokens:
-                text += sequence.text.feed(backend.token_bytes(sampled.token))
-        if taken.finish is not None:
-            text += sequence.text.flush()
+                text += sequence.text.feed(self._bytes(sequence, sampled.token))
+        last = self.rest(sequence, text) if taken.finish is not None else _split(sequence, text)
         logprobs: tuple[TokenLogprob, ...] = ()
         if sequence.logprobs is not None:
             logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
             # Beside those of a prompt the end token's is told too: clients count them from the end.
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
-        return Delta(text, len(tokens), taken.finish, logprobs)
+        return Delta(last.text, len(tokens), taken.finish, logprobs, thought=last.thought)
+
+    def rest(self, sequence: Sequence, text: str = "") -> Delta:
+        """All that was held back of an answer that ends here, behind its last `text`."""
+        return _split(sequence, text + sequence.text.flush(), is_end=True)
+
+    def _bytes(self, sequence: Sequence, token: int) -> bytes:
+        """What a token adds to the answer's text; where that may be a thought, control tokens too: tags may be some."""
+        return self._backend.token_bytes(token) if sequence.thoughts is None else self._backend.spelled(token)
 
     def take_end(self, sequence: Sequence) -> None:
         """Its answer is whole."""
@@ -128,7 +137,7 @@ class Answers:
         sequence.append(token)
         taken.tokens.append(sampled)
         if sequence.text.may_stop:
-            taken.text += sequence.text.feed(self._backend.token_bytes(token), may_stop=sequence.may_end)
+            taken.text += sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
             if sequence.text.stopped:
                 taken.finish = self._end(sequence, "stop")
                 return
@@ -166,7 +175,7 @@ class Answers:
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
         """End an answer of which nothing is untold; the delta to send."""
-        return Delta(last.text, last.num_tokens, self._end(sequence, reason), last.logprobs)
+        return msgspec.structs.replace(last, finish=self._end(sequence, reason))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
@@ -184,6 +193,16 @@ class Answers:
         if slot is not None:
             self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
+
+
+def _split(sequence: Sequence, text: str, *, is_end: bool = False) -> Delta:
+    if sequence.thoughts is None:
+        return Delta(text)
+    thought, text = sequence.thoughts.feed(text)
+    if is_end:
+        more_thought, more = sequence.thoughts.flush()
+        thought, text = thought + more_thought, text + more
+    return Delta(text, thought=thought)
 
 
 def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:

@@ -36,7 +36,6 @@ from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
 from localllm.states import EngineStatus
-from localllm.types import Delta
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
@@ -325,8 +324,9 @@ class Engine:
         for sequence in self.scheduler.expired(now_s):
             self._report_last()
             if sequence.first_token_s is not None:
-                last = Delta(text=sequence.text.flush())
-                output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", last)))
+                output.deltas.append(
+                    (sequence.id, self._answers.finish(sequence, "timeout", self._answers.rest(sequence)))
+                )
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)

@@ -25,6 +25,8 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
+from localllm.engine.thoughts import ThoughtSplitter
+from localllm.structures import Preface
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Sequence:
         prompt_logprobs: int | None = None,
         dry: Dry | None = None,
         constraint: Constraint | None = None,
+        preface: Preface | None = None,
         cache_prompt: bool = True,
         cache_salt: str = "",
         pauses: Tokens[int] = (),
@@ -101,6 +104,8 @@ class Sequence:
         )
         self.follower = None if constraint is None else Follower(constraint)
         """What its answer is held to."""
+        self.thoughts = None if preface is None else ThoughtSplitter(preface)
+        """Of an answer that may begin with a thought, which is then told apart."""
         self.masks: Tokens[Mask | None] = ()
         """What is allowed in each row that is drawn next; beyond them everything is."""
         self.proposal: Proposal | None = None
@@ -178,6 +183,11 @@ class Sequence:
     def takes_guesses(self) -> bool:
         """Whether the next tokens' draws are known before this one's: those of mirostat depend on what was drawn."""
         return self.sampling.mirostat == 0
+
+    @property
+    def has_masks_coming(self) -> bool:
+        """Whether masks for its next rows were asked for."""
+        return self.follower is not None and self.follower.current_work is not None
 
     def pause_at(self, num_tokens: int) -> None:
         """Others want to start from there."""

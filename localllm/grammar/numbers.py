@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import Any
 
 from localllm.grammar.formats import INTEGERS
@@ -66,7 +67,32 @@ def bounds(schema: dict[str, Any], path: str, *, integers_only: bool) -> dict[st
         return _integers(found, path)
     for keyword, value in found.items():
         _check_float(value, f"{path}.{keyword}")
+    if "minimum" in found and "exclusiveMinimum" in found:
+        del found["minimum" if found["exclusiveMinimum"] >= found["minimum"] else "exclusiveMinimum"]
+    if "maximum" in found and "exclusiveMaximum" in found:
+        del found["maximum" if found["exclusiveMaximum"] <= found["maximum"] else "exclusiveMaximum"]
+    _nudge(found)
     return found
+
+
+def _nudge(found: dict[str, Any]) -> None:
+    """Makes an exclusive integer bound inclusive, a hair further in, where llguidance would take the bound itself.
+
+    It does so where both bounds have the same integer part: `0` is accepted for `exclusiveMinimum: 0, maximum: 0.5`.
+    """
+    lower = found.get("minimum", found.get("exclusiveMinimum", -math.inf))
+    upper = found.get("maximum", found.get("exclusiveMaximum", math.inf))
+    if not (math.isfinite(lower) and math.isfinite(upper)) or math.trunc(lower) != math.trunc(upper):
+        return
+    if lower >= 0 and "exclusiveMinimum" in found and lower == math.trunc(lower):
+        found["minimum"] = _beside(found.pop("exclusiveMinimum"), 1)
+    elif upper <= 0 and "exclusiveMaximum" in found and upper == math.trunc(upper):
+        found["maximum"] = _beside(found.pop("exclusiveMaximum"), -1)
+
+
+def _beside(value: int | float, sign: int) -> float:
+    places = MAX_DECIMALS - (len(str(abs(int(value)))) if int(value) else 0)
+    return float(Decimal(int(value)) + sign * Decimal(1).scaleb(-places))
 
 
 def _integers(found: dict[str, Any], path: str) -> dict[str, Any]:
@@ -148,17 +174,18 @@ def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[
             }
     found = bounds(named, path, integers_only=integers_only)
     if "multipleOf" in named:
-        found["multipleOf"] = multiple(named["multipleOf"], f"{path}.multipleOf")
-    _check_range(found, path)
+        step = multiple(named["multipleOf"], f"{path}.multipleOf")
+        found["multipleOf"] = Fraction(repr(step)).numerator if integers_only else step
+    _check_range(found, named, path)
     return found
 
 
-def _check_range(found: dict[str, Any], path: str) -> None:
+def _check_range(found: dict[str, Any], named: dict[str, Any], path: str) -> None:
     lower = max((found[key] for key in _LOWER if key in found), default=-math.inf)
     upper = min((found[key] for key in _UPPER if key in found), default=math.inf)
     is_open = found.get("exclusiveMinimum") == lower or found.get("exclusiveMaximum") == upper
     if lower > upper or (lower == upper and is_open):
-        raise refused(f"{path}.{next(key for key in _LOWER if key in found)}", "and the bound above it leave no number")
+        raise refused(f"{path}.{next(key for key in _LOWER if key in named)}", "and the bound above it leave no number")
     if "multipleOf" in found and math.isfinite(lower) and math.isfinite(upper):
         step, first = Decimal(repr(found["multipleOf"])), Decimal(repr(lower))
         least = (first / step).to_integral_value(ROUND_CEILING) * step

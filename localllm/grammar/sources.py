@@ -21,6 +21,8 @@ def json_of(structure: Structure) -> Any:
         raise InvalidParameter(f"{param} is not JSON: {error}", param=param) from None
     except (ValueError, RecursionError):
         raise InvalidParameter(f"{param} is not JSON, or nested too deeply", param=param) from None
+    if "\\ud" in structure.source.lower():
+        _refuse_half_pairs(value, param)
     level, depth = [value], 0
     while level:
         depth += 1
@@ -32,6 +34,17 @@ def json_of(structure: Structure) -> Any:
 
 def _children(value: dict[str, Any] | list[Any]) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value
+
+
+def _refuse_half_pairs(value: Any, param: str) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise InvalidParameter(
+            f"{param} has half a surrogate pair (\\ud800 to \\udfff) in a text", param=param
+        ) from None
+    except RecursionError:  # too deep for this, and refused as such
+        pass
 
 
 class _Refused(Exception):

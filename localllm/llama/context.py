@@ -7,6 +7,7 @@ Unified: all take theirs from one pool of `num_cells`.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -34,6 +35,8 @@ STATE_COPY_SHARE = 3
 only (LOG.md, "What a save costs"): 2 to 18 ms for 100 to 2,000 tokens, where all 8,192 cells take 32."""
 WIDEST_FILLED_GAP = 4
 """Idle slots between busy ones that are worth a token each: a pass over the weights costs as much as four tokens."""
+CELLS_A_PASS = 0.5
+"""Of the weights' bytes: so much of what idle slots hold is looked at in the time of a pass (LOG.md, "Gaps")."""
 
 
 class LlamaBackend:
@@ -120,7 +123,11 @@ class LlamaBackend:
         self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
         self.slot_capacity: int = ctx if num_cells is not None else self._api.llama_n_ctx_seq(self._context)
         self._states = SavedStates(self._api, self._context, states_bytes)
+        self._filled_cells = math.inf
+        """Cells that fillers of a gap look at, at most."""
         self.can_rewind = self._warm_up() and not recurrent and not self._window
+        if token_bytes := self._states.token_bytes:
+            self._filled_cells = self._api.llama_model_size(model.handle) / token_bytes * CELLS_A_PASS
         self.wants_dense = not (self.can_rewind or self._window)
         if num_cells is not None and not self.can_rewind:
             raise LoadFailed(
@@ -345,7 +352,7 @@ class LlamaBackend:
         """Tokens to throw away for every idle slot in a narrow gap between busy ones, as many as each of these has.
 
         One ubatch of llama.cpp takes only consecutive slots: without these every gap costs a pass over all weights
-        (4 of 8 slots with gaps: 36 ms a step; filled, 17).
+        (4 of 8 slots with gaps: 36 ms a step; filled, 17). But each looks at all that its slot holds.
         """
         fillers: list[Segment] = []
         if segments[-1].slot - segments[0].slot < len(segments):
@@ -355,6 +362,7 @@ class LlamaBackend:
         for before, after in pairwise(segments):
             gap = range(before.slot + 1, after.slot)
             is_narrow = 0 < each * len(gap) <= WIDEST_FILLED_GAP
+            is_narrow &= each * sum(self._lengths[slot] for slot in gap) <= self._filled_cells
             if is_narrow and all(self._lengths[slot] + each <= self.slot_capacity for slot in gap):
                 fillers += [Segment(slot, self._lengths[slot], [0] * each, num_outputs=0) for slot in gap]
         room = self.batch_capacity - sum(num_rows)

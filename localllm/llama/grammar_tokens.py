@@ -30,6 +30,10 @@ BYTES_A_TOKEN = 16
 """Room for pieces at first; real vocabularies have 6."""
 _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16
 """LLAMA_TOKEN_ATTR_*."""
+MAX_CALLS = 32
+"""Of llama.cpp, for one text."""
+_MARK_BEFORE = b"\x02"
+"""What stands behind it is tokenized as in the middle of a text; the same as in `tokenizing`."""
 _MARK = b"\xff"
 """Begins what is no text, in llguidance's vocabularies."""
 
@@ -60,12 +64,12 @@ class GrammarTokens:
         except compiled.NotCompiled:
             self._library = None
         pieces = read_pieces(self._library, api, handle)
-        self._tokenize = _Tokenize(self._library, api, handle)
-        """Called by the tokenizer for as long as it lives."""
         if not pieces.ends:
             raise no_grammars("the model has no token that ends an answer")
         if api.llama_vocab_type(handle) == WPM or not _spells_every_byte(api, handle, pieces.texts):
             raise no_grammars("the model's vocabulary does not spell every text")
+        self._tokenize = _Tokenize(self._library, api, handle, pieces)
+        """Called by the tokenizer for as long as it lives."""
         try:
             self.tokenizer: LLTokenizer = LLTokenizer.from_llamacpp(  # type: ignore[attr-defined]
                 tokens=[
@@ -135,49 +139,87 @@ def open_library(path: Path) -> Any:
     pointer, number, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     library.lv_pieces.argtypes = [pointer, number, *[pointer] * 4, size, *[pointer] * 3]
     library.lv_pieces.restype = size
-    library.lv_create.argtypes, library.lv_create.restype = [pointer, pointer, number, number], pointer
+    text = ctypes.c_char_p
+    library.lv_create.argtypes = [pointer, pointer, text, pointer, number, text, number, number]
+    library.lv_create.restype = pointer
     library.lv_destroy.argtypes, library.lv_destroy.restype = [pointer], None
     return library
 
 
 class _Tokenize:
-    """`llama_tokenize` of one vocabulary, bounded, as a C function and its first argument."""
+    """`llama_tokenize` of one vocabulary as a C function and its first argument: bounded, and exact.
 
-    def __init__(self, library: Any, api: Any, handle: Any) -> None:
+    llama.cpp writes a space before a SentencePiece text and behind its user-defined tokens; here, the tokens' pieces
+    are the text. `native/vocabulary` does the same.
+    """
+
+    def __init__(self, library: Any, api: Any, handle: Any, pieces: Pieces) -> None:
         self._library = library
+        mark = _MARK_BEFORE if api.llama_vocab_type(handle) == SPM else b""
         if library is not None:
-            tokenize = _address(api, "llama_tokenize")
-            self.vocab: int = library.lv_create(handle, tokenize, MAX_TOKENIZED_BYTES, LEFT_OUT)
+            ends = np.cumsum([len(text) for text in pieces.texts], dtype=np.int64)
+            self.vocab: int = library.lv_create(
+                handle,
+                _address(api, "llama_tokenize"),
+                b"".join(pieces.texts),
+                ends.ctypes.data,
+                len(ends),
+                mark,
+                MAX_TOKENIZED_BYTES,
+                LEFT_OUT,
+            )
             self.function = ctypes.cast(library.lv_tokenize, ctypes.c_void_p).value
             return
         self.vocab = ctypes.cast(handle, ctypes.c_void_p).value or 0
-        tokens = ctypes.POINTER(ctypes.c_int32)
+        self._api = api
+        self._handle = handle
+        self._texts = pieces.texts
+        self._of_byte = {text[0]: token for token, text in reversed([*enumerate(pieces.texts)]) if len(text) == 1}
+        self._mark = mark
+        self._mark_tokens = self._call(mark, parse_special=False)
         number, flag = ctypes.c_int32, ctypes.c_bool
-
-        def bounded(
-            _: int, text: int, length: int, found: Any, room: int, add_special: bool, parse_special: bool
-        ) -> int:
-            data = ctypes.string_at(text, min(length, MAX_TOKENIZED_BYTES))
-            if length > MAX_TOKENIZED_BYTES:
-                data = data.decode("utf-8", "ignore").encode()
-            all_tokens = (number * (len(data) + 16))()
-            count: int = api.llama_tokenize(
-                handle, data, len(data), all_tokens, len(all_tokens), add_special, parse_special
-            )
-            if length > MAX_TOKENIZED_BYTES:
-                count = max(min(count, 1), count - LEFT_OUT)
-            if count > room:
-                return -count
-            ctypes.memmove(found, all_tokens, max(count, 0) * ctypes.sizeof(number))
-            return count
-
-        kind = ctypes.CFUNCTYPE(number, ctypes.c_void_p, ctypes.c_void_p, number, tokens, number, flag, flag)
-        self._callback = kind(bounded)
+        kind = ctypes.CFUNCTYPE(number, *[ctypes.c_void_p] * 2, number, ctypes.c_void_p, number, flag, flag)
+        self._callback = kind(self._tokenize)
         self.function = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def __del__(self) -> None:
         if self._library is not None:
             self._library.lv_destroy(self.vocab)
+
+    def _tokenize(self, _: int, text: int, length: int, found: int, room: int, __: bool, parse_special: bool) -> int:
+        data = ctypes.string_at(text, min(length, MAX_TOKENIZED_BYTES))
+        if length > MAX_TOKENIZED_BYTES:
+            data = data.decode("utf-8", "ignore").encode()
+        tokens, is_whole = self._exact(data, parse_special=parse_special)
+        if (not is_whole or length > MAX_TOKENIZED_BYTES) and len(tokens) > 2 * LEFT_OUT:
+            del tokens[-LEFT_OUT:]
+        if len(tokens) > room:
+            return -len(tokens)
+        ctypes.memmove(found, (ctypes.c_int32 * len(tokens))(*tokens), 4 * len(tokens))
+        return len(tokens)
+
+    def _exact(self, data: bytes, *, parse_special: bool) -> tuple[list[int], bool]:
+        tokens: list[int] = []
+        for _ in range(MAX_CALLS):
+            if not data:
+                break
+            length, num_mark = len(data), len(self._mark_tokens)
+            behind = self._call(self._mark + data, parse_special=parse_special)
+            for token in behind[num_mark:] if behind[:num_mark] == self._mark_tokens else ():
+                piece = self._texts[token]
+                if not piece or not data.startswith(piece):
+                    break
+                tokens.append(token)
+                data = data[len(piece) :]
+            if len(data) == length:
+                tokens += [self._of_byte[data[0]]] if data[0] in self._of_byte else []
+                data = data[1:]
+        return tokens, not data
+
+    def _call(self, data: bytes, *, parse_special: bool) -> list[int]:
+        tokens = (ctypes.c_int32 * (len(data) + 16))()
+        count = self._api.llama_tokenize(self._handle, data, len(data), tokens, len(tokens), False, parse_special)
+        return tokens[: max(count, 0)]
 
 
 def _address(api: Any, name: str) -> int | None:

@@ -34,6 +34,11 @@ class SavedStates:
         """Of a whole state, as far as that is known."""
         self._expected_tokens = 0
 
+    @property
+    def token_bytes(self) -> int:
+        """Of a state, that each token takes; 0: that is not known."""
+        return self._token_bytes
+
     def learn(self, num_tokens: int, num_bytes: int, token_bytes: int = 0) -> None:
         """So large is the state of a slot of so many tokens, and so much each more takes; 0: that is not known."""
         self._token_bytes = token_bytes

@@ -11,11 +11,18 @@ import importlib
 from functools import cache
 from typing import Any
 
-from localllm.llm.typed_schemas import BASE64, Schema
+from localllm.llm.typed_schemas import BASE64, NAIVE_DATETIME, Schema
 
 ANY_TEXT_FORMATS = ("binary", "password", "path")
 """Formats of pydantic's that every text has: bytes are its UTF-8, a secret is not printed, any text is a path."""
-_PATTERNS = {"base64": BASE64, "base64url": BASE64.replace("+/", "_-")}
+_PATTERNS = {
+    "base64": BASE64,
+    "base64url": BASE64.replace("+/", "_-"),
+    **{
+        f"uuid{version}": f"^[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}$"
+        for version in range(1, 9)
+    },
+}
 
 
 def is_pydantic(kind: Any) -> bool:
@@ -51,6 +58,11 @@ def _generator() -> type:
 
         def decimal_schema(self, schema: Any) -> Schema:
             return _decimal(schema)
+
+        def datetime_schema(self, schema: Any) -> Schema:
+            if schema.get("tz_constraint") == "naive":
+                return {"type": "string", "pattern": NAIVE_DATETIME}
+            return super().datetime_schema(schema)  # type: ignore[no-any-return]
 
         def model_schema(self, schema: Any) -> Schema:
             return _closed(super().model_schema(schema))
@@ -120,6 +132,9 @@ def _adjust(node: Any, definitions: dict[str, Any]) -> None:
             del node["format"]
         elif node.get("format") in _PATTERNS and "pattern" not in node:
             node["pattern"] = _PATTERNS[node.pop("format")]
+        elif node.get("format") == "ipvanyaddress" and "anyOf" not in node:
+            del node["format"]
+            node["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
     for each in node.values():
         _adjust(each, definitions)
 

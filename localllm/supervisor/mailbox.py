@@ -39,6 +39,7 @@ class Mailbox:
                 delta.finish,
                 waiting.logprobs + delta.logprobs,
                 waiting.prompt_logprobs + delta.prompt_logprobs,
+                waiting.thought + delta.thought,
             )
         self._delta = delta
         self._news.set()

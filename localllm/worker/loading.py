@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from localllm import osdep
+from localllm.chat.thoughts import thought_of
 from localllm.engine.backend import BackendError, Piece
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
@@ -81,6 +82,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
+        thought=thought_of(load.info.chat_templates.get("default", "")),
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         threads=threads,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from localllm.chat.thoughts import begins_thoughts, preface_of
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
@@ -29,6 +30,7 @@ from localllm.errors import (
     SlotNotFound,
     UnsupportedParameter,
 )
+from localllm.structures import Preface
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,
@@ -197,29 +199,49 @@ class Preparer:
                 raise UnsupportedParameter(f"{self._model.id} writes no structured answers", param=structure.param)
             else:
                 self._check_end(taker.message)
+                budget = taker.message.request.thinking_budget
+                preface = self._preface(prompt, budget)
                 self._grammars.add(
                     structure,
-                    None,
-                    partial(self._constrained, taker, prompt),
+                    preface,
+                    partial(self._constrained, taker, prompt, preface),
                     lambda: taker.message.id in self._wanted,
                 )
 
-    def _constrained(self, taker: _Taker, prompt: Prompt, result: Constraint | LocalLLMError) -> None:
+    def _preface(self, prompt: Prompt, budget: int | None) -> Preface | None:
+        thought = self._model.thought
+        if thought is None or not prompt.ending:
+            return None
+        may_begin = not begins_thoughts(self._model.info.chat_templates["default"], thought)
+        return preface_of(thought, prompt.ending, budget, may_begin=may_begin)
+
+    def _constrained(
+        self, taker: _Taker, prompt: Prompt, preface: Preface | None, result: Constraint | LocalLLMError
+    ) -> None:
         """On a thread of the grammars."""
         with errors_to(partial(self._reject, taker)):
             if isinstance(result, LocalLLMError):
                 raise result
-            self._submit(taker, prompt, result)
+            self._submit(taker, prompt, result, preface)
 
-    def _submit(self, taker: _Taker, prompt: Prompt, constraint: Constraint | None) -> None:
+    def _submit(
+        self, taker: _Taker, prompt: Prompt, constraint: Constraint | None, preface: Preface | None = None
+    ) -> None:
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.num_prompt))
             self._engine.submit(sequence)
 
-        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
+        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint, preface)
         self._wanted.hand_over(sequence.id, submit)
 
-    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt, constraint: Constraint | None) -> Sequence:
+    def _sequence(
+        self,
+        message: Submit,
+        arrived_s: float,
+        prompt: Prompt,
+        constraint: Constraint | None,
+        preface: Preface | None,
+    ) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")
@@ -245,6 +267,7 @@ class Preparer:
             pauses=list(prompt.pauses),
             keep=prompt.keep,
             constraint=constraint,
+            preface=preface,
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),

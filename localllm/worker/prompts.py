@@ -18,6 +18,7 @@ from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefault
 from localllm.worker.refusals import too_long
 
 ATTENTION_SINKS = 4
+ENDING = 256
 MOST_COUNTED = 2
 """Contexts: the tokens of a prompt that does not fit are counted up to here, so that its error can say how many."""
 
@@ -67,6 +68,8 @@ class Prompt(NamedTuple):
     """Where the system message, the turns before the last message, and that one end, in tokens."""
     keep: int
     """Tokens that stay when the context shifts: the system message, or a few that models lean on."""
+    ending: str = ""
+    """How the text of a rendered conversation ends, up to `ENDING` characters."""
 
 
 class Rendered(NamedTuple):
@@ -129,7 +132,7 @@ class Prompts:
         messages = source.messages or ()
         pauses = [lengths[count] for count in self._pause_after(messages, source.cache_prompt) if count in lengths]
         keep = max(ATTENTION_SINKS, *(lengths.get(count, 0) for count in (0, *self._keep_of(messages))))
-        return Prompt(tokens, pauses, keep)
+        return Prompt(tokens, pauses, keep, "" if rendered is None else rendered.text[-ENDING:])
 
     def _tokens(self, source: Source) -> Generator[None, None, list[int]]:
         if source.prompt_tokens is not None:

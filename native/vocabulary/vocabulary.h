@@ -35,11 +35,16 @@ LV_API int64_t lv_pieces(const void *vocab, int32_t num_tokens, lv_to_piece to_p
                          lv_is_end is_end, char *bytes, int64_t capacity, int64_t *ends, int32_t *attributes,
                          uint8_t *is_end_token);
 
+// A tokenizer whose tokens' pieces are the text, whatever llama.cpp puts between them: SentencePiece models write a space
+// before a text and behind a user-defined token. `bytes` and `ends` are what lv_pieces gave; they are copied. `mark` is a
+// text that ends with a token of its own: what stands behind it is tokenized as in the middle of a text; empty: no mark.
 typedef struct lv_tokenizer lv_tokenizer;
-LV_API lv_tokenizer *lv_create(const void *vocab, lv_tokenize_all tokenize, int32_t max_bytes, int32_t num_left_out);
+LV_API lv_tokenizer *lv_create(const void *vocab, lv_tokenize_all tokenize, const char *bytes, const int64_t *ends,
+                               int32_t num_tokens, const char *mark, int32_t max_bytes, int32_t num_left_out);
 LV_API void lv_destroy(lv_tokenizer *tokenizer);
 // As llama_tokenize, where `tokenizer` is an lv_tokenizer. Of a text of more than `max_bytes` only the first tokens: not
-// the last `num_left_out` of its first `max_bytes`, which might be others if the text went on.
+// the last `num_left_out` of its first `max_bytes`, which might be others if the text went on. The same where llama.cpp
+// had to be asked too often.
 LV_API int32_t lv_tokenize(const void *tokenizer, const char *text, int32_t length, int32_t *tokens, int32_t max_tokens,
                            bool add_special, bool parse_special);
 

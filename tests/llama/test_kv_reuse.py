@@ -156,7 +156,7 @@ def test_a_prefix_copied_from_a_running_slot_changes_neither_answer(backend: Lla
 def test_slots_with_idle_ones_between_them_answer_alike_and_leave_those_as_they_were(backend: LlamaBackend) -> None:
     recorder = Recorder(backend)
     prompts = [prompt_of(backend, 10 + slot, 30) for slot in range(4)]
-    ids = [recorder.ask(prompt, 2 if slot in (1, 2) else 14) for slot, prompt in enumerate(prompts)]
+    ids = [recorder.ask(prompt, 2 if slot in (1, 2) else 7) for slot, prompt in enumerate(prompts)]
     recorder.drain()
     again = recorder.ask(prompts[1] + recorder.answer(ids[1]), 20)
     recorder.drain()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
+from gguf.constants import GGMLQuantizationType
 
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
@@ -146,6 +147,22 @@ def test_rows_thrown_away_leave_no_trace(
         backend.decode([Segment(slot, end, texts[slot][end : end + 1], 1) for slot, end in enumerate(ends)])
         for slot, end in enumerate(ends):
             np.testing.assert_allclose(backend.logits(slot)[0], expected[slot][end], rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(("held", "is_filled"), [(4, True), (200, False)])
+def test_a_gap_is_filled_unless_that_looks_at_more_than_a_pass_is_worth(
+    loaded_library: library.Library, tmp_path: Path, *, held: int, is_filled: bool
+) -> None:
+    path = write_llama(
+        tmp_path / "wide.gguf", n_layer=8, n_kv=4, dtype=GGMLQuantizationType.Q4_0
+    )  # much cache behind few weights
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(loaded_library, model, ctx=CTX, slots=3, threads=1, batch_tokens=CTX)
+    backend.decode([Segment(1, 0, text_of(1, held), 0)])
+    backend.decode([Segment(slot, 0, text_of(slot, 1), 1) for slot in (0, 2)])
+    assert backend._batch.struct.n_tokens == (3 if is_filled else 2)
+    backend.free()
+    model.close()
 
 
 class Guesser:

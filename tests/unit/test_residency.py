@@ -221,7 +221,7 @@ def test_streams_with_gaps_between_them_close_ranks_where_that_pays(capacity: in
 
 
 @pytest.mark.parametrize(
-    ("capacity", "max_tokens", "prompt"), [(256, 12, 20), (4096, 100, 3000)],
+    ("capacity", "max_tokens", "prompt"), [(256, 6, 20), (4096, 100, 3000)],
     ids=["soon over", "it would cost a long conversation"],
 )  # fmt: skip
 def test_streams_stay_where_they_are_if_moving_costs_more_than_the_gaps(
@@ -361,9 +361,9 @@ def test_common_prefix(one: list[int], other: list[int], length: int) -> None:
 def test_a_short_common_beginning_is_not_worth_a_copy() -> None:
     residency = Residency(num_slots=2, slot_capacity=256, can_rewind=True)
     residency.written(0, 0, [1] * 30)
-    found = residency.found(np.array([1] * 25 + [2] * 10, np.int32))
-    assert found.held == [25, 0]
-    assert cheapest(residency, found, (), 35, [1]).source is None
+    found = residency.found(np.array([1] * 7 + [2] * 10, np.int32))
+    assert found.held == [7, 0]
+    assert cheapest(residency, found, (), 17, [1]).source is None
 
 
 def test_what_a_slot_held_goes_on_in_another_one_after_it_was_erased() -> None:

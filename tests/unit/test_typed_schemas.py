@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import msgspec
 import pydantic
 import pytest
@@ -190,6 +190,9 @@ class Gift(pydantic.BaseModel):
     secret: pydantic.SecretStr
     data: bytes
     encoded: pydantic.Base64Bytes
+    id: pydantic.UUID4 = uuid.UUID("12345678-1234-4234-8234-567812345678")
+    naive: pydantic.NaiveDatetime | None = None
+    host: pydantic.IPvAnyAddress | None = None
     parts: list[Gift] = []
     at_least_two: Annotated[set[int], pydantic.Field(min_length=2)] = {1, 2}
 
@@ -206,6 +209,24 @@ def test_a_pydantic_model_is_read_as_itself() -> None:
     assert gift.of.amount == Decimal("12.5")
     assert gift.encoded == b"hi"
     assert isinstance(gift.parts[0].of, Thing)
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("id", "12345678-1234-4234-8234-567812345678", "12345678-1234-1234-8234-567812345678"),
+        ("naive", "2024-02-28T12:00:00", "2024-02-28T12:00:00Z"),
+        ("host", "::1", "1.2.3"),
+        ("encoded", "aGk=", "aGk"),
+    ],
+)
+def test_a_text_is_what_the_type_reads(field: str, good: str, bad: str) -> None:
+    document = {**GIFT, "of": {"kind": "thing"}}
+    for text in (good, bad):
+        assert validator_of(Gift).is_valid({**document, field: text}) == (text == good)
+    read(Gift, {**document, field: good})
+    with pytest.raises(pydantic.ValidationError):
+        read(Gift, {**document, field: bad})
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.cache.held import Held
 from localllm.engine.cache.reusable import nearest, reusable
 
-TOKENS_COPIED = 64
-"""So many are copied through a state in the time that one takes to compute (LOG.md, "What a save costs")."""
-LEAST_COPY = 32
+TOKENS_COPIED = 128
+"""So many are copied through a state in the time that one takes to compute (LOG.md, "Moves")."""
+CELLS_COPIED = 256
+"""So many are copied with a decode in that time."""
+LEAST_COPY = 8
 """Cost of the shortest copy, in tokens to compute: everybody waits for it, however little it moves."""
 
 
@@ -42,8 +44,8 @@ class Residency:
 
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
         """`num_cells`: of a unified cache, which all slots share; None: each has cells of its own."""
-        self.copy_tokens = max(32, slot_capacity // 128) if num_cells is None else 0
-        """Cost of a copy of a full slot, in tokens to compute, while everybody waits (LOG.md, "What a save costs").
+        self.copy_tokens = max(LEAST_COPY, slot_capacity // CELLS_COPIED) if num_cells is None else 0
+        """Cost of a copy of all cells of a slot, in tokens to compute, while everybody waits.
 
         In a unified cache nothing moves.
         """

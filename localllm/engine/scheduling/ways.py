@@ -16,8 +16,10 @@ from localllm.kvdisk.entry import Entry as DiskEntry
 
 LOSS = 0.1
 """Cost of losing a token of an idle slot, in tokens to compute: how likely somebody comes back for it."""
-RESTORING = 16
-"""Cost of restoring an entry, in tokens to compute (LOG.md, "A restore")."""
+TOKENS_RESTORED = 256
+"""So many of an entry are restored in the time that one takes to compute (LOG.md, "Moves")."""
+LEAST_RESTORE = 4
+"""Cost of the shortest restore, in tokens to compute."""
 
 
 class Way(NamedTuple):
@@ -53,7 +55,7 @@ def cheapest(
     def cost(way: Way) -> tuple[float, int, int]:
         held = residency.held[way.slot]
         lost = held.length - (way.num_cached if way.is_held else 0)
-        moving = RESTORING if way.entry is not None else 0
+        moving = 0 if way.entry is None else restore_cost(way.entry)
         if way.source is not None:
             moving = residency.copy_cost(residency.held[way.source].length)
         return num_prompt - way.num_cached + moving + LOSS * lost, held.used_at, way.slot
@@ -62,10 +64,15 @@ def cheapest(
     source = max(range(len(found.lent)), key=found.lent.__getitem__)
     if found.lent[source] > residency.copy_cost(residency.held[source].length):
         ways += [Way(slot, found.lent[source], source=source) for slot in free if slot != source]
-    if found.saved and max(found.saved) > RESTORING:
-        best = max(range(len(found.saved)), key=found.saved.__getitem__)
+    best = max(range(len(found.saved)), key=found.saved.__getitem__, default=None)
+    if best is not None and found.saved[best] > restore_cost(entries[best]):
         ways += [Way(slot, found.saved[best], entry=entries[best]) for slot in free]
     return min(ways, key=cost)
+
+
+def restore_cost(entry: Entry | DiskEntry) -> int:
+    """In tokens to compute: all of it is restored, however little of it is used."""
+    return max(LEAST_RESTORE, len(entry.tokens) // TOKENS_RESTORED)
 
 
 def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: bool) -> list[Operation]:

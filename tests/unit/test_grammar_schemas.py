@@ -1,0 +1,310 @@
+"""Every document of a grammar validates under its schema, and what cannot be kept of a schema is refused by name.
+
+The documents are those of a model that wants nonsense (`tests/nonsense.py`); who validates is the package `jsonschema`,
+Draft 2020-12 with formats asserted. Numbers are read as decimals: as doubles, 0.3 is no multiple of 0.1.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from llguidance import LLMatcher
+
+from localllm.errors import InvalidParameter
+from localllm.grammar.compose import grammar_of
+from localllm.structures import Structure
+from tests import schemas
+from tests.nonsense import accepts, compiled, document
+
+CORPUS = [*schemas.corpus(), *schemas.OLDER]
+
+
+def matcher_of(schema: Any, **how: Any) -> LLMatcher:
+    return compiled(grammar_of(Structure(kind="json_schema", source=json.dumps(schema), **how)))
+
+
+def exact(text: str) -> Any:
+    """With decimals, but for exponents beyond theirs, which nonsense has."""
+
+    def number(written: str) -> Decimal | float:
+        return Decimal(written) if len(written.lower().partition("e")[2]) < 6 else float(written)
+
+    return json.loads(text, parse_float=number)
+
+
+def validator_of(schema: Any) -> Validator:
+    of_draft = validator_for(schema, default=Draft202012Validator)
+    checked: Validator = of_draft(exact(json.dumps(schema)), format_checker=Draft202012Validator.FORMAT_CHECKER)
+    return checked
+
+
+def check(schema: Any, num_documents: int, seed: int) -> int:
+    """How many documents of it ended, each of which is valid."""
+    matcher, validator, rng = matcher_of(schema), validator_of(schema), random.Random(seed)
+    ended = 0
+    with decimal.localcontext(prec=2000):
+        for _ in range(num_documents):
+            text = document(matcher, rng)
+            if text is not None:
+                errors = list(validator.iter_errors(exact(text)))
+                assert not errors, f"{json.dumps(schema)[:500]}\nallowed {text[:500]}\n{errors[0].message[:200]}"
+                ended += 1
+    return ended
+
+
+def test_the_corpus_is_large_and_has_no_schema_twice() -> None:
+    assert len({json.dumps(schema) for schema in CORPUS}) == len(CORPUS) >= 400
+
+
+def test_documents_of_the_corpus_validate() -> None:
+    ended = sum(check(schema, 1, seed) for seed, schema in enumerate(CORPUS))
+    assert ended > 0.9 * len(CORPUS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_many_documents_of_the_corpus_validate(seed: int) -> None:
+    assert sum(check(schema, 10, seed) for schema in CORPUS[seed::8]) > 0.9 * 10 * len(CORPUS[seed::8])
+
+
+NAMES = st.sampled_from(["a", "b", "name", "", "é", "日本", 'say "x"', "a/b", "x y", "😀", "\n"])
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\x7f"), max_size=6)
+INTEGERS = st.integers(-(10**9), 10**9)
+
+
+@st.composite
+def pairs(draw: st.DrawFn, depth: int = 3) -> tuple[Any, Any]:
+    """A schema and a document that is valid under it, its properties in the order of the schema."""
+    value: Any
+    kinds = ["null", "boolean", "integer", "number", "string", "enum", "const", "pattern", "any"]
+    kind = draw(
+        st.sampled_from([*kinds, "object", "array", "tuple", "anyOf", "allOf", "ref", "map"] if depth else kinds)
+    )
+    deeper = pairs(depth=depth - 1)
+    match kind:
+        case "null":
+            return {"type": "null"}, None
+        case "boolean":
+            return {"type": "boolean"}, draw(st.booleans())
+        case "integer":
+            value, below, above = draw(INTEGERS), draw(st.integers(0, 10**6)), draw(st.integers(0, 10**6))
+            bounds = {"minimum": value - below, "maximum": value + above, "exclusiveMaximum": value + above + 1}
+            chosen = draw(st.lists(st.sampled_from(sorted(bounds)), unique=True))
+            return {"type": "integer"} | {name: bounds[name] for name in chosen}, value
+        case "number":
+            value = draw(st.integers(-(10**6), 10**6)) / 1000
+            around = {"minimum": value - 1, "exclusiveMaximum": value + 0.5, "exclusiveMinimum": value - 0.25}
+            chosen = draw(st.lists(st.sampled_from(sorted(around)), unique=True))
+            return {"type": "number"} | {name: around[name] for name in chosen}, value
+        case "string":
+            value = draw(TEXTS)
+            bounds = {"minLength": max(0, len(value) - 1), "maxLength": len(value) + draw(st.integers(0, 3))}
+            chosen = draw(st.lists(st.sampled_from(sorted(bounds)), unique=True))
+            return {"type": "string"} | {name: bounds[name] for name in chosen}, value
+        case "pattern":
+            return {"type": "string", "pattern": r"^[a-z]{2,}-\d+$"}, draw(
+                st.from_regex(r"[a-z]{2,5}-[0-9]{1,3}", fullmatch=True)
+            )
+        case "enum":
+            values = draw(st.lists(st.one_of(st.none(), st.booleans(), INTEGERS, TEXTS), min_size=1, max_size=5))
+            return {"enum": values}, draw(st.sampled_from(values))
+        case "const":
+            value = draw(
+                st.recursive(
+                    st.none() | INTEGERS | TEXTS,
+                    lambda one: st.lists(one, max_size=3) | st.dictionaries(NAMES, one, max_size=3),
+                    max_leaves=4,
+                )
+            )
+            return {"const": value}, value
+        case "any":
+            return draw(st.sampled_from([True, {}])), draw(
+                st.one_of(st.none(), INTEGERS, TEXTS, st.lists(INTEGERS, max_size=2))
+            )
+        case "object":
+            members = draw(st.dictionaries(NAMES, deeper, max_size=4))
+            required = [name for name in members if draw(st.booleans())]
+            given_ = {name: one[1] for name, one in members.items() if name in required or draw(st.booleans())}
+            schema: Any = {
+                "type": "object",
+                "properties": {name: one[0] for name, one in members.items()},
+                "required": required,
+            }
+            return schema | ({"additionalProperties": False} if draw(st.booleans()) else {}), given_
+        case "map":
+            inner, value = draw(deeper)
+            return {"type": "object", "additionalProperties": inner}, dict.fromkeys(
+                draw(st.lists(NAMES, unique=True, max_size=2)), value
+            )
+        case "array":
+            inner, value = draw(deeper)
+            count = draw(st.integers(0, 3))
+            return {"type": "array", "items": inner, "minItems": max(0, count - 1), "maxItems": count + 1}, [
+                value
+            ] * count
+        case "tuple":
+            items = draw(st.lists(deeper, max_size=3))
+            return {"type": "array", "prefixItems": [one[0] for one in items], "items": False}, [
+                one[1] for one in items
+            ]
+        case "anyOf":
+            options = draw(st.lists(deeper, min_size=1, max_size=3))
+            return {"anyOf": [one[0] for one in options]}, draw(st.sampled_from([one[1] for one in options]))
+        case "allOf":
+            inner, value = draw(deeper)
+            return {"allOf": [inner, True, {"title": "t"}]}, value
+        case _:
+            inner, value = draw(deeper)
+            name = f"n{draw(st.integers(0, 10**9))}"
+            return {"$defs": {name: inner}, "$ref": f"#/$defs/{name}"}, value
+
+
+def lifted(schema: Any, found: dict[str, Any]) -> Any:
+    """With all `$defs` at the root, where pointers look for them."""
+    if isinstance(schema, list):
+        return [lifted(one, found) for one in schema]
+    if not isinstance(schema, dict) or "const" in schema or "enum" in schema:
+        return schema
+    if "$ref" in schema and "$defs" in schema:
+        found |= {name: lifted(one, found) for name, one in schema["$defs"].items()}
+        return {"$ref": schema["$ref"]}
+    return {name: lifted(one, found) for name, one in schema.items()}
+
+
+@settings(max_examples=150)
+@given(pairs(), st.integers(0, 2**32))
+@example(({"type": "object", "properties": {"a": {"type": "integer"}}}, {"a": 1}), 0)
+def test_a_drawn_schema_takes_its_instance_and_allows_only_valid_documents(pair: tuple[Any, Any], seed: int) -> None:
+    definitions: dict[str, Any] = {}
+    schema = lifted(pair[0], definitions)
+    if definitions:
+        schema = (
+            {"allOf": [schema]} | {"$defs": definitions}
+            if not isinstance(schema, dict)
+            else schema | {"$defs": definitions}
+        )
+    text = json.dumps(pair[1], separators=(",", ":"), ensure_ascii=False)
+    assert accepts(matcher_of(schema), text), f"{schema} does not take {text}"
+    check(schema, 2, seed)
+
+
+BOUND = st.one_of(st.integers(-30, 30), st.integers(-(10**15), 10**15), st.integers(-3000,
+3000).map(lambda n: n / 1000),
+                  st.sampled_from([0, 1, -1, 0.5, 9.99, -0.1, 1e-5, 100, 99.5]))  # fmt: skip
+BOUNDS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["integer", "number"])},
+    optional=dict.fromkeys(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], BOUND)
+    | {"multipleOf": st.sampled_from([2, 3, 7, 0.5, 0.25, 0.1, 12, 1.5])},
+)
+
+
+@settings(max_examples=300)
+@given(BOUNDS, st.integers(0, 2**32))
+@example({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, 1)  # llguidance alone takes 0
+@example({"type": "number", "exclusiveMinimum": -1.295, "exclusiveMaximum": -1}, 1)  # and here -1
+@example({"type": "integer", "minimum": 2**53 + 1}, 1)  # and here 2**53
+def test_numbers_stay_within_their_bounds(schema: dict[str, Any], seed: int) -> None:
+    try:
+        matcher_of(schema)
+    except InvalidParameter:
+        assert refusal(schema).param in {f"response_format.{name}" for name in schema}
+    else:
+        check(schema, 3, seed)
+
+
+def refusal(schema: Any, **how: Any) -> InvalidParameter:
+    with pytest.raises(InvalidParameter) as caught:
+        grammar_of(
+            Structure(kind="json_schema", source=schema if isinstance(schema, str) else json.dumps(schema), **how)
+        )
+    assert caught.value.code == "invalid_parameter"
+    return caught.value
+
+
+@pytest.mark.parametrize(("schema", "path", "word"), schemas.REFUSED)
+def test_what_cannot_be_kept_is_refused_with_its_path(schema: Any, path: str, word: str) -> None:
+    error = refusal(schema, param="response_format.json_schema.schema")
+    assert error.param == f"response_format.json_schema.schema{path}"
+    assert word in error.message
+
+
+def test_a_refused_keyword_is_named_wherever_it_stands() -> None:
+    keyword = {"uniqueItems": True}
+    places: list[tuple[Any, str]] = [
+        ({"properties": {"tags": keyword}}, ".properties.tags"), ({"items": keyword}, ".items"),
+        ({"anyOf": [True, keyword]}, ".anyOf[1]"), ({"prefixItems": [keyword]}, ".prefixItems[0]"),
+        ({"additionalProperties": keyword}, ".additionalProperties"), ({"allOf": [{"items": keyword}]},
+        ".allOf[0].items"),
+        ({"$ref": "#/$defs/x y", "$defs": {"x y": keyword}}, '.$defs["x y"]'), ({"oneOf": [keyword]}, ".oneOf[0]"),
+        ({"patternProperties": {"^a": keyword}}, '.patternProperties["^a"]'),
+    ]  # fmt: skip
+    for schema, path in places:
+        assert refusal(schema).param == f"response_format{path}.uniqueItems"
+
+
+def test_no_property_comes_twice_in_another_spelling() -> None:
+    matcher = matcher_of({"type": "object", "properties": {"a": {"type": "integer"}}})
+    assert accepts(matcher, '{"a":1,"b":"x"}')
+    for text in ('{"\\u0061":"x"}', '{"a":1,"a":2}', '{"b":1,"a":"x"}', '{"a":1,"\\u0061":2}'):
+        assert not accepts(matcher, text)
+
+
+def test_strings_are_written_without_half_pairs_and_are_read_back_the_same() -> None:
+    matcher = matcher_of({"type": "string"})
+    for text in ("é", "日本", "😀", 'a"b\\c/d\n\t', "\u2028"):
+        assert accepts(matcher, json.dumps(text, ensure_ascii=False))
+    for written in ('"\\ud800"', '"\ud800"', '"\n"', '"\\x"', b'"\xff"', b'"\xed\xa0\x80"', '"a'):
+        encoded = written.encode("utf-8", "surrogatepass") if isinstance(written, str) else written
+        assert not accepts(matcher, encoded)
+
+
+def test_whitespace_is_as_asked() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    compact, spread, wide = '{"a":[1,2]}', '{\n  "a": [1, 2]\n}', '{          "a":[1,2]}'
+    assert [accepts(matcher_of(schema), text) for text in (compact, spread, wide)] == [True, False, False]
+    pretty = matcher_of(schema, whitespace="pretty")
+    assert [accepts(pretty, text) for text in (compact, spread, wide)] == [True, True, False]
+    own = matcher_of(schema, whitespace_pattern=r"[ \n\t]*")
+    assert [accepts(own, text) for text in (compact, spread, wide)] == [True, True, True]
+    some = matcher_of(schema, whitespace_pattern=r"\s?")
+    assert accepts(some, '{ "a":[]}')
+    assert not accepts(some, '{\u00a0"a":[]}')
+    for pattern in ("x*", "[ x", r"\w"):
+        assert "whitespace_pattern" in refusal(schema, whitespace_pattern=pattern).message
+
+
+def test_properties_come_in_the_order_of_the_schema() -> None:
+    for names in itertools.permutations(["a", "b", "c"]):
+        properties = {name: {"type": "null"} for name in names}
+        matcher = matcher_of(schemas.closed(properties, "c", "a", "b"))
+        assert accepts(matcher, json.dumps(dict.fromkeys(names), separators=(",", ":")))
+        assert not accepts(matcher, json.dumps(dict.fromkeys(reversed(names)), separators=(",", ":")))
+
+
+def test_chains_of_references_are_bounded() -> None:
+    chain = {
+        f"d{index}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}} for index in range(3000)
+    }
+    error = refusal({"$ref": "#/$defs/d0", "$defs": chain | {"d3000": {"type": "null"}}})
+    assert "deep" in error.message
+    assert str(error.param).startswith("response_format.$defs.d1")
+
+
+def test_thousands_of_alternatives_are_told_apart() -> None:
+    assert accepts(matcher_of({"oneOf": [{"const": f"p{index}"} for index in range(3000)]}), '"p2999"')
