@@ -59,6 +59,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[DeviceInfo, ...] = ()
     sampler_missing: str | None = None
     """Why tokens are drawn in slow Python; None: localllm's compiled sampler does it."""
+    grammars_missing: str | None = None
+    """Why no answer can be held to a schema or grammar; None: it can."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     advice: str | None = None

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-_PIECES = (
-    r"""
+_SEAMS = r"""
 {" "} ":" "," ":{" ":[ "}, }} ]} [[ ]] ":" }," true false null "a" "b" name 12 34. .5 e- -1 00 2024- T12: @ex ample
 the and \n \" \\ \u00 aa éé ß 日本 😀 </ <f
-""".split()
-    + [",\n", ": ", "\n  ", "  "]
-)
+"""
+_PIECES = [*_SEAMS.split(), ",\n", ": ", "\n  ", "  "]
 TOKENS = [bytes([code]) for code in range(256)]
 TOKENS += sorted({piece.encode() for piece in _PIECES if len(piece.encode()) > 1})
 TOKENS += [b"\xff</s>"]

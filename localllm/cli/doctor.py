@@ -75,6 +75,8 @@ def story(report: Report) -> Iterator[str]:
     yield from _plugin_rows(report)
     if report.sampler_missing is not None:
         yield _row("Sampler", f"slow, in Python: {report.sampler_missing}; with a compiler, install localllm again")
+    missing = report.grammars_missing
+    yield _row("Grammars", "answers can be held to schemas and grammars" if missing is None else f"none: {missing}")
     if report.error is not None:
         yield _row("Problem", report.error)
     if report.advice is not None:

@@ -66,7 +66,7 @@ class Answers:
 
         What was computed behind the last that is taken is cut from the cache.
         """
-        sequence, tokens, num_behind, slot = drawn
+        sequence, tokens, num_behind, slot = drawn[:4]
         taken = Taken(sequence, sequence.first_token_s is None)
         self.untold.append(taken)
         self._take_token(taken, tokens[0])

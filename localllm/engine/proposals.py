@@ -48,6 +48,10 @@ class Draft(NamedTuple):
         return len(self.tokens) + 1 - len(self.forced)
 
 
+ONE_ROW = Draft((), ())
+"""Where nothing is computed behind the last token."""
+
+
 class Proposer(Protocol):
     """Asked before every step, on the engine's thread, about each sequence whose next step computes its last token."""
 

@@ -16,7 +16,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import StepOutput
-from localllm.engine.proposals import DecodeHook, Draft, Proposer
+from localllm.engine.proposals import ONE_ROW, DecodeHook, Proposer
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FINITE, Sampler
@@ -28,8 +28,6 @@ from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
 from localllm.engine.team import Team
 from localllm.types import Delta
-
-_ONE_ROW = Draft((), ())
 
 
 class Stepper:
@@ -62,7 +60,7 @@ class Stepper:
         self._scheduler = scheduler
         self._answers = answers
         self._sampler = sampler
-        self._drawer = Drawer(backend, sampler, team)
+        self._drawer = Drawer(backend, sampler, masking, team)
         self._proposer = proposer
         self._masking = masking
         self._hooks = hooks
@@ -141,7 +139,7 @@ class Stepper:
                 self._answers.fail(sequence, "it gave no token any probability", output)
             else:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
-        if ready := self._masked(plan, self._ready(plan, output), output):
+        if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
 
     def draw_late(self, output: StepOutput) -> None:
@@ -152,57 +150,57 @@ class Stepper:
         for sequence, row in kept:
             if sequence.slot is None or sequence.num_pending:
                 continue  # it ended meanwhile, or is computed again
-            if self._has_masks(sequence, 0, output):
+            if self._has_masks(sequence, output):
                 rows.append((sequence, row))
             elif sequence.slot is not None:
                 self._kept.append((sequence, row))
         if rows:
             self._take(self._drawer.draw_rows(rows), output)
 
-    def _masked(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
-        """Of the segments to draw from, those whose masks are known. Of the others a row is kept, to be drawn later."""
-        if all(plan.sequences[index].follower is None for index in ready):
+    def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
+        """Of the segments to draw from, those whose masks are not just being computed: the others sit out."""
+        waiting = [plan.sequences[index] for index in ready if plan.sequences[index].has_masks_coming]
+        if not waiting:
             return ready
-        self._masking.wait([plan.sequences[index] for index in ready])
-        masked = []
+        self._masking.wait(waiting)
+        in_time = []
         for index in ready:
             sequence, segment = plan.sequences[index], plan.segments[index]
-            draft = plan.drafts.get(sequence.id, _ONE_ROW)
-            is_free = sequence.follower is None or not draft.num_drawn
-            if is_free or self._has_masks(sequence, len(draft.forced), output):
-                masked.append(index)
+            draft = plan.drafts.get(sequence.id, ONE_ROW)
+            if not draft.num_drawn or self._has_masks(sequence, output):
+                in_time.append(index)
             elif sequence.slot is None:
                 continue
-            elif (
-                draft.tokens and sequence.follower is not None
-            ):  # computed again, without these: who was late once is slow from now on
-                sequence.follower.is_slow = True
+            elif draft.tokens and sequence.follower is not None:
+                sequence.follower.is_slow = True  # from now on it gets one row; this step's are computed again
                 self._kv.cut(segment.slot, sequence.num_computed - 1)
             else:
                 self._kept.append((sequence, self._backend.logits(index)[-1].copy()))
-        return masked
+        return in_time
 
-    def _has_masks(self, sequence: Sequence, num_forced: int, output: StepOutput) -> bool:
-        """Whether it may draw now; if its constraint failed, it ends here."""
-        work = None if sequence.follower is None else sequence.follower.work
-        assert work is not None
-        if not work.is_done:
-            return False
-        if work.failure is not None:
+    def _has_masks(self, sequence: Sequence, output: StepOutput) -> bool:
+        """Whether nobody computes its masks any more; if its constraint failed meanwhile, it ends here."""
+        work = None if sequence.follower is None else sequence.follower.current_work
+        if work is not None and work.is_done and work.failure is not None:
             self._answers.fail_constraint(sequence, work.failure, output)
             return False
-        sequence.masks = [*[None] * num_forced, *work.masks]
-        return True
+        return work is None or work.is_done
 
     def _take(self, drawn: list[Drawn], output: StepOutput) -> None:
         """What was drawn; who drew nothing fails."""
-        is_spoiled = any(each.tokens[-1].token == NOT_FINITE for each in drawn)
+        is_spoiled = any(each.tokens and each.tokens[-1].token == NOT_FINITE for each in drawn)
         if is_spoiled and not self._suspects and self._scheduler.shares_cells:
             for each in drawn:  # all look at all cells: whose numbers spoil the others' is found out one by one
                 self._answers.take_none(each)
             drawn = []
         for each in drawn:
             sequence, tokens = each.sequence, each.tokens
+            if each.failure is not None:
+                self._answers.fail_constraint(sequence, each.failure, output)
+                continue
+            if each.late_row is not None:
+                self._kept.append((sequence, each.late_row.copy()))
+                continue
             failed = tokens.pop().token if tokens[-1].token < 0 else None
             if tokens:
                 self._answers.take_tokens(each)

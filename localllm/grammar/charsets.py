@@ -15,6 +15,9 @@ UNWRITABLE: tuple[Range, ...] = ((0, 7), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x7F
 """Without `\\u` escapes no JSON string has them: control characters without an escape of their own."""
 
 
+JSON_BLANKS: tuple[Range, ...] = ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20))
+
+
 def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Sorted, with no two that overlap or touch."""
     found: list[Range] = []
@@ -41,6 +44,11 @@ def complement(ranges: Iterable[Range]) -> tuple[Range, ...]:
 def minus(ranges: Iterable[Range], others: Iterable[Range]) -> tuple[Range, ...]:
     """Those that are not among the others."""
     return complement((*complement(ranges), *others))
+
+
+def overlap(ranges: Iterable[Range], others: tuple[Range, ...]) -> bool:
+    """Some code point is in both."""
+    return any(first <= end and start <= last for first, last in ranges for start, end in others)
 
 
 def folded(ranges: Iterable[Range]) -> tuple[Range, ...]:
@@ -73,11 +81,12 @@ class CharSet:
     def __str__(self) -> str:
         if self.properties:
             caret = "^" if self.is_negated else ""
-            return f"[{caret}{_of(minus(self.ranges, [SURROGATES]))}{''.join(self.properties)}]"
-        return f"[{_of(self._written())}]"
+            return f"[{caret}{written(minus(self.ranges, [SURROGATES]))}{''.join(self.properties)}]"
+        return f"[{written(self._written())}]"
 
 
-def _of(ranges: Iterable[Range]) -> str:
+def written(ranges: Iterable[Range]) -> str:
+    """The ranges as a class of a regular expression has them, without its brackets."""
     return "".join(_char(first) if first == last else f"{_char(first)}-{_char(last)}" for first, last in ranges)
 
 

@@ -8,15 +8,17 @@ Raises `InvalidParameter` in our own words, with the path of what is at fault. N
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.gbnf import lark_of
 from localllm.grammar.preface import with_preface
+from localllm.grammar.refusals import under
 from localllm.grammar.schemas import checked
 from localllm.grammar.sources import json_of
-from localllm.grammar.tags import grammars_of_tags
+from localllm.grammar.tags import grammars_of_tags, regex
 from localllm.grammar.whitespace import options
 from localllm.structures import Preface, Structure, StructureKind
 
@@ -24,6 +26,8 @@ DOCUMENT = "document"
 """The name of the grammar that the answer's text has to match."""
 
 MAX_CHOICES = 10_000
+
+_JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
 Grammar = dict[str, Any]
 """One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
@@ -34,6 +38,15 @@ def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
     grammars = _OF_KIND[structure.kind](structure)
     if preface is not None:
         grammars = with_preface(grammars, preface)
+    return _text(grammars)
+
+
+def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:
+    """The same for one schema of it, already rewritten."""
+    return _text([_json(structure, schema)])
+
+
+def _text(grammars: list[Grammar]) -> str:
     return json.dumps({"grammars": grammars}, ensure_ascii=False)
 
 
@@ -48,8 +61,7 @@ def _of_json_schema(structure: Structure) -> list[Grammar]:
 def _of_regex(structure: Structure) -> list[Grammar]:
     if not structure.source:
         raise InvalidParameter(f"{structure.param} must not be empty", param=structure.param)
-    # In Lark a regular expression stands between slashes.
-    return [{"name": DOCUMENT, "lark_grammar": f"start: /{_escaped_slashes(structure.source)}/"}]
+    return [{"name": DOCUMENT, "lark_grammar": f"start: {regex(structure.source)}"}]
 
 
 def _of_choice(structure: Structure) -> list[Grammar]:
@@ -65,7 +77,18 @@ def _of_choice(structure: Structure) -> list[Grammar]:
 
 
 def _of_lark(structure: Structure) -> list[Grammar]:
-    return [{"name": DOCUMENT, "lark_grammar": structure.source}]
+    """As it is, but for the schemas in it (`%json {...}`): these are checked like any other."""
+    written, at = [], 0
+    for found in _JSON_IN_LARK.finditer(structure.source):
+        try:
+            schema, end = json.JSONDecoder().raw_decode(structure.source, found.end())
+        except (ValueError, RecursionError):
+            continue  # llguidance says so
+        if found.start() >= at:
+            checked_schema = checked(schema, under(structure.param, "%json")) | {"x-guidance": options(structure)}
+            written += [structure.source[at : found.end()], json.dumps(checked_schema)]
+            at = end
+    return [{"name": DOCUMENT, "lark_grammar": "".join(written) + structure.source[at:]}]
 
 
 def _of_gbnf(structure: Structure) -> list[Grammar]:
@@ -73,21 +96,11 @@ def _of_gbnf(structure: Structure) -> list[Grammar]:
 
 
 def _of_structural_tag(structure: Structure) -> list[Grammar]:
-    return grammars_of_tags(json_of(structure), structure.param)
+    return grammars_of_tags(json_of(structure), structure.param, options(structure))
 
 
-def _json(structure: Structure, schema: Any) -> Grammar:
-    if not isinstance(schema, dict):
-        schema = {"allOf": [schema]}
+def _json(structure: Structure, schema: dict[str, Any]) -> Grammar:
     return {"name": DOCUMENT, "json_schema": schema | {"x-guidance": options(structure)}}
-
-
-def _escaped_slashes(regex: str) -> str:
-    parts, escaped = [], False
-    for character in regex:
-        parts.append("\\/" if character == "/" and not escaped else character)
-        escaped = character == "\\" and not escaped
-    return "".join(parts)
 
 
 _OF_KIND: dict[StructureKind, Callable[[Structure], list[Grammar]]] = {

@@ -31,8 +31,8 @@ def _ipv6() -> str:
     return f"(?:{'|'.join(ways)})"
 
 
-_LABEL = "[a-zA-Z](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_HOSTNAME = f"{_LABEL}(?:\\.{_LABEL}){{0,9}}"
+_LABEL = "[a-zA-Z](?:-?[a-zA-Z0-9]){0,30}"  # never `--`, which marks an encoded name
+_HOSTNAME = f"(?:[a-zA-Z0-9](?:-?[a-zA-Z0-9]){{0,30}}\\.){{0,9}}{_LABEL}"
 
 _DIGITS = "[0-9]{1,9}"
 _DURATION_TIME = (
@@ -44,7 +44,7 @@ _DURATION = (
 )
 
 _ATOM = "[a-zA-Z0-9_+%~-]+"
-_EMAIL = f"{_ATOM}(?:\\.{_ATOM})*@{_LABEL}(?:\\.{_LABEL}){{0,9}}"
+_EMAIL = f"{_ATOM}(?:\\.{_ATOM})*@{_HOSTNAME}"
 
 _PCHAR = "(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})"
 _PATH = f"(?:/{_PCHAR}*)*"

@@ -11,12 +11,15 @@ from typing import Any
 
 from localllm.grammar import arrays, constants, numbers, objects, strings
 from localllm.grammar.disjoint import Disjointness
-from localllm.grammar.endless import prune
+from localllm.grammar.endless import check_depth, prune
 from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
 from localllm.grammar.references import References, base_of
 from localllm.grammar.refusals import refused, under, unsupported
 
 Schema = dict[str, Any] | bool
+
+Part = tuple[Any, str, str]
+"""A schema, its path, and what references in it are relative to."""
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 
@@ -39,13 +42,16 @@ class Rewriter:
         self._one_ofs: list[tuple[dict[str, Any], str]] = []
         self.definitions: dict[str, Schema] = {}
 
-    def result(self) -> dict[str, Any]:
-        """All of it, rewritten."""
-        root = self.schema(self._root, self._path, "")
+    def result(self, part: Part | None = None) -> dict[str, Any]:
+        """All of it, rewritten; or a part of it, with the definitions that it needs."""
+        schema, path, base = part or (self._root, self._path, "")
+        root = self.schema(schema, path, base)
         while self._waiting:
-            name, target, path, base = self._waiting.pop()
-            self.definitions[name] = self.schema(target, path, base)
-        root = prune(root, self.definitions, self._path, {name: path for path, name in self._names.items()})
+            name, *target = self._waiting.pop()
+            self.definitions[name] = self.schema(*target)
+        paths = {name: path for path, name in self._names.items()}
+        check_depth(root, self.definitions, path, paths)
+        root = prune(root, self.definitions, path, paths)
         self._prove_one_ofs()
         whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
         return whole | {"$defs": self.definitions} if self.definitions else whole
@@ -80,6 +86,10 @@ class Rewriter:
             self._names[target.path] = name = f"d{len(self._names)}"
             self._waiting.append((name, target.schema, target.path, target.base))
         return f"#/$defs/{self._names[target.path]}"
+
+    def target(self, reference: Any, path: str, base: str) -> Part:
+        """What a reference points at."""
+        return tuple(self._references.target(reference, path, base))
 
     def resolved(self, schema: Any, path: str, base: str) -> tuple[Any, str]:
         """The schema, or what it is a mere reference to."""

@@ -43,6 +43,7 @@ def examine(question: Question, send: Send) -> None:
         cpu=cpu_name(),
         memory_path=str(Memory(data_dir).path),
         sampler_missing=_why_no_sampler(),
+        grammars_missing=_why_no_grammars(),
         plugin_dir=question.plugin_dir,
     )
     try:
@@ -78,6 +79,14 @@ def _why_no_sampler() -> str | None:
         native.load()
     except compiled.NotCompiled as error:
         return str(error)
+    return None
+
+
+def _why_no_grammars() -> str | None:
+    try:
+        import llguidance  # noqa: F401
+    except ImportError as error:
+        return f"llguidance cannot be imported ({error})"
     return None
 
 

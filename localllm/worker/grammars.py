@@ -149,6 +149,11 @@ class Grammars:
         else:
             (self._quick if key.size <= SMALL_CHARACTERS else self._slow).put(key)
 
+    def close(self) -> None:
+        """Ends the processes, after what they are at."""
+        for lane in (self._quick, self._slow):
+            lane.close()
+
     def is_wanted(self, key: _Key) -> bool:
         """Whether anybody waits for it; forgets it if not."""
         with self._lock:
@@ -226,21 +231,28 @@ class _Lane:
         self._deadline_s = deadline_s
         self._slower = slower
         self._child: GrammarChild | None = None
-        self._queue: queue.SimpleQueue[_Key] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Key | None] = queue.SimpleQueue()
+        self._has_ended = threading.Event()
         start_thread(self._run, name)
 
     def put(self, key: _Key) -> None:
         self._queue.put(key)
 
+    def close(self) -> None:
+        self._queue.put(None)
+        self._has_ended.wait()
+
     def _run(self) -> None:
         if self._slower is not None:  # the first request that comes finds everything begun
             with suppress(LocalLLMError):
                 self._write(_Key(Structure(kind="regex", source="a"), None), None)
-        while True:
-            key = self._queue.get()
+        while (key := self._queue.get()) is not None:
             if self._grammars.is_wanted(key):
                 with errors_to(partial(self._grammars.refuse, key)), panics_as_errors():
                     self._work(key)
+        if self._child is not None:
+            self._child.close()
+        self._has_ended.set()
 
     def _work(self, key: _Key) -> None:
         try:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.chat.thoughts import preface_of
+from localllm.chat.thoughts import begins_thoughts, preface_of
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
@@ -200,13 +200,20 @@ class Preparer:
             else:
                 self._check_end(taker.message)
                 budget = taker.message.request.thinking_budget
-                preface = preface_of(self._model.thought, prompt.ending, budget) if prompt.ending else None
+                preface = self._preface(prompt, budget)
                 self._grammars.add(
                     structure,
                     preface,
                     partial(self._constrained, taker, prompt, preface),
                     lambda: taker.message.id in self._wanted,
                 )
+
+    def _preface(self, prompt: Prompt, budget: int | None) -> Preface | None:
+        thought = self._model.thought
+        if thought is None or not prompt.ending:
+            return None
+        may_begin = not begins_thoughts(self._model.info.chat_templates["default"], thought)
+        return preface_of(thought, prompt.ending, budget, may_begin=may_begin)
 
     def _constrained(
         self, taker: _Taker, prompt: Prompt, preface: Preface | None, result: Constraint | LocalLLMError

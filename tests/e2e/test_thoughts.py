@@ -22,7 +22,7 @@ TEMPLATE = (
 THINK, ANSWER = [{"role": "user", "content": "Think"}], [{"role": "user", "content": "Answer"}]
 SCHEMA = {
     "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"enum": ["</think>", "[/THINK]"]}},
+    "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["</think>", "[/THINK]"]}},
     "required": ["a", "b"],
     "additionalProperties": False,
 }
@@ -60,17 +60,13 @@ def test_a_thought_that_the_prompt_began_ends_within_its_budget(llm: LLM, budget
     assert whole.finish.usage.completion_tokens > budget
 
 
-def test_a_model_may_begin_a_thought_or_leave_it(llm: LLM) -> None:
-    answers = [
-        llm.chat(ANSWER, schema=SCHEMA, thinking_budget=5, params=replace_seed(seed))
-        for seed in range(12)
-    ]  # fmt: skip
-    assert all(is_a_document(answer.text) for answer in answers)
-    assert len({bool(answer.thought) for answer in answers}) == 2
-
-
-def replace_seed(seed: int) -> SamplingParams:
-    return SamplingParams(temperature=3, top_k=0, top_p=1.0, min_p=0.0, seed=seed, max_tokens=200)
+@pytest.mark.parametrize("likes_to", [True, False])
+def test_a_model_may_begin_a_thought_or_leave_it(llm: LLM, *, likes_to: bool) -> None:
+    (opening,) = llm.tokenize(llm.info.thought.opening if llm.info.thought else "", add_special=False)
+    params = SamplingParams(temperature=0, max_tokens=200, logit_bias={opening: 100.0 if likes_to else -100.0})
+    answer = llm.chat(ANSWER, schema=SCHEMA, thinking_budget=5, params=params)
+    assert is_a_document(answer.text)
+    assert bool(answer.thought) == likes_to
 
 
 def test_a_thought_that_is_cut_is_no_document(llm: LLM) -> None:

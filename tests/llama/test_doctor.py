@@ -53,6 +53,7 @@ def test_doctor_tells_the_whole_story_and_ends_well(home: Path, capfd: pytest.Ca
         "Features ",
         "Devices ",
         "CPU:",
+        "Grammars   answers can be held",
     ):
         assert wanted in out
     assert str(home / "selftest.json") in out
@@ -149,6 +150,12 @@ def test_the_story_of_a_fallback_names_the_death_the_reason_and_what_to_type() -
     assert "linked-in                       died: signal SIGILL" in text
     assert "In use     linked-in, use_extra_bufts=off: it gives the recorded tokens, and nothing before it does" in text
     assert f"\n  {installed.install_command()}\n" in text
+
+
+def test_the_story_says_why_there_are_no_grammars() -> None:
+    text = "\n".join(command.story(report(works=True, grammars_missing="llguidance cannot be imported (no file)")))
+    assert "Grammars   none: llguidance cannot be imported (no file)" in text
+    assert "Models can be loaded here." in text
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_answer_is_a_call_with_the_end_that_openai_gives(
     (choice,) = create(client, **asked, parallel_tool_calls=False).choices
     assert choice.finish_reason == reason
     assert choice.message.content is None
-    (call,) = choice.message.tool_calls or ()
+    (call,) = choice.message.tool_calls
     assert call.type == "function"
     assert (call.function.name, call.function.arguments) == ("get_weather", ARGUMENTS)
     assert call.id.startswith("call_")
@@ -66,7 +66,7 @@ def test_a_streamed_call_begins_with_its_name_and_its_arguments_follow(
     client: openai.OpenAI, asked: dict[str, Any], reason: str
 ) -> None:
     first, *more, last = create(client, **asked, stream=True)
-    (begun,) = first.choices[0].delta.tool_calls or ()
+    (begun,) = first.choices[0].delta.tool_calls
     assert first.choices[0].delta.role == "assistant"
     assert begun.function is not None
     assert (begun.index, begun.type, begun.function.name, begun.function.arguments) == (

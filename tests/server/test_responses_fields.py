@@ -11,7 +11,7 @@ from localllm.config import Settings
 from localllm.server.openai.fields import NO_EFFECT_RESPONSES, REFUSED_RESPONSES
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.responses.requests import MOVED, Includable, ResponseRequest, parse_response
-from localllm.types import SamplingParams
+from localllm.types import Message, SamplingParams
 from tests.server.conftest import Served, running
 
 BODY = {"model": "tiny", "input": "Hi"}
@@ -141,18 +141,24 @@ def test_a_wrong_value_is_a_400_that_names_the_field(served: Served, change: dic
         ({"role": "assistant", "content": [{"type": "refusal", "refusal": "x"}]}, "input[0].content[0].type"),
         ({"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"}, "input[0].type"),
         ({"type": "function_call_output", "call_id": "x", "output": "3"}, "input[0].type"),
-        ({"type": "reasoning", "id": "rs_1", "summary": []}, "input[0].type"),
         ({"type": "item_reference", "id": "msg_1"}, "input[0].type"),
     ],
 )
-def test_images_tools_and_reasoning_in_the_input_are_refused_by_name(
-    served: Served, item: dict[str, Any], param: str
-) -> None:
+def test_images_and_tools_in_the_input_are_refused_by_name(served: Served, item: dict[str, Any], param: str) -> None:
     response = served.http.post(PATH, json={"model": "tiny", "input": [item]})
     assert response.status_code == 400
     error = response.json()["error"]
     assert (error["code"], error["param"]) == ("unsupported_parameter", param)
     assert served.runtime.asked == []
+
+
+def test_a_thought_that_comes_back_is_left_out(served: Served) -> None:
+    """As models' templates do with those of earlier turns."""
+    text = {"type": "reasoning_text", "text": "Hm."}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [text], "status": "completed"}
+    response = served.http.post(PATH, json={"model": "tiny", "input": [thought, {"role": "user", "content": "Hi"}]})
+    assert response.status_code == 200
+    assert served.runtime.asked[0][1] == [Message("user", "Hi")]
 
 
 def test_a_strict_server_refuses_what_is_nobodys_and_names_an_unsupported_item_as_such() -> None:

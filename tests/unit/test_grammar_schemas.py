@@ -35,7 +35,12 @@ def matcher_of(schema: Any, **how: Any) -> LLMatcher:
 
 
 def exact(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal)
+    """With decimals, but for exponents beyond theirs, which nonsense has."""
+
+    def number(written: str) -> Decimal | float:
+        return Decimal(written) if len(written.lower().partition("e")[2]) < 6 else float(written)
+
+    return json.loads(text, parse_float=number)
 
 
 def validator_of(schema: Any) -> Validator:
@@ -81,6 +86,7 @@ INTEGERS = st.integers(-(10**9), 10**9)
 @st.composite
 def pairs(draw: st.DrawFn, depth: int = 3) -> tuple[Any, Any]:
     """A schema and a document that is valid under it, its properties in the order of the schema."""
+    value: Any
     kinds = ["null", "boolean", "integer", "number", "string", "enum", "const", "pattern", "any"]
     kind = draw(
         st.sampled_from([*kinds, "object", "array", "tuple", "anyOf", "allOf", "ref", "map"] if depth else kinds)
@@ -98,9 +104,9 @@ def pairs(draw: st.DrawFn, depth: int = 3) -> tuple[Any, Any]:
             return {"type": "integer"} | {name: bounds[name] for name in chosen}, value
         case "number":
             value = draw(st.integers(-(10**6), 10**6)) / 1000
-            bounds = {"minimum": value - 1, "exclusiveMaximum": value + 0.5, "exclusiveMinimum": value - 0.25}
-            chosen = draw(st.lists(st.sampled_from(sorted(bounds)), unique=True))
-            return {"type": "number"} | {name: bounds[name] for name in chosen}, value
+            around = {"minimum": value - 1, "exclusiveMaximum": value + 0.5, "exclusiveMinimum": value - 0.25}
+            chosen = draw(st.lists(st.sampled_from(sorted(around)), unique=True))
+            return {"type": "number"} | {name: around[name] for name in chosen}, value
         case "string":
             value = draw(TEXTS)
             bounds = {"minLength": max(0, len(value) - 1), "maxLength": len(value) + draw(st.integers(0, 3))}
@@ -276,6 +282,11 @@ def test_whitespace_is_as_asked() -> None:
     assert [accepts(pretty, text) for text in (compact, spread, wide)] == [True, True, False]
     own = matcher_of(schema, whitespace_pattern=r"[ \n\t]*")
     assert [accepts(own, text) for text in (compact, spread, wide)] == [True, True, True]
+    some = matcher_of(schema, whitespace_pattern=r"\s?")
+    assert accepts(some, '{ "a":[]}')
+    assert not accepts(some, '{\u00a0"a":[]}')
+    for pattern in ("x*", "[ x", r"\w"):
+        assert "whitespace_pattern" in refusal(schema, whitespace_pattern=pattern).message
 
 
 def test_properties_come_in_the_order_of_the_schema() -> None:
@@ -284,3 +295,16 @@ def test_properties_come_in_the_order_of_the_schema() -> None:
         matcher = matcher_of(schemas.closed(properties, "c", "a", "b"))
         assert accepts(matcher, json.dumps(dict.fromkeys(names), separators=(",", ":")))
         assert not accepts(matcher, json.dumps(dict.fromkeys(reversed(names)), separators=(",", ":")))
+
+
+def test_chains_of_references_are_bounded() -> None:
+    chain = {
+        f"d{index}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{index + 1}"}}} for index in range(3000)
+    }
+    error = refusal({"$ref": "#/$defs/d0", "$defs": chain | {"d3000": {"type": "null"}}})
+    assert "deep" in error.message
+    assert str(error.param).startswith("response_format.$defs.d1")
+
+
+def test_thousands_of_alternatives_are_told_apart() -> None:
+    assert accepts(matcher_of({"oneOf": [{"const": f"p{index}"} for index in range(3000)]}), '"p2999"')

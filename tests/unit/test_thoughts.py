@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer
 from llguidance._tokenizer import TokenizerWrapper
 
-from localllm.chat.thoughts import preface_of, thought_of
+from localllm.chat.thoughts import begins_thoughts, preface_of, thought_of
 from localllm.engine.thoughts import ThoughtSplitter
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
@@ -56,6 +56,21 @@ def test_the_template_says_whether_a_model_thinks() -> None:
     assert thought_of("{{ messages }}") is None
     assert thought_of("{% if '</think>' in content %}... '<think>\\n'") == THINK
     assert thought_of("[THINK]{{ message.reasoning }}[/THINK]") == Thought("[THINK]", "[/THINK]")
+
+
+QWEN = """{{ '<think>' + '</think>' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}
+{% endif %}"""
+DEMO = """{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and enable_thinking %}{{- '<think>\\n' }}{% endif %}{% endif %}{# </think> #}"""
+
+
+def test_only_models_that_begin_their_thoughts_themselves_may_begin_one() -> None:
+    assert not begins_thoughts(QWEN, THINK)
+    assert begins_thoughts(DEMO, THINK)
+    assert not begins_thoughts("<think> {{ messages }} </think>", THINK)
+    assert preface_of(THINK, "assistant\n", None, may_begin=False) is None
+    assert preface_of(THINK, "assistant\n<think>\n", None, may_begin=False) == OPEN
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ class Constraint(Protocol):
         """The sequence goes on with it. Raises `ConstraintFailed`."""
         ...
 
+    def allows(self, token: int, num_behind: int) -> bool:
+        """Whether it may come when so many of the forced tokens were taken; much cheaper than a mask.
+
+        If so, then what is taken next are these and the token, or nothing any more. Raises `ConstraintFailed`.
+        """
+        ...
+
     def num_allowed(self, tokens: Sequence[int]) -> int:
         """How many of these may come next, one after the other; none behind an end token."""
         ...

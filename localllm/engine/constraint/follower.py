@@ -14,6 +14,11 @@ from localllm.engine.sampling.parameters import Mask
 
 SLOW_S = 0.005
 """A constraint one of whose masks took so long is slow from then on: others do not wait for it."""
+LEARNING = 0.1
+"""How much of the rate of refused draws one changes."""
+AHEAD_S = 0.00015
+"""Masks that take more than that of the average step are begun before they are needed: handing one to another thread
+costs the decode beside it nearly as much (LOG.md, "Masks")."""
 
 
 class Work:
@@ -62,6 +67,8 @@ class Follower:
         self.num_taken = 0
         self.is_slow = constraint.cost_s > SLOW_S
         """Whether its masks take so long that others go on without it: it is given no more than one row, either."""
+        self.refused_rate = 0.0
+        """How often the token that is drawn of all may not come, so that one is drawn of those that may."""
         self._constraint = constraint
         self._lock = threading.Lock()
         self.work: Work | None = None
@@ -86,6 +93,18 @@ class Follower:
             self._constraint.take(token)
             return self._constraint.is_complete
 
+    def allows(self, token: int, num_behind: int = 0) -> bool:
+        """Whether a drawn token may come, behind so many forced ones. Raises `ConstraintFailed`."""
+        with self._lock:
+            is_allowed = token >= 0 and self._constraint.allows(token, num_behind)
+        self.refused_rate += LEARNING * ((not is_allowed) - self.refused_rate)
+        return is_allowed
+
+    @property
+    def wants_masks_ahead(self) -> bool:
+        """Whether masks are worth computing before it is known that they are needed."""
+        return not self.is_slow and self.refused_rate * self._constraint.cost_s > AHEAD_S
+
     @property
     def last_tokens(self) -> Sequence[int]:
         """Forced ones, if nothing but the end can follow them."""
@@ -102,6 +121,11 @@ class Follower:
         with self._lock:
             tokens = tokens[: self._constraint.num_allowed(tokens)]
         return Proposal(forced, tokens[len(forced) :])
+
+    @property
+    def current_work(self) -> Work | None:
+        """Of the next rows, if masks were asked for."""
+        return None if self.work is None or self.work.num_taken != self.num_taken else self.work
 
     def new_work(self, ahead: tuple[int, ...], num_rows: int) -> Work | None:
         """To compute the masks of those rows, for somebody to run it; None: there is such work already."""

@@ -1,8 +1,10 @@
-"""Masks of the rows that a step draws from, computed while the backend decodes.
+"""Masks of the rows that a step draws from, and who computes them.
 
-Cheap ones are computed by the engine's own thread: handing one over takes longer. The others by two more threads, one
-of them for slow constraints, so that nobody waits for another's grammar; llguidance and llama.cpp both let go of the
-interpreter. What is not ready soon after the decode is late: its sequence draws later.
+A token is drawn from the whole row first, and stands if the constraint allows it: then no mask is needed, which is the
+most usual. Where many are refused the mask is computed while the backend decodes, by another thread: llguidance and
+llama.cpp both let go of the interpreter. Otherwise when it is needed, by the engine's own, since that is cheaper than
+handing it over; but slow ones by a thread of theirs, so that nobody waits for another's grammar. What is not ready soon
+after the decode is late: its sequence draws later.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from localllm.engine.constraint.follower import Work
+from localllm.engine.proposals import Draft
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 
-INLINE_S = 0.00005
-"""A mask that is expected to take less is computed by the engine's thread (LOG.md, "Masks")."""
+INLINE_S = 0.0005
+"""A mask that is needed at once, and expected to take less, is computed by the engine's thread (LOG.md, "Masks")."""
 PATIENCE_S = 0.003
 """A step waits so long at most for the masks of its rows, beyond its decode."""
 
@@ -43,11 +46,11 @@ class Masking:
             draft = plan.drafts.get(sequence.id)
             ahead, num_rows = ((), 1) if draft is None else (draft.tokens, draft.num_drawn)
             is_last = segment.start + len(segment.tokens) - len(ahead) == sequence.num_tokens
-            if not is_last or not num_rows or (work := follower.new_work(ahead, num_rows)) is None:
+            if not is_last or not num_rows or not (num_rows > 1 or follower.wants_masks_ahead):
                 continue
-            if follower.is_slow:
-                self._slow.put(work)
-            elif follower.cost_s < INLINE_S and not follower.is_busy:
+            if (work := follower.new_work(ahead, num_rows)) is None:
+                continue
+            if num_rows > 1 and follower.cost_s < INLINE_S and not follower.is_busy:
                 self._inline.append(work)
             else:
                 self._quick.put(work)
@@ -62,13 +65,30 @@ class Masking:
         """Until the masks of these are ready, or late."""
         until_s = 0.0
         for sequence in sequences:
-            work = None if sequence.follower is None else sequence.follower.work
+            work = None if sequence.follower is None else sequence.follower.current_work
             if work is None or work.is_done:
                 continue
             now_s = self._clock()
             until_s = until_s or now_s + PATIENCE_S
             if work.follower.is_slow or not work.wait(until_s - now_s):
                 work.is_waited_for = True
+
+    def needed(self, sequence: Sequence, draft: Draft) -> Work | None:
+        """That of rows from which a token was drawn that may not come; None: it is not done, and somebody will wake.
+
+        What takes next to nothing is done at once.
+        """
+        follower = sequence.follower
+        assert follower is not None
+        work = follower.new_work(draft.tokens, draft.num_drawn)
+        if work is not None and (draft.tokens or follower.cost_s < INLINE_S):
+            work.run()
+        elif work is not None:
+            (self._slow if follower.is_slow else self._quick).put(work)
+            if follower.is_slow or not work.wait(PATIENCE_S):
+                work.is_waited_for = True
+        work = follower.work
+        return work if work is not None and work.is_done else None
 
     def stop(self) -> None:
         """From any thread: the threads end when they have computed what they were given."""

@@ -36,11 +36,17 @@ class Matcher(Protocol):
 
     def consume_tokens(self, sampled_tokens: list[int]) -> bool: ...
 
+    def try_consume_tokens(self, tokens: list[int]) -> int: ...
+
+    def is_accepting(self) -> bool: ...
+
     def validate_tokens(self, tokens: list[int]) -> int: ...
 
     def rollback(self, num_tokens: int) -> bool: ...
 
     def compute_ff_tokens(self) -> list[int]: ...
+
+    def compute_ff_bytes(self) -> bytes: ...
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None: ...
 
@@ -72,6 +78,10 @@ class MatcherConstraint:
         self._forced: list[int] = []
         self._place = 0
         """Of the forced tokens so many were taken."""
+        self._drawn = -1
+        """A token that it has consumed, too, to see whether it may come."""
+        self._is_healing = False
+        """Whether the next token has to begin with certain bytes, as the tokenizer would have it."""
         self._is_stopped = False
         """Whether the matcher is, behind the forced tokens."""
         self._buffers: list[Mask] = []
@@ -101,9 +111,29 @@ class MatcherConstraint:
                 raise ConstraintFailed("a token came that its grammar does not allow")
             self._place += 1
             return
-        if not self._matcher.consume_token(token):
+        if token != self._drawn and (self._drawn >= 0 or not self._matcher.consume_token(token)):
             raise self._failure()
         self._consumed()
+
+    def allows(self, token: int, num_behind: int) -> bool:
+        place = self._place + num_behind
+        if place < len(self._forced):
+            return token == self._forced[place]
+        if self._drawn >= 0:  # it was drawn from a row that did not count
+            self._matcher.rollback(1)
+            self._drawn = -1
+        if token in self.end_tokens:
+            return self._matcher.is_accepting()
+        if self._is_healing:
+            mask = self.masks(self.forced, 1)[0]
+            if not mask[token // 32] >> token % 32 & 1:
+                return False
+        if self._matcher.try_consume_tokens([token]):
+            self._drawn = token
+            return True
+        if self._matcher.is_error():
+            raise self._failure()
+        return False
 
     def num_allowed(self, tokens: Sequence[int]) -> int:
         forced = self.forced
@@ -143,14 +173,15 @@ class MatcherConstraint:
     def _consumed(self) -> None:
         """The matcher consumed what the sequence took: it goes on as far as nothing else can come."""
         matcher = self._matcher
-        self._forced, self._place = [], 0
+        self._forced, self._place, self._drawn = [], 0, -1
         if not matcher.is_stopped():
             self._forced = matcher.compute_ff_tokens()
             if self._forced:
                 matcher.consume_tokens(self._forced)
-        if matcher.is_error():
-            raise self._failure()
         self._is_stopped = matcher.is_stopped()
+        if self._is_stopped and matcher.is_error():
+            raise self._failure()
+        self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
 
     def _failure(self) -> ConstraintFailed:
         """In our words: the matcher's own repeat its grammar, the text and the parser's state."""

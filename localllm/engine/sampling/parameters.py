@@ -23,6 +23,9 @@ from localllm.types import ResolvedSampling
 Mask = npt.NDArray[np.uint32]
 """Bit i of word i / 32: token i is allowed."""
 
+MASKED = 1 << 40
+"""Added to the number of a draw from what a mask allows: it has nothing to do with the draw before, from all."""
+
 
 class Parameters:
     """Owned by one sequence."""
@@ -62,6 +65,8 @@ class Parameters:
         if self._min_tokens and num_generated >= self._min_tokens:
             params.bias = self._sampling.logit_bias
         params.mask = masks[0] if masks else None
+        if params.mask is not None:
+            params.draw += MASKED
         return params
 
     def rows(
@@ -88,6 +93,8 @@ class Parameters:
             is_enough = num_generated + number >= self._min_tokens
             params.bias = self._sampling.logit_bias if is_enough else self._first_bias
             params.mask = masks[number] if number < len(masks) else None
+            if params.mask is not None:
+                params.draw += MASKED
             rows.append(params)
         return rows
 

@@ -26,6 +26,8 @@ class Whole(NamedTuple):
     logprobs: list[TokenLogprob]
     prompt_logprobs: Sequence[TokenLogprob] = ()
     thought: str = ""
+    num_thought_logprobs: int = 0
+    """Of the first log-probabilities, which are of the thought's tokens."""
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
@@ -38,13 +40,18 @@ async def _collect(answer: Answer) -> Whole:
     thoughts: list[str] = []
     logprobs: list[TokenLogprob] = []
     prompt_logprobs: list[TokenLogprob] = []
+    num_before_text: int | None = None
     async for delta in answer:
+        if delta.text and num_before_text is None:
+            num_before_text = len(logprobs)
         pieces.append(delta.text)
         thoughts.append(delta.thought)
         logprobs += delta.logprobs
         prompt_logprobs += delta.prompt_logprobs
         if delta.finish is not None:
-            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs, "".join(thoughts))
+            thought = "".join(thoughts)
+            of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
+            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs, thought, of_thought)
     raise InternalError("the answer ended without a finish")
 
 

@@ -71,6 +71,10 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     whitespace: Whitespace | None = None
     """Extension: `compact` (what it is without) or `pretty`."""
 
+    def given(self) -> dict[str, Any]:
+        """What of it says anything, to send back."""
+        return {name: value for name in self.__struct_fields__ if is_given(value := getattr(self, name))}
+
     def structure(self, path: str) -> Structure | None:
         """None for plain text. `path` is where this stands. Raises `InvalidParameter`."""
         for name in self.__struct_fields__[1:]:

@@ -24,7 +24,7 @@ from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import Story, encode
-from localllm.server.responses.items import Item, new_id
+from localllm.server.responses.items import Item, ThoughtItem, new_id
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.state import ServerState
@@ -43,7 +43,7 @@ DEFAULT_PAGE = 20
 class _Answered(msgspec.Struct, frozen=True):
     """What the next turn needs of a kept response."""
 
-    output: list[Item]
+    output: list[ThoughtItem | Item]
 
 
 def routes() -> list[Route]:
@@ -99,7 +99,8 @@ async def create(request: Request) -> Response:
 
 
 def _ended(begun: out.ResponseObject, whole: choices.Whole, timings: bool) -> tuple[out.ResponseObject, bytes]:
-    response = out.ended(begun, out.message(new_id("msg"), whole), whole, timings=timings)
+    items: list[ThoughtItem | Item] = [out.thought(new_id("rs"), whole)] if whole.thought else []
+    response = out.ended(begun, [*items, out.message(new_id("msg"), whole)], whole, timings=timings)
     return response, msgspec.json.encode(response)
 
 
@@ -193,7 +194,7 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
         )
     conversation = msgspec.json.decode(kept.conversation, type=list[Item])
     answered = msgspec.json.decode(kept.response, type=_Answered).output
-    return conversation + [item.without_logprobs() for item in answered]
+    return conversation + [item.without_logprobs() for item in answered if isinstance(item, Item)]
 
 
 def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item], owner: str) -> Keep | None:

@@ -33,6 +33,19 @@ class OutputText(msgspec.Struct, frozen=True, tag_field="type", tag="output_text
     logprobs: list[ChatLogprob] = []
 
 
+class ReasoningText(msgspec.Struct, frozen=True, tag_field="type", tag="reasoning_text"):
+    text: str
+
+
+class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reasoning"):
+    """The thought before a structured answer. None that comes in is given to a model: templates leave old ones out."""
+
+    id: str
+    summary: list[Any] = []
+    content: list[ReasoningText]
+    status: ItemStatus = "completed"
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
     """A message, of either side."""
 
@@ -52,7 +65,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mes
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item as the client wrote it; only messages for now, with or without their type."""
+    """An item as the client wrote it: a message, with or without its type, or a thought of ours that comes back."""
 
     type: str | None = None
     role: str | None = None
@@ -92,10 +105,13 @@ def new_id(prefix: str) -> str:
 
 
 def input_items(given: str | Sequence[InputItem] | None) -> list[Item]:
-    """The field `input`; a text is a user's message. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The field `input`; a text is a user's message, and thoughts are left out.
+
+    Raises `InvalidParameter`, `UnsupportedParameter`.
+    """
     if isinstance(given, str):
         given = [InputItem(role="user", content=given)]
-    return [item.to_item(f"input[{index}]") for index, item in enumerate(given or ())]
+    return [item.to_item(f"input[{index}]") for index, item in enumerate(given or ()) if item.type != "reasoning"]
 
 
 def unknown_in_items(given: msgspec.Raw | None) -> list[str]:

@@ -16,7 +16,7 @@ from localllm.server.errors import error_object, status_of
 from localllm.server.openai.choices import Whole
 from localllm.server.openai.logprobs import chat_logprobs
 from localllm.server.openai.replies import TimingsObject, finish_reason, timings_object
-from localllm.server.responses.items import Item, ItemStatus, OutputText, new_id
+from localllm.server.responses.items import Item, ItemStatus, OutputText, ReasoningText, ThoughtItem, new_id
 from localllm.server.responses.requests import ResponseRequest
 from localllm.types import Usage
 
@@ -60,12 +60,10 @@ class Reasoning(msgspec.Struct, frozen=True):
     summary: None = None
 
 
-class TextFormat(msgspec.Struct, frozen=True):
-    type: Literal["text"] = "text"
-
-
 class TextShape(msgspec.Struct, frozen=True):
-    format: TextFormat = TextFormat()
+    """`format` is as it was asked for."""
+
+    format: dict[str, Any]
 
 
 class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +82,13 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     max_tool_calls: None = None
     metadata: dict[str, str]
     model: str
-    output: list[Item] = []
+    output: list[ThoughtItem | Item] = []
     parallel_tool_calls: bool = True
     previous_response_id: str | None
     reasoning: Reasoning = Reasoning()
     store: bool
     temperature: float | None
-    text: TextShape = TextShape()
+    text: TextShape
     tool_choice: Literal["auto"] = "auto"
     tools: list[Any] = []
     top_logprobs: int
@@ -131,6 +129,7 @@ def begun(body: ResponseRequest, *, store: bool) -> ResponseObject:
         previous_response_id=body.previous_response_id,
         store=store,
         temperature=body.temperature,
+        text=TextShape(body.text.format.given() if body.text and body.text.format else {"type": "text"}),
         top_logprobs=body.top_logprobs or 0,
         top_p=body.top_p,
     )
@@ -138,24 +137,33 @@ def begun(body: ResponseRequest, *, store: bool) -> ResponseObject:
 
 def message(id: str, whole: Whole) -> Item:
     """The answer as an item. Raises `Draining` if it was cut short from our side."""
-    status: ItemStatus = "completed" if finish_reason(whole.finish) == "stop" else "incomplete"
-    return Item(id=id, role="assistant", status=status, content=[output_text(whole)])
+    return Item(id=id, role="assistant", status=_status(whole), content=[output_text(whole)])
+
+
+def thought(id: str, whole: Whole) -> ThoughtItem:
+    """What came before it."""
+    status = "completed" if whole.text else _status(whole)
+    return ThoughtItem(id=id, status=status, content=[ReasoningText(whole.thought)])
+
+
+def _status(whole: Whole) -> ItemStatus:
+    return "completed" if finish_reason(whole.finish) == "stop" else "incomplete"
 
 
 def output_text(whole: Whole) -> OutputText:
     """The text of an answer, with its log-probabilities if there are any."""
-    return OutputText(whole.text, logprobs=chat_logprobs(whole.logprobs).content)
+    return OutputText(whole.text, logprobs=chat_logprobs(whole.logprobs[whole.num_thought_logprobs :]).content)
 
 
-def ended(response: ResponseObject, output: Item, whole: Whole, *, timings: bool) -> ResponseObject:
+def ended(response: ResponseObject, output: list[ThoughtItem | Item], whole: Whole, *, timings: bool) -> ResponseObject:
     """The response with its answer in it. A request's own time limit cuts as its token limit does."""
-    is_complete = output.status == "completed"
+    is_complete = _status(whole) == "completed"
     return msgspec.structs.replace(
         response,
         status="completed" if is_complete else "incomplete",
         completed_at=int(time.time()) if is_complete else None,
         incomplete_details=None if is_complete else IncompleteDetails(),
-        output=[output],
+        output=output,
         usage=usage_object(whole.finish.usage),
         timings=timings_object(whole.finish.timings) if timings else msgspec.UNSET,
     )
