@@ -430,7 +430,9 @@ STRUCTURES = [
         _chat(tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}], tool_choice="required")
         for schema in _SCHEMAS[:12]
     ],
-    *[_text(grammar=text) for text in ("root", "root ::= root", "root ::= ", "x ::= y", "\x00", "(" * 100_000, 5, {})],
+    *[_text(grammar=text) for text in ("root", "root ::= root", "root ::= ", "x ::= y", "\x00", "(" * 100_000)],
+    _text(grammar=5),
+    _text(grammar={}),
     *[_text(guided_regex=text) for text in ("(", "(a*)*b", "(?=a)b", "\\", "\x00", "(" * 10_000, 5)],
     *[_text(guided_choice=texts) for texts in ([], [""], [5], "x", [str(n) for n in range(50_000)])],
     *[_text(guided_grammar=text) for text in ("start: start", "%import common.WORD", "start: /(/", "%json {", 5)],
