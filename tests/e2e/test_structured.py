@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import msgspec
 import pydantic
 import pytest
