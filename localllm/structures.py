@@ -76,9 +76,9 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     memory_mb: int = 512
     """Of the process that tries it, in MiB."""
     lexer_states: int = 50_000
-    step_items: int = 50_000
+    step_items: int = 20_000
     """Of the parser, at a token."""
-    step_fuel: int = 100_000
+    step_fuel: int = 50_000
     """Of the lexer, at a token: expressions that it makes."""
 
     def __post_init__(self) -> None:

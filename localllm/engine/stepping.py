@@ -171,8 +171,7 @@ class Stepper:
                 in_time.append(index)
             elif sequence.slot is None:
                 continue
-            elif draft.tokens and sequence.follower is not None:
-                sequence.follower.is_slow = True  # from now on it gets one row; this step's are computed again
+            elif draft.tokens:  # that a row behind them is late is rare: they are computed again
                 self._kv.cut(segment.slot, sequence.num_computed - 1)
             else:
                 self._kept.append((sequence, self._backend.logits(index)[-1].copy()))

@@ -106,13 +106,13 @@ def test_openai_parses_several_answers_and_each_has_its_log_probabilities(client
 def test_openai_parses_a_forced_call_whole_and_streamed(client: openai.OpenAI) -> None:
     tool = openai.pydantic_function_tool(Person)
     asked: Any = {"model": "demo", "messages": MESSAGES, "tools": [tool], "tool_choice": "required", "max_tokens": 100}
-    call = (client.chat.completions.parse(**asked).choices[0].message.tool_calls or [])[0]
+    [call] = client.chat.completions.parse(**asked).choices[0].message.tool_calls or []
     assert type(call.function.parsed_arguments) is Person
     with client.chat.completions.stream(**asked) as stream:
         events = list(stream)
         final = stream.get_final_completion().choices[0]
     assert final.finish_reason == "tool_calls"
-    call = (final.message.tool_calls or [])[0]
+    [call] = final.message.tool_calls or []
     assert type(call.function.parsed_arguments) is Person
     assert "tool_calls.function.arguments.done" in [event.type for event in events]
 
@@ -144,8 +144,8 @@ def test_a_document_that_max_tokens_cuts_says_so_whole_and_streamed(client: open
         json.loads(cut.message.content)
     tools: Any = [openai.pydantic_function_tool(Team)]
     assert create(client, tools=tools, tool_choice="required", max_tokens=5).choices[0].finish_reason == "length"
-    shape: Any = {"format": {"type": "json_schema", **_flat(Team)}}
-    response = client.responses.create(model="demo", input=QUESTION, max_output_tokens=16, text=shape)
+    text: Any = {"format": {"type": "json_schema", **_flat(Team)}}
+    response = client.responses.create(model="demo", input=QUESTION, max_output_tokens=16, text=text)
     assert (response.status, response.incomplete_details and response.incomplete_details.reason) == (
         "incomplete",
         "max_output_tokens",

@@ -430,14 +430,13 @@ STRUCTURES = [
         _chat(tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}], tool_choice="required")
         for schema in _SCHEMAS[:12]
     ],
-    *[
-        _text(grammar=text)
-        for text in _any("root", "root ::= root", "root ::= ", "x ::= y", "\x00", "(" * 100_000, 5, {})
-    ],
-    *[_text(guided_regex=text) for text in _any("(", "(a*)*b", "(?=a)b", "\\", "\x00", "(" * 10_000, 5)],
-    *[_text(guided_choice=texts) for texts in _any([], [""], [5], "x", [str(n) for n in range(50_000)])],
-    *[_text(guided_grammar=text) for text in _any("start: start", "%import common.WORD", "start: /(/", "%json {", 5)],
-    *[_text(structural_tag=tag) for tag in _any("", "{", "5", {}, {"type": "x"}, {"structures": 5, "triggers": [5]})],
+    *[_text(grammar=text) for text in ("root", "root ::= root", "root ::= ", "x ::= y", "\x00", "(" * 100_000)],
+    _text(grammar=5),
+    _text(grammar={}),
+    *[_text(guided_regex=text) for text in ("(", "(a*)*b", "(?=a)b", "\\", "\x00", "(" * 10_000, 5)],
+    *[_text(guided_choice=texts) for texts in ([], [""], [5], "x", [str(n) for n in range(50_000)])],
+    *[_text(guided_grammar=text) for text in ("start: start", "%import common.WORD", "start: /(/", "%json {", 5)],
+    *[_text(structural_tag=tag) for tag in ("", "{", "5", {}, {"type": "x"}, {"structures": 5, "triggers": [5]})],
     *[
         _chat(response_format=given)
         for given in _any([], "json", 5, {"type": 5}, {"type": "json_schema"}, {"type": "structural_tag", "format": {}})
@@ -447,7 +446,7 @@ STRUCTURES = [
         for given in _any({}, [], "x", {"json": 5}, {"regex": "x", "json": {}}, {"json": "{"}, {"choice": {}})
     ],
     *[_chat(tools=tools, tool_choice=choice) for tools in _any(5, {}, [5], [{}]) for choice in _any("required", {}, 5)],
-    *[_text(guided_json={}, guided_whitespace_pattern=text) for text in _any("(", "", " *", "x", "[ ]{0,100000}", 5)],
+    *[_text(guided_json={}, guided_whitespace_pattern=text) for text in ("(", "", " *", "x", "[ ]{0,100000}", 5)],
     _text(grammar='root ::= "x"', thinking_budget_tokens=2**70),
     _text(guided_json={"type": "object"}, ignore_eos=True),
     _raw('"json_schema":{"type":"object","type":"string","type":5}'),
