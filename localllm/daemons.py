@@ -1,4 +1,4 @@
-"""Threads that end with their process, with a stack that native code's recursion fits into. Knows nothing of the work."""
+"""Threads that end with their process, and have room for native code's recursion. Knows nothing of the work."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_documents_of_the_corpus_validate() -> None:
     assert ended > 0.9 * len(CORPUS)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(8))
 def test_many_documents_of_the_corpus_validate(seed: int) -> None:
     assert sum(check(schema, 10, seed) for schema in CORPUS[seed::8]) > 0.9 * 10 * len(CORPUS[seed::8])
