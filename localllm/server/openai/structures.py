@@ -7,6 +7,7 @@ properties keep their order. Knows nothing of what a schema says, or of whether 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -329,7 +330,16 @@ def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
         return structure
     if structure.kind not in ("json_object", "json_schema"):
         raise InvalidParameter(f"{path} needs a JSON structure beside it", param=path)
+    if not _WHITESPACE.fullmatch(pattern):
+        raise InvalidParameter(
+            f"{path} must match JSON's whitespace and nothing else: blanks, \\n, \\t and \\r with [ ] ( ) | * + ? {{}}",
+            param=path,
+        )
     return msgspec.structs.replace(structure, whitespace_pattern=pattern)
+
+
+_WHITESPACE = re.compile(r"(?:[ \t\n\r]|\\[ntr]|\\x20|\(\?:|[\[\]()*+?|]|\{[0-9]+(?:,[0-9]*)?\})*+")
+"""Regular expressions that match nothing but JSON's own whitespace: of these characters, grouped and repeated."""
 
 
 def is_given(value: Any) -> bool:
