@@ -26,4 +26,6 @@ def options(structure: Structure) -> dict[str, Any]:
             raise refused(structure.param, f"has a whitespace_pattern that cannot be kept: {error}") from None
     elif structure.whitespace == "pretty":
         found["whitespace_pattern"] = PRETTY
+    elif structure.whitespace == "compact":
+        found |= {"item_separator": ", ", "key_separator": ": "}
     return found

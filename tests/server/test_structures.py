@@ -84,7 +84,7 @@ def json_schema(param: str, **more: Any) -> Structure:
         ),
         (
             '"structured_outputs": {"json_object": true, "disable_any_whitespace": true}',
-            Structure(kind="json_object", param="structured_outputs.json_object"),
+            Structure(kind="json_object", param="structured_outputs.json_object", whitespace="minimal"),
         ),
         (
             '"structured_outputs": {"choice": ["a"]}',

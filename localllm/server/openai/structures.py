@@ -70,7 +70,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     triggers: _ListField | UnsetType = UNSET
     format: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
     whitespace: Whitespace | None = None
-    """Extension: `compact` (what it is without) or `pretty`."""
+    """Extension: `compact` (what it is without), `minimal` or `pretty`."""
 
     def given(self) -> dict[str, Any]:
         """What of it says anything, to send back."""
@@ -173,6 +173,8 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
                 f"{path} asks for nothing; it takes one of json, regex, choice, grammar, json_object, structural_tag",
                 param=path,
             )
+        if self.disable_any_whitespace:
+            return msgspec.structs.replace(structure, whitespace="minimal")
         return _spaced(structure, self.whitespace_pattern, f"{path}.whitespace_pattern")
 
 
