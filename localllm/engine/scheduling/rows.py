@@ -10,6 +10,7 @@ Pure: knows nothing of tokens, sequences or clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 MOST_ROWS = 8
@@ -19,7 +20,11 @@ MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
 PASS_COST = 4.5
 """Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
-_LEVELS = (2, 3, 4, 6, 8)
+MOST_TRIED = 3
+"""Shapes of which the cost is asked."""
+_LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8), (2, 4, 8)
+"""Lengths to try; for more than `FEW` streams, to be quick."""
+FEW = 4
 
 Part = tuple[int, int, int]
 """Of a batch: the slot of a stream, how many tokens are before its rows, and how many rows it has."""
@@ -80,12 +85,17 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
 
     Most tokens a second, such that nobody becomes `MOST_SLOWER` times as slow; one row for all, unless more is better.
     """
-    best = [Rows()] * len(wishes)
+    plain = [Rows()] * len(wishes)
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
-        return best
+        return plain
     plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
-    best_rate = len(wishes) / plain_s
-    for shape in _level_shapes(wishes) if is_unified else _padded_shapes(wishes):
+    if is_unified:
+        shapes = _level_shapes(wishes)
+    else:
+        twice_s = cost([(wish.slot, wish.depth, 2) for wish in wishes])
+        shapes = [each.rows(wishes) for each in _likely_shapes(wishes, plain_s, twice_s, most)]
+    best, best_rate = plain, len(wishes) / plain_s
+    for shape in shapes:
         parts = [
             (wish.slot, wish.depth, rows.num_rows + rows.num_padding) for wish, rows in zip(wishes, shape, strict=True)
         ]
@@ -104,22 +114,65 @@ def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     return [[Rows(1 + _useful(wish, MOST_ROWS, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]]
 
 
-def _padded_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
-    """Two lengths, 1 and another, for those who gain most by it; or those and all between them, for fewer passes."""
-    shapes = []
-    longest = max(1 + len(wish.gains) for wish in wishes)
-    for length in sorted({min(level, longest) for level in _LEVELS}) if longest > 1 else ():
-        gains = [sum(wish.gains[: length - 1]) for wish in wishes]
-        order = sorted(range(len(wishes)), key=lambda place: -gains[place])
-        num_gaining = sum(gain > 0 for gain in gains)
-        counts = {*(1 << bits for bits in range(num_gaining.bit_length())), num_gaining, len(wishes)}
-        for count in sorted(counts - {0}):
-            chosen = set(order[:count])
-            shapes.append(_padded(wishes, length, chosen))
-            between = set(range(min(chosen), max(chosen) + 1))
-            if between != chosen:
-                shapes.append(_padded(wishes, length, between))
-    return shapes
+class _Shape(NamedTuple):
+    """Two lengths, 1 and another, for those who gain most by it, or for those and all between them (fewer passes)."""
+
+    rate: float
+    """Tokens a second, about."""
+    length: int
+    places: Sequence[int]
+    """Of those who get it, ascending."""
+
+    def rows(self, wishes: Sequence[Wish]) -> list[Rows]:
+        return _padded(wishes, self.length, set(self.places))
+
+
+def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most: int) -> list[_Shape]:
+    """The best few, by what a row and a pass take where each has one row, and where each has two.
+
+    This is done before every step, so that it must cost little beside one: the true cost is asked for these alone.
+    """
+    count = len(wishes)
+    row_s = max(twice_s - plain_s, 1e-9) / count
+    runs = _runs(wishes, range(count))
+    run_of, ends = [length for length in runs for _ in range(length)], [*accumulate(runs)]
+    pass_s = max(plain_s - count * row_s, 0.0) / len(runs)
+    found = []
+    sums = [[0.0, *accumulate(wish.gains[: _useful(wish, MOST_ROWS)])] for wish in wishes]
+    longest, levels = max(map(len, sums)), _LEVELS if count <= FEW else _FEWER_LEVELS
+    for length in sorted({min(level, longest) for level in levels}) if longest > 1 else ():
+        gains = [each[length - 1] if length <= len(each) else each[-1] for each in sums]
+        order = sorted(range(count), key=gains.__getitem__, reverse=True)
+        num_gaining = count - gains.count(0.0)
+        sizes = {*(1 << bits for bits in range(num_gaining.bit_length())), num_gaining, count}
+        groups: list[Sequence[int]] = [sorted(order[:size]) for size in sizes - {0}]
+        groups += [range(each[0], each[-1] + 1) for each in groups if each[-1] - each[0] >= len(each)]
+        groups += [range(end - run, end) for end, run in zip(ends, runs, strict=True)] if len(runs) > 1 else []
+        for places in groups:
+            extra = (length - 1) * len(places)
+            if count + extra <= most:
+                num_passes = _num_more_passes(wishes, places, run_of)
+                num_passes += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
+                took_s = plain_s + extra * row_s + pass_s * num_passes
+                total = count + sum([gains[place] for place in places])
+                found.append(_Shape(total / took_s, length, places))
+    return sorted(found, key=lambda shape: -shape.rate)[:MOST_TRIED]
+
+
+def _runs(wishes: Sequence[Wish], places: Sequence[int]) -> list[int]:
+    """The lengths of those of consecutive slots."""
+    slots = [wishes[place].slot for place in places]
+    ends = [at for at, (early, late) in enumerate(pairwise(slots), start=1) if late != early + 1]
+    return [end - start for start, end in pairwise([0, *ends, len(slots)])]
+
+
+def _num_more_passes(wishes: Sequence[Wish], places: Sequence[int], run_of: Sequence[int]) -> int:
+    """That longer rows at these places take: one for each run of them, unless all of its neighbours' are as long."""
+    count, start = 0, 0
+    for length in _runs(wishes, places):
+        count += length != run_of[places[start]]
+        start += length
+    return count
 
 
 def _padded(wishes: Sequence[Wish], length: int, chosen: set[int]) -> list[Rows]:
