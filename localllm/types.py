@@ -9,6 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from localllm.conversation import Message as Message
+from localllm.conversation import Rendering as Rendering
+from localllm.conversation import ToolCall as ToolCall
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range, check_token_ids
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
@@ -50,13 +53,6 @@ FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of a chat."""
-
-    role: str
-    content: str
-
-
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model's manifest says for requests that say nothing of their own."""
 
@@ -75,6 +71,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
     """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
+    rendering: Rendering = Rendering()
+    """Of the messages."""
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
     """What shape the answer has; None: any."""

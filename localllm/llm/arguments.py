@@ -176,8 +176,8 @@ def _message(message: object, number: int) -> Message:
     role: object
     content: object
     if isinstance(message, Message):
-        role, content = message.role, message.content
-    elif isinstance(message, Mapping):
+        return _checked("messages", message, Message, {})
+    if isinstance(message, Mapping):
         role, content = message.get("role"), message.get("content")
     else:
         role = content = None
