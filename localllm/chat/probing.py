@@ -7,6 +7,7 @@ Knows nothing of real conversations.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 from collections.abc import Callable
@@ -15,11 +16,18 @@ from typing import Any, Literal
 import msgspec
 
 Apply = Callable[..., str | None]
-"""Renders messages with the variables given; None: the template failed."""
+"""Renders messages, and tools if there are some; None: the template failed."""
+ApplyWith = Callable[..., str | None]
+"""The same with the variables given."""
 Turn = dict[str, Any]
 
 IdShape = Literal["any", "short", "named"]
 """Of calls: as they are, nine characters (Mistral), or with the function's name and a number (Kimi K2)."""
+
+ToolsShape = Literal["none", "list", "functions"]
+"""Nothing, an empty list, or JSON in a variable of that name, beside `datetime` (Firefunction)."""
+
+TOOLS_SHAPES: tuple[ToolsShape, ...] = ("none", "list", "functions")
 
 THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
 SHORT_ID = 9
@@ -54,6 +62,8 @@ class CallShape(msgspec.Struct, frozen=True, kw_only=True):
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a template takes as it is; the rest has to be reshaped."""
 
+    tools: ToolsShape = "none"
+    """What it gets where there are no tools."""
     system: bool = True
     """A system message at the beginning."""
     several_systems: bool = True
@@ -75,14 +85,32 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a thought may stand before a text and a call."""
 
 
-def probe(template: str, apply: Apply) -> Abilities:
+def probe(template: str, apply: ApplyWith) -> Abilities:
     """Some dozens of small renderings."""
-    if _shown(apply, [_U], _U["content"]):
-        only_parts = False
-    elif _shown_parts(apply, [_in_parts(_U)], _U["content"]):
-        only_parts = True
-    else:
-        return Abilities()
+    for shape in TOOLS_SHAPES:
+        given = functools.partial(_with_tools, apply, shape)
+        if _shown(given, [_U], _U["content"]):
+            return _probe(template, given, shape, only_parts=False)
+        if _shown_parts(given, [_in_parts(_U)], _U["content"]):
+            return _probe(template, given, shape, only_parts=True)
+    return Abilities()
+
+
+def tool_variables(tools: list[Any] | None, shape: ToolsShape) -> dict[str, Any]:
+    """What a template gets for these tools."""
+    if shape == "functions":
+        now = datetime.datetime.now().strftime("%b %d %Y %H:%M:%S GMT")
+        return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False), "datetime": now}
+    return {"tools": tools or ([] if shape == "list" else None)}
+
+
+def _with_tools(
+    apply: ApplyWith, shape: ToolsShape, messages: list[Turn], tools: list[Turn] | None = None
+) -> str | None:
+    return apply(messages, **tool_variables(tools, shape))
+
+
+def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) -> Abilities:
     turn = _in_parts if only_parts else dict[str, Any]
     system, second = turn(_system("qzsystem")), turn(_system("qzsecond"))
     user, answer, later = turn(_U), turn(_A), turn(_V)
@@ -91,13 +119,20 @@ def probe(template: str, apply: Apply) -> Abilities:
     calls = _probe_calls(apply, user)
     field = _probe_thought(apply, user, calls)
     return Abilities(
+        tools=tools,
         system=takes_system,
         several_systems=takes_system and _in_order(apply, [system, second, user], "qzsystem", "qzsecond"),
         late_system=_in_order(apply, [user, answer, second, later], *_texts(_U, _A), "qzsecond", *_texts(_V))
         and _in_order(apply, [*first, user, second], *_texts(_U), "qzsecond"),
         developer=any(f"{quote}developer{quote}" in template for quote in "\"'")
         and _shown(apply, [{**system, "role": "developer"}, user], "qzsystem"),
-        parts=only_parts or _shown_parts(apply, [*map(_in_parts, [*first, _U, _A, _V])], *_texts(_U, _A, _V)),
+        parts=only_parts
+        or _shown_parts(
+            apply,
+            [_in_parts(each, "qzpart" + each["role"]) for each in [*first, _U, _A, _V]],
+            *_texts(_U, _A, _V),
+            *("qzpart" + each["role"] for each in [*first, _U, _A]),
+        ),
         only_parts=only_parts,
         same_role_twice=_in_order(apply, [user, later], *_texts(_U, _V)),
         calls=calls,
@@ -195,8 +230,8 @@ def _texts(*turns: Turn) -> list[str]:
     return [turn["content"] for turn in turns]
 
 
-def _in_parts(turn: Turn) -> Turn:
-    return {**turn, "content": [{"type": "text", "text": turn["content"]}]}
+def _in_parts(turn: Turn, *more: str) -> Turn:
+    return {**turn, "content": [{"type": "text", "text": text} for text in (turn["content"], *more)]}
 
 
 @functools.lru_cache(maxsize=8)
@@ -205,7 +240,7 @@ def abilities(template: str) -> Abilities:
     from localllm.chat.template import apply
     from localllm.errors import TemplateError
 
-    def attempt(messages: list[Turn], tools: list[Turn] | None = None) -> str | None:
+    def attempt(messages: list[Turn], **variables: object) -> str | None:
         try:
             return apply(
                 template,
@@ -213,8 +248,8 @@ def abilities(template: str) -> Abilities:
                 bos_token="",
                 eos_token="",
                 add_generation_prompt=True,
-                tools=tools,
                 documents=None,
+                **variables,
             )
         except TemplateError:
             return None

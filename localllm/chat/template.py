@@ -19,7 +19,7 @@ import jinja2.parser
 import jinja2.sandbox
 from msgspec.structs import replace
 
-from localllm.chat.probing import abilities
+from localllm.chat.probing import abilities, tool_variables
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.shaping import shape
 from localllm.errors import TemplateError
@@ -38,7 +38,8 @@ def render(request: RenderRequest) -> RenderedText:
     messages = request.messages
     if request.continues:
         messages, rest = _marked(messages)
-    turns, notes = shape(messages, abilities(request.template))
+    can = abilities(request.template)
+    turns, notes = shape(messages, can)
     given = request.rendering
     text = apply(
         request.template,
@@ -49,7 +50,7 @@ def render(request: RenderRequest) -> RenderedText:
             "eos_token": request.eos_token,
             "add_generation_prompt": request.add_generation_prompt and not request.continues,
             # Given by Transformers to every template: what is not defined passes for "is not none".
-            "tools": _parsed(given.tools) if given.tools else None,
+            **tool_variables(_parsed(given.tools) if given.tools else None, can.tools),
             "documents": _parsed(given.documents) if given.documents else None,
         },
     )
