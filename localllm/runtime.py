@@ -75,8 +75,8 @@ class Runtime:
         asked for by its id from then on, whether it is loaded or not.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
-        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths)
         options = options or self._settings.load_options()
+        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths, chat_template=options.chat_template)
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
         if allow_paths:

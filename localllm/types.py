@@ -208,6 +208,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`tokenizer.ggml.model`, e.g. `gpt2` (BPE), `llama` (SentencePiece)."""
     chat_templates: dict[str, str]
     """Template name -> Jinja source; the unnamed one is `default`."""
+    chat_template_source: str = ""
+    """Where `default` is from: the `file`, the `manifest`, its `architecture` (the file has none), an `option`."""
     sampling: dict[str, float]
     """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
     layer_bytes: tuple[int, ...]
@@ -265,6 +267,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
     grammar: GrammarLimits = GrammarLimits()
+    chat_template: str | None = None
+    """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)

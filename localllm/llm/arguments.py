@@ -176,7 +176,10 @@ def _message(message: object, number: int) -> Message:
     role: object
     content: object
     if isinstance(message, Message):
-        return _checked("messages", message, Message, {})
+        try:
+            return msgspec.convert(msgspec.to_builtins(message), Message)
+        except (msgspec.ValidationError, TypeError):
+            role = content = None
     if isinstance(message, Mapping):
         role, content = message.get("role"), message.get("content")
     else:

@@ -96,7 +96,7 @@ class AssistantTracker(jinja2.ext.Extension):
 
     tags = {"generation"}  # noqa: RUF012
 
-    def parse(self, parser: Any) -> jinja2.nodes.CallBlock:
+    def parse(self, parser: Any) -> jinja2.nodes.Node:
         line = next(parser.stream).lineno
         body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
         return jinja2.nodes.CallBlock(self.call_method("_said"), [], [], body).set_lineno(line)

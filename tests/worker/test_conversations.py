@@ -12,7 +12,7 @@ from localllm.answers import Answer
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.runtime import Runtime
-from localllm.types import Delta, GenerationRequest, Message, Rendering, SamplingParams, ToolCall
+from localllm.types import Delta, GenerationRequest, LoadOptions, Message, Rendering, SamplingParams, ToolCall
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 from tests.unit.test_shaping import STRICT
@@ -68,6 +68,10 @@ def test_conversations_become_prompts_in_a_worker(home: Path, path: Path) -> Non
             assert answer.notes == ("calls-as-text",)
             with pytest.raises(InvalidParameter, match="assistant's message"):
                 await ask(runtime, model, user, rendering=Rendering(continue_final_message=True))
+            await runtime.unload(model)
+            loaded = await runtime.load(path, LoadOptions(slots=1, chat_template="phi3"))
+            assert loaded.info.chat_template_source == "option"
+            assert await runtime.render(model, [user]) == f"<|user|>\n{user.content}<|end|>\n<|assistant|>\n"
         finally:
             await runtime.aclose()
 
