@@ -1,6 +1,7 @@
 """What a structured answer costs: against free text of ours, and against llama-server's structured answers; in turns.
 
     python -m benchmarks.structure PEERS [--model demo|large] [--part speed|first|compile] [--streams N] [--rounds N]
+        [--only SCHEMA]
 
 speed: five schemas, greedy, `OUT` tokens each: time a token of all of them. Both servers run at once and one is asked
 at a time: an idle one sleeps. The text that comes differs, its length does not. Names and signs are the share of tokens
@@ -82,7 +83,7 @@ def token_ms(run: list[Answer], count: Count) -> float:
     return 1e3 * statistics.median(each.token_s(count) for each in run)
 
 
-def speed(model: Path, peers: Path, streams: int, rounds: int) -> dict[str, Any]:
+def speed(model: Path, peers: Path, streams: int, rounds: int, only: str) -> dict[str, Any]:
     options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
     figures: dict[str, Any] = {}
     with llama_server(peers, model, CTX) as theirs, Sidecar.start(options) as ours:
@@ -97,6 +98,8 @@ def speed(model: Path, peers: Path, streams: int, rounds: int) -> dict[str, Any]
             return done
 
         for name, schema in SCHEMAS.items():
+            if only not in name:
+                continue
             rows: list[dict[str, float]] = []
             for number in range(rounds + 1):
                 seed = random.randrange(1 << 30)
@@ -186,12 +189,13 @@ def main() -> None:
     parser.add_argument("--part", choices=("speed", "first", "compile"), default="speed")
     parser.add_argument("--streams", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="schemas with this in their name, for --part speed")
     parser.add_argument("--schemas", type=int, default=400, help="of the corpus, for --part compile")
     asked = parser.parse_args()
     peers: Path = asked.peers.resolve()
     model = DEMO if asked.model == "demo" else peers / MODEL
     if asked.part == "speed":
-        part, found = f"{asked.streams} streams", speed(model, peers, asked.streams, asked.rounds)
+        part, found = f"{asked.streams} streams", speed(model, peers, asked.streams, asked.rounds, asked.only)
     elif asked.part == "first":
         part, found = "first request", first(model, asked.rounds)
     else:
@@ -199,7 +203,7 @@ def main() -> None:
     file = RESULTS / f"{NAME}.json"
     figures = json.loads(file.read_text("utf-8")) if file.exists() else {}
     figures.pop("machine", None)
-    figures.setdefault(model.stem, {})[part] = found
+    figures.setdefault(model.stem, {}).setdefault(part, {}).update(found)
     save(NAME, figures)
 
 

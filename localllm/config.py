@@ -79,9 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Main memory, in MiB, for the process that tries it."""
     max_grammar_states: int = 50_000
     """Of its lexer, each some 2 KB."""
-    max_grammar_items: int = 50_000
+    max_grammar_items: int = 20_000
     """Of its parser, at each token of the answer."""
-    max_grammar_fuel: int = 100_000
+    max_grammar_fuel: int = 50_000
     """Work of its lexer, at each token of the answer."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""

@@ -18,8 +18,9 @@ StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark",
 """`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
 stands between given tags."""
 
-Whitespace = Literal["compact", "pretty"]
-"""Between the tokens of a JSON document: none, or as the model likes it, within bounds."""
+Whitespace = Literal["compact", "minimal", "pretty"]
+"""Between the tokens of a JSON document: a blank behind each comma and colon, as models were taught to write on one
+line; none; or as the model likes it, within bounds."""
 
 MAX_SOURCE_BYTES = 1_000_000
 
@@ -76,9 +77,9 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     memory_mb: int = 512
     """Of the process that tries it, in MiB."""
     lexer_states: int = 50_000
-    step_items: int = 50_000
+    step_items: int = 20_000
     """Of the parser, at a token."""
-    step_fuel: int = 100_000
+    step_fuel: int = 50_000
     """Of the lexer, at a token: expressions that it makes."""
 
     def __post_init__(self) -> None:

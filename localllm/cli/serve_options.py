@@ -86,8 +86,8 @@ MaxGrammarStates = Annotated[
     int | None, Option("--max-grammar-states", metavar="N", help="Of its lexer [default: 50000]")
 ]
 MaxGrammarItems = Annotated[
-    int | None, Option("--max-grammar-items", metavar="N", help="Of its parser, a token [default: 50000]")
+    int | None, Option("--max-grammar-items", metavar="N", help="Of its parser, a token [default: 20000]")
 ]
 MaxGrammarFuel = Annotated[
-    int | None, Option("--max-grammar-fuel", metavar="N", help="Work of its lexer, a token [default: 100000]")
+    int | None, Option("--max-grammar-fuel", metavar="N", help="Work of its lexer, a token [default: 50000]")
 ]

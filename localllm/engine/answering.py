@@ -184,8 +184,10 @@ class Answers:
         return Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
-        """A sequence of which nothing is untold goes no further; what is in its slot stays."""
-        self._scheduler.remove(sequence)
+        """A sequence of which nothing is untold goes no further; what its slot holds of it stays."""
+        slot = self._scheduler.remove(sequence)
+        if slot is not None:
+            self._kv.cut(slot)
         output.failures.append((sequence.id, _constraint_error(sequence, failure)))
 
     def fail(self, sequence: Sequence, reason: str, output: StepOutput) -> None:

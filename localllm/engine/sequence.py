@@ -184,6 +184,11 @@ class Sequence:
         """Whether the next tokens' draws are known before this one's: those of mirostat depend on what was drawn."""
         return self.sampling.mirostat == 0
 
+    @property
+    def has_masks_coming(self) -> bool:
+        """Whether masks for its next rows were asked for."""
+        return self.follower is not None and self.follower.current_work is not None
+
     def pause_at(self, num_tokens: int) -> None:
         """Others want to start from there."""
         self.pauses.add(num_tokens)

@@ -159,9 +159,10 @@ class Stepper:
 
     def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
         """Of the segments to draw from, those whose masks are not just being computed: the others sit out."""
-        if all(plan.sequences[index].follower is None for index in ready):
+        waiting = [plan.sequences[index] for index in ready if plan.sequences[index].has_masks_coming]
+        if not waiting:
             return ready
-        self._masking.wait([plan.sequences[index] for index in ready])
+        self._masking.wait(waiting)
         in_time = []
         for index in ready:
             sequence, segment = plan.sequences[index], plan.segments[index]
@@ -170,8 +171,7 @@ class Stepper:
                 in_time.append(index)
             elif sequence.slot is None:
                 continue
-            elif draft.tokens and sequence.follower is not None:
-                sequence.follower.is_slow = True  # from now on it gets one row; this step's are computed again
+            elif draft.tokens:  # that a row behind them is late is rare: they are computed again
                 self._kv.cut(segment.slot, sequence.num_computed - 1)
             else:
                 self._kept.append((sequence, self._backend.logits(index)[-1].copy()))

@@ -15,6 +15,9 @@ UNWRITABLE: tuple[Range, ...] = ((0, 7), (0x0B, 0x0B), (0x0E, 0x1F), (0x7F, 0x7F
 """Without `\\u` escapes no JSON string has them: control characters without an escape of their own."""
 
 
+JSON_BLANKS: tuple[Range, ...] = ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20))
+
+
 def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Sorted, with no two that overlap or touch."""
     found: list[Range] = []

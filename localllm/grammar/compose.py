@@ -73,7 +73,8 @@ def _of_choice(structure: Structure) -> list[Grammar]:
     for index, text in enumerate(texts):
         if not isinstance(text, str) or not text:
             raise InvalidParameter(f"{param}[{index}] must be a text that is not empty", param=f"{param}[{index}]")
-    return [{"name": DOCUMENT, "lark_grammar": "start: " + " | ".join(map(json.dumps, texts))}]
+    # One terminal: as alternatives of a rule, more than 2,000 would be too many items for llguidance's parser.
+    return [{"name": DOCUMENT, "lark_grammar": "start: TEXT\nTEXT: " + " | ".join(map(json.dumps, texts))}]
 
 
 def _of_lark(structure: Structure) -> list[Grammar]:

@@ -12,6 +12,9 @@ from localllm.grammar.refusals import refused
 
 Schema = dict[str, Any] | bool
 
+MAX_DEPTH = 256
+"""Each level costs llguidance some 5 KB of stack."""
+
 
 def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> Schema:
     """The root without what never ends, as the definitions are then, too. Raises `InvalidParameter`.
@@ -32,6 +35,32 @@ def prune(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[s
     for name, schema in definitions.items():
         definitions[name] = _pruned(schema, ends)
     return _pruned(root, ends)
+
+
+def check_depth(root: Schema, definitions: dict[str, Schema], path: str, paths: dict[str, str]) -> None:
+    """Refuses what llguidance would run out of stack for: it follows references where it first meets them."""
+    seen: set[str] = set()
+    waiting: list[tuple[Schema, int, str]] = [(root, 1, path)]
+    while waiting:
+        schema, depth, where = waiting.pop()
+        if depth > MAX_DEPTH:
+            raise refused(where, f"stands more than {MAX_DEPTH} schemas deep, references counted; make it flatter")
+        if isinstance(schema, bool):
+            continue
+        inner = [(one, depth + 1, where) for one in _inside(schema)]
+        if "$ref" in schema and _name(schema) not in seen:
+            seen.add(_name(schema))
+            inner.append((definitions[_name(schema)], depth + 1, paths[_name(schema)]))
+        waiting += reversed(inner)
+
+
+def _inside(schema: dict[str, Any]) -> list[Schema]:
+    found: list[Schema] = []
+    for name in ("properties", "patternProperties"):
+        found += schema.get(name, {}).values()
+    for name in ("prefixItems", "allOf", "anyOf", "oneOf"):
+        found += schema.get(name, ())
+    return found + [schema[name] for name in ("items", "additionalProperties") if name in schema]
 
 
 def _culprit(schema: Schema, definitions: dict[str, Schema], ends: dict[str, bool]) -> str | None:

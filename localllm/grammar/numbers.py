@@ -24,8 +24,11 @@ MAX_FLOAT_BOUND = 1e15
 MAX_OPEN_BOUND = 10**17
 """A bound further out needs one on the other side as well."""
 
-MAX_DECIMALS = 15
-"""Of a bound or a multiple: the regular expression grows with them."""
+MAX_DECIMALS = 20
+"""Of a bound: the regular expression grows with them."""
+
+BESIDE_DECIMALS = 15
+"""Of the number right beside an integer, for small ones: what a double keeps."""
 
 MAX_MULTIPLE = 50_000
 """Of `multipleOf`, counted in its last decimal place: an automaton has a state for each remainder."""
@@ -91,7 +94,7 @@ def _nudge(found: dict[str, Any]) -> None:
 
 
 def _beside(value: int | float, sign: int) -> float:
-    places = MAX_DECIMALS - (len(str(abs(int(value)))) if int(value) else 0)
+    places = BESIDE_DECIMALS - (len(str(abs(int(value)))) if int(value) else 0)
     return float(Decimal(int(value)) + sign * Decimal(1).scaleb(-places))
 
 

@@ -1,5 +1,7 @@
 """The keywords of objects. Properties come in the order of `properties`, then of `required`, then all others.
 
+An object that lists some and says nothing of others has only these, where no other schema adds to it.
+
 A grammar cannot keep the names of other properties apart: a document may have one of these twice, of which a reader
 takes the last. So a `minProperties` that counts more than one of them is refused.
 """
@@ -46,9 +48,20 @@ def rewritten(rewriter: Rewriter, named: dict[str, Any], path: str, base: str, *
         found["additionalProperties"] = rewriter.schema(named["unevaluatedProperties"], here, base)
     if named.get("propertyNames", True) is not True:
         _name(rewriter, found, named["propertyNames"], under(path, "propertyNames"), base)
+    elif not rewriter.is_part and _lists_all(found):
+        found["additionalProperties"] = False
     _count(found, path)
     _check_required(found, path)
     return found
+
+
+def _lists_all(found: dict[str, Any]) -> bool:
+    """Whether it lists properties and says nothing of others: then there are none. All such documents are valid, and
+    are what is meant; who leaves it to a model gets properties without end.
+    """
+    if "properties" not in found or {"additionalProperties", "patternProperties", "minProperties"} & found.keys():
+        return False
+    return bool(found["properties"].keys() >= set(found.get("required", ())))
 
 
 def _members(value: Any, path: str) -> dict[str, Any]:

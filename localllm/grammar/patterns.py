@@ -11,7 +11,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from localllm.grammar.charsets import ANY_BUT_LINE_ENDS, EVERY, NARROW, WIDE, CharSet, Range, folded, normalized
+from localllm.grammar.charsets import (
+    ANY_BUT_LINE_ENDS,
+    EVERY,
+    JSON_BLANKS,
+    NARROW,
+    WIDE,
+    CharSet,
+    Range,
+    complement,
+    folded,
+    minus,
+    normalized,
+    written,
+)
 
 MAX_PATTERN_CHARS = 20_000
 MAX_GROUP_DEPTH = 50
@@ -57,6 +70,16 @@ def whole_match(pattern: str) -> str:
     for part in alternatives.parts:
         wrapped.append(("" if part.begins else "(?s:.*)") + part.text + ("" if part.ends else "(?s:.*)"))
     return f"(?:{'|'.join(wrapped)})"
+
+
+def whitespace(pattern: str) -> str:
+    """A Rust regular expression for blanks between the tokens of JSON. Raises `PatternRefused` if it takes others."""
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise PatternRefused(f"it is longer than {MAX_PATTERN_CHARS} characters")
+    parser = _Blanks(pattern, ignore_case=False)
+    alternatives = parser.alternatives(0)
+    parser.expect_end()
+    return f"(?:{alternatives.text})"
 
 
 _CONTROLS = {"t": 0x09, "n": 0x0A, "r": 0x0D, "f": 0x0C, "v": 0x0B}
@@ -260,6 +283,19 @@ class _Parser:
             raise PatternRefused("it ends amid a class or an escape")
         self._at += 1
         return character
+
+
+class _Blanks(_Parser):
+    """Takes of each class what JSON has for blanks: `\\s` has more in most dialects."""
+
+    def _set(self, charset: CharSet) -> str:
+        if charset.properties:
+            raise PatternRefused("it takes what is no blank in JSON")
+        ranges = complement(charset.ranges) if charset.is_negated else charset.ranges
+        blanks = minus(JSON_BLANKS, complement(ranges))
+        if not blanks:
+            raise PatternRefused("it takes what is no blank in JSON")
+        return f"[{written(blanks)}]"
 
 
 def _single(charset: CharSet) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from localllm.grammar import arrays, constants, numbers, objects, strings
 from localllm.grammar.disjoint import Disjointness
-from localllm.grammar.endless import prune
+from localllm.grammar.endless import check_depth, prune
 from localllm.grammar.keywords import ANNOTATIONS, APPLIED, KEPT, OF_TYPE, asks_for_nothing, remedy
 from localllm.grammar.references import References, base_of
 from localllm.grammar.refusals import refused, under, unsupported
@@ -36,9 +36,13 @@ class Rewriter:
         self._root = root
         self._path = path
         self._references = References(root, path)
-        self._names: dict[str, str] = {}
-        """Path of a reference's target -> its name in `definitions`."""
-        self._waiting: list[tuple[str, Any, str, str]] = []
+        self._names: dict[tuple[str, bool], str] = {}
+        """Path of a reference's target, and whether it is part of something -> its name in `definitions`."""
+        self._waiting: list[tuple[str, Any, str, str, bool]] = []
+        self.is_part = False
+        """Whether a document has to match others beside the schema that is being written: what that leaves open is
+        theirs.
+        """
         self._one_ofs: list[tuple[dict[str, Any], str]] = []
         self.definitions: dict[str, Schema] = {}
 
@@ -47,9 +51,11 @@ class Rewriter:
         schema, path, base = part or (self._root, self._path, "")
         root = self.schema(schema, path, base)
         while self._waiting:
-            name, *target = self._waiting.pop()
-            self.definitions[name] = self.schema(*target)
-        root = prune(root, self.definitions, path, {name: path for path, name in self._names.items()})
+            name, target, its_path, its_base, self.is_part = self._waiting.pop()
+            self.definitions[name] = self.schema(target, its_path, its_base)
+        paths = {name: path for (path, _), name in self._names.items()}
+        check_depth(root, self.definitions, path, paths)
+        root = prune(root, self.definitions, path, paths)
         self._prove_one_ofs()
         whole = dict(root) if isinstance(root, dict) else {"allOf": [root]}
         return whole | {"$defs": self.definitions} if self.definitions else whole
@@ -65,8 +71,10 @@ class Rewriter:
             return False
         types = _types(schema, path)
         named = {name: value for name, value in schema.items() if self._is_kept(name, value, path)}
+        was_part, self.is_part = self.is_part, self.is_part or _combines(named)
         simple = self._simple(named, types, path, base)
         applied = self._applied(named, types, path, base)
+        self.is_part = was_part
         extra = simple.pop("allOf", None)
         if extra:
             applied["allOf"] = [*applied.get("allOf", []), *extra]
@@ -80,10 +88,11 @@ class Rewriter:
     def reference(self, reference: Any, path: str, base: str) -> str:
         """The `$ref` to its definition, which is rewritten in its turn."""
         target = self._references.target(reference, path, base)
-        if target.path not in self._names:
-            self._names[target.path] = name = f"d{len(self._names)}"
-            self._waiting.append((name, target.schema, target.path, target.base))
-        return f"#/$defs/{self._names[target.path]}"
+        key = target.path, self.is_part
+        if key not in self._names:
+            self._names[key] = name = f"d{len(self._names)}"
+            self._waiting.append((name, target.schema, target.path, target.base, self.is_part))
+        return f"#/$defs/{self._names[key]}"
 
     def target(self, reference: Any, path: str, base: str) -> Part:
         """What a reference points at."""
@@ -155,6 +164,15 @@ class Rewriter:
                     out["anyOf"] = options
             if "anyOf" in before:
                 out["allOf"] = [*out.get("allOf", []), {"anyOf": options}]
+
+
+def _combines(named: dict[str, Any]) -> bool:
+    """Whether documents have to match several schemas here, or must not."""
+    applied = [name for name in ("$ref", "allOf", "anyOf", "oneOf") if name in named]
+    if not applied:
+        return False
+    num_all = len(named["allOf"]) if isinstance(named.get("allOf"), list) else 0
+    return len(named.keys() - {"type"}) > 1 or applied == ["oneOf"] or num_all > 1
 
 
 def _types(schema: dict[str, Any], path: str) -> list[str] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from localllm.grammar.patterns import PatternRefused, whitespace
+from localllm.grammar.refusals import refused
 from localllm.structures import Structure
 
 PRETTY = r"\n {0,40}| "
@@ -15,10 +17,15 @@ r"""After a backslash. Without `u`: a name that the schema defines could be spel
 
 
 def options(structure: Structure) -> dict[str, Any]:
-    """llguidance's `x-guidance` for it."""
+    """llguidance's `x-guidance` for it. Raises `InvalidParameter`."""
     found: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": ESCAPES}
     if structure.whitespace_pattern is not None:
-        found["whitespace_pattern"] = structure.whitespace_pattern
+        try:
+            found["whitespace_pattern"] = whitespace(structure.whitespace_pattern)
+        except PatternRefused as error:
+            raise refused(structure.param, f"has a whitespace_pattern that cannot be kept: {error}") from None
     elif structure.whitespace == "pretty":
         found["whitespace_pattern"] = PRETTY
+    elif structure.whitespace == "compact":
+        found |= {"item_separator": ", ", "key_separator": ": "}
     return found

@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 from typing import Any
 
-from localllm.llm.typed_schemas import BASE64, NAIVE_DATETIME, Schema
+from localllm.llm.typed_schemas import BASE64, DURATION, NAIVE_DATETIME, Schema
 
 ANY_TEXT_FORMATS = ("binary", "password", "path")
 """Formats of pydantic's that every text has: bytes are its UTF-8, a secret is not printed, any text is a path."""
@@ -63,6 +63,11 @@ def _generator() -> type:
             if schema.get("tz_constraint") == "naive":
                 return {"type": "string", "pattern": NAIVE_DATETIME}
             return super().datetime_schema(schema)  # type: ignore[no-any-return]
+
+        def timedelta_schema(self, schema: Any) -> Schema:
+            """ISO 8601's without what is too long for Python."""
+            found: Schema = super().timedelta_schema(schema)
+            return {"type": "string", "pattern": DURATION} if found.get("format") == "duration" else found
 
         def model_schema(self, schema: Any) -> Schema:
             return _closed(super().model_schema(schema))

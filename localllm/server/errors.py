@@ -108,6 +108,7 @@ _STATUS = {
     "context_length_exceeded": 400,
     "template_error": 400,
     "no_chat_template": 400,
+    "incomplete_document": 400,
     "previous_response_not_found": 400,
     "malformed_request": 400,
     "invalid_api_key": 401,

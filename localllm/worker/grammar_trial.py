@@ -7,16 +7,20 @@ repeat the source, the parser's state and Rust's stack.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
+from localllm.grammar.blame import culprit
 from localllm.grammar.compose import grammar_of
 from localllm.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
+SEARCH_S = 0.5
+"""For so long the part of a schema that does not compile is looked for."""
 _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in what llguidance says of Lark."""
 
@@ -24,18 +28,26 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 def checked_grammar(request: GrammarRequest) -> str:
     """llguidance's text, which compiles and allows something. Raises `InvalidParameter`."""
     grammar = grammar_of(request.structure, request.preface)
+    if (error := _error(request, grammar)) is None:
+        return grammar
+    until_s = time.monotonic() + SEARCH_S
+    path = culprit(request.structure, lambda part: time.monotonic() > until_s or _error(request, part) is None)
+    raise _refusal(request.structure, error, path)
+
+
+def _error(request: GrammarRequest, grammar: str) -> str | None:
+    """What llguidance says against it."""
     matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=parser_limits(request.limits))
     if not matcher.is_error():
         matcher.compute_ff_tokens()
         if not matcher.is_stopped():
             matcher.compute_bitmask()
-    if matcher.is_error():
-        raise _refusal(request.structure, matcher.get_error())
-    return grammar
+    return matcher.get_error() if matcher.is_error() else None
 
 
-def _refusal(structure: Structure, error: str) -> InvalidParameter:
-    param, first = structure.param, error.partition("\n")[0].lower()
+def _refusal(structure: Structure, error: str, param: str) -> InvalidParameter:
+    """`param`: the path of what is at fault."""
+    first = error.partition("\n")[0].lower()
     if any(word in first for word in ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")):
         return InvalidParameter(f"{param} is too large or too complex to compile; simplify it", param=param)
     if "no extension" in first or "unsatisfiable" in first or "empty" in first or "no tokens allowed" in first:

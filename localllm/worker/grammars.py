@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from localllm.daemons import start_thread
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
@@ -24,7 +25,6 @@ from localllm.structures import GrammarLimits, Preface, Structure
 from localllm.worker.grammar_child import GrammarChild, SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
-from localllm.worker.turns import start_thread
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from localllm.chat.request import RenderedText, RenderRequest
+from localllm.daemons import start_thread
 from localllm.types import Message, Rendering
 from localllm.worker.template_child import TemplateChild
-from localllm.worker.turns import start_thread
 
 SMALL_CHARACTERS = 64 * 1024
 """Conversations up to here never wait for larger ones."""

@@ -7,18 +7,16 @@ Knows nothing of requests.
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from localllm.daemons import start_thread
+
 TURN_S = 0.02
 MAX_BEGUN = 4
 """That go round at a time. What else has begun keeps its half-done results, and waits."""
-STACK_BYTES = 64 * 2**20
-"""Of the thread, of which only what is used takes memory: regular expressions of the C++ library recurse for each
-character of a run (see `llama.text_cuts`)."""
 
 
 class _Draft(NamedTuple):
@@ -56,12 +54,3 @@ class Turns:
             return False
         until = self._clock() + TURN_S
         return any(self._clock() >= until for _ in draft.steps)
-
-
-def start_thread(run: Callable[[], None], name: str) -> None:
-    """A daemon with room for the tokenizers' recursion."""
-    before = threading.stack_size(STACK_BYTES)
-    try:
-        threading.Thread(target=run, name=name, daemon=True).start()
-    finally:
-        threading.stack_size(before)

@@ -467,7 +467,7 @@ def test_another_event_loop_gets_a_clear_error_and_may_close_once_the_first_is_o
 
     async def begin() -> tuple[AsyncLLM, AsyncStream]:
         llm = await load()
-        stream = await llm.complete("x", stream=True, params=GREEDY)
+        stream = await llm.complete("x", stream=True, params=SamplingParams(ignore_eos=True))
         await anext(stream)
         return llm, stream
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
+from localllm.engine.constraint import masking
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.scheduling.rows import Cost, Part, passes
@@ -50,8 +51,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("memory", ["attention", "unified", "window", "recurrent", "hybrid"])
 def test_answers_are_documents_and_the_same_however_many_tokens_a_step_computes(
-    loaded_library: library.Library, folder: Path, memory: str
+    loaded_library: library.Library, folder: Path, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(masking, "PATIENCE_S", 60.0)  # steps are counted, on machines as busy as may be
     is_unified = memory == "unified"
     layout = Layout("attention" if is_unified else memory, is_unified, None)
     with opened(loaded_library, folder, layout) as backend:

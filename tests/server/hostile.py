@@ -398,7 +398,72 @@ MESSAGES = [
     _chat(n=128, seed=-5),
 ]
 
+
+def _nested(levels: int) -> Any:
+    """Python writes no deeper ones."""
+    schema: Any = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    return schema
+
+
+_SCHEMAS = _any(
+    None, True, False, 5, "x", "{}", [], [{}], {}, {"type": "no such"}, {"type": 5}, {"type": []}, {"$ref": "#"},
+    {"$ref": "https://127.0.0.1:1/x"}, {"$ref": "file:///etc/passwd"}, {"$ref": 5}, {"enum": []}, {"enum": 5},
+    {"const": "\x00\u202e\U0010ffff"}, {"pattern": "("}, {"pattern": "^(.*a.{20,40})+$"}, {"pattern": 5},
+    {"type": "string", "maxLength": 10**9}, {"type": "string", "minLength": 10**9}, {"type": "string", "minLength": -1},
+    {"type": "number", "multipleOf": 0}, {"multipleOf": 1e-300}, {"type": "integer", "minimum": 10**400},
+    {"type": "array", "minItems": 10**9}, {"type": "array", "items": 5}, {"properties": []}, {"required": "a"},
+    {"required": ["a"] * 1000}, {"anyOf": [{"const": number} for number in range(10_000)]}, {"anyOf": []}, {"not": {}},
+    {"properties": {"k" * 1000 + str(number): {"type": "string"} for number in range(300)}}, _nested(100), _nested(400),
+    {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+    {"title": "x" * 900_000}, {"title": "x" * 2_000_000}, {"uniqueItems": True}, {"format": "no such"}, {"": ""},
+)  # fmt: skip
+
+STRUCTURES = [
+    *[
+        _chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+        for schema in _SCHEMAS
+    ],
+    *[_text(json_schema=schema) for schema in _SCHEMAS[:12]],
+    *[
+        _chat(tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}], tool_choice="required")
+        for schema in _SCHEMAS[:12]
+    ],
+    *[_text(grammar=text) for text in ("root", "root ::= root", "root ::= ", "x ::= y", "\x00", "(" * 100_000)],
+    _text(grammar=5),
+    _text(grammar={}),
+    *[_text(guided_regex=text) for text in ("(", "(a*)*b", "(?=a)b", "\\", "\x00", "(" * 10_000, 5)],
+    *[_text(guided_choice=texts) for texts in ([], [""], [5], "x", [str(n) for n in range(50_000)])],
+    *[_text(guided_grammar=text) for text in ("start: start", "%import common.WORD", "start: /(/", "%json {", 5)],
+    *[_text(structural_tag=tag) for tag in ("", "{", "5", {}, {"type": "x"}, {"structures": 5, "triggers": [5]})],
+    *[
+        _chat(response_format=given)
+        for given in _any([], "json", 5, {"type": 5}, {"type": "json_schema"}, {"type": "structural_tag", "format": {}})
+    ],
+    *[
+        _text(structured_outputs=given)
+        for given in _any({}, [], "x", {"json": 5}, {"regex": "x", "json": {}}, {"json": "{"}, {"choice": {}})
+    ],
+    *[_chat(tools=tools, tool_choice=choice) for tools in _any(5, {}, [5], [{}]) for choice in _any("required", {}, 5)],
+    *[_text(guided_json={}, guided_whitespace_pattern=text) for text in ("(", "", " *", "x", "[ ]{0,100000}", 5)],
+    _text(grammar='root ::= "x"', thinking_budget_tokens=2**70),
+    _text(guided_json={"type": "object"}, ignore_eos=True),
+    _raw('"json_schema":{"type":"object","type":"string","type":5}'),
+    _raw('"json_schema":{"type":"integer"},"json_schema":{"type":"string"}'),
+    _raw('"json_schema":' + '{"a":' * 900 + "1" + "}" * 900),
+    _raw('"json_schema":' + "[" * 20_000 + "]" * 20_000),
+    _raw('"json_schema":{"const":1e999999}'),
+    _raw('"json_schema":{"const":' + "9" * 5000 + "}"),
+    _raw('"json_schema":{"const":"\\ud800"}'),
+    _raw('"json_schema":{"const":"\ud800"}'),
+    _raw('"json_schema":{"\\ud800":NaN}'),
+    _raw('"guided_json":"' + '{\\"a\\":' * 5000 + '"'),
+]
+"""Shapes of answers that no generator can give, or not cheaply."""
+
 OTHER_APIS = [
+    Ask("/v1/responses", {"model": "demo", "input": "x", "text": {"format": {"type": "json_schema", "schema": 5}}}),
     *[
         Ask("/v1/responses", {"model": "demo", "max_output_tokens": 1} | fields)
         for fields in _any(

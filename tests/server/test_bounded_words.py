@@ -31,7 +31,7 @@ ECHOES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/completions", TEXT | {"logit_bias": {"1": LONG}}),
     ("/v1/completions", TEXT | {"keep_alive": LONG}),
     ("/v1/completions", TEXT | {"stop": [LONG]}),
-    ("/v1/completions", TEXT | {"grammar": LONG}),
+    ("/v1/completions", TEXT | {"grammar_type": LONG}),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": LONG, "content": "x"}]}),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": "tool", "content": LONG}]}),

@@ -39,6 +39,7 @@ ASKS = {
     "bodies": hostile.BODIES,
     "types": hostile.TYPES,
     "messages": hostile.MESSAGES,
+    "structures": hostile.STRUCTURES,
     "other APIs": hostile.OTHER_APIS,
     "sampling": hostile.SAMPLING,
 }

@@ -162,3 +162,23 @@ def test_a_prompt_can_be_looked_at_with_tools_and_variables(served: Served) -> N
     (rendering,) = served.runtime.renderings
     assert json.loads(rendering.tools) == tools
     assert rendering == Rendering(variables='{"x": 1}', tools=rendering.tools, documents='[{"title":"T"}]')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"\\ud800"}}]}',
+        b'{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"' + b"\xff" + b'"}}]}',
+        b'{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"x":"\\ud800"}}}]}',
+        b'{"role":"user","content":"x"}],"chat_template_kwargs":{"x":"\\ud800"},"stop":["y"',
+        b'{"role":"user","content":"x"}],"chat_template_kwargs":{"x":'
+        + b"[" * 20_000
+        + b"]" * 20_000
+        + b'},"stop":["y"',
+        b'{"role":"user","content":"x"}],"documents":[' + b'"\\ud800"' + b'],"stop":["y"',
+    ],
+)
+def test_no_text_that_is_none_is_a_500(served: Served, body: bytes) -> None:
+    content = b'{"model":"tiny","messages":[' + body + b"]}"
+    response = served.http.post("/v1/chat/completions", content=content, headers={"content-type": "application/json"})
+    assert response.status_code in (200, 400)

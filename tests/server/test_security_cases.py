@@ -239,6 +239,13 @@ def test_a_body_of_deep_brackets_is_refused_and_the_server_lives(served: Served)
 @pytest.mark.parametrize(
     "field", [{"response_format": {"type": "json_object"}}, {"grammar": "root ::= ("}, {"guided_regex": "(?<=x)*"}]
 )
-def test_llama_cpp_19051_a_constraint_that_is_not_applied_is_never_a_200(served: Served, field: dict[str, Any]) -> None:
+def test_llama_cpp_19051_a_constraint_never_gets_lost(served: Served, field: dict[str, Any]) -> None:
+    """The worker applies it or refuses the request (tests/worker/test_structures.py)."""
+    served.http.post("/v1/chat/completions", json=CHAT | field)
+    assert [request.structure is not None for request in served.runtime.requests] == [True]
+
+
+def test_llama_cpp_19051_a_constraint_that_nobody_knows_is_never_a_200(served: Served) -> None:
+    field = {"grammar_triggers": [{"type": "word", "value": "x"}]}
     assert served.http.post("/v1/chat/completions", json=CHAT | field).status_code == 400
     assert served.runtime.asked == []

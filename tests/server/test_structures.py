@@ -84,7 +84,7 @@ def json_schema(param: str, **more: Any) -> Structure:
         ),
         (
             '"structured_outputs": {"json_object": true, "disable_any_whitespace": true}',
-            Structure(kind="json_object", param="structured_outputs.json_object"),
+            Structure(kind="json_object", param="structured_outputs.json_object", whitespace="minimal"),
         ),
         (
             '"structured_outputs": {"choice": ["a"]}',
@@ -141,6 +141,13 @@ def test_a_structure_is_understood_under_every_name_and_a_schema_stays_as_it_was
     assert found == structure
 
 
+@pytest.mark.parametrize("pattern", [" ?", "[ ]?", r"[\n\t ]*", "(?: |\n {0,8})?", r"(\n|\x20){0,3}", "[ \t\r\n]*"])
+def test_any_pattern_of_jsons_whitespace_is_taken(pattern: str) -> None:
+    found = structure_of(f'"structured_outputs": {{"json": {{}}, "whitespace_pattern": {json.dumps(pattern)}}}')
+    assert found is not None
+    assert found.whitespace_pattern == pattern
+
+
 def test_a_structural_tag_keeps_its_schemas_as_they_were_written() -> None:
     tag = f'"structures": [{{"begin": "<a>", "schema": {SCHEMA}, "end": "</a>"}}], "triggers": ["<a>"]'
     found = structure_of(f'"response_format": {{"type": "structural_tag", {tag}}}')
@@ -190,6 +197,10 @@ def test_what_asks_for_nothing_is_free_text(fields: str) -> None:
         ),
         ({"guided_whitespace_pattern": " "}, 0, "guided_whitespace_pattern", "needs"),
         ({"guided_whitespace_pattern": " ", "guided_regex": "x"}, 0, "guided_whitespace_pattern", "needs"),
+        *[
+            ({"guided_json": {}, "guided_whitespace_pattern": pattern}, 0, "guided_whitespace_pattern", "whitespace")
+            for pattern in ("x", ".?", "[^ ]", r"\s*", "[ -~]", "(?i: )", r"\u0020", "\u00a0", "(?:" * 5000 + "!")
+        ],
         ({"response_format": {}}, 0, "response_format.type", "missing"),
         ({"response_format": []}, 0, "response_format", "object"),
         ({"response_format": "json"}, 0, "response_format", "object"),

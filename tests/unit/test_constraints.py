@@ -28,6 +28,7 @@ from tests.unit.test_proposals import (
     SAMPLER,
     SAMPLINGS,
     SLOT,
+    Always,
     Answer,
     Answers,
     Guesser,
@@ -338,7 +339,8 @@ def test_the_time_of_one_that_sits_out_may_be_over() -> None:
 
 @pytest.mark.parametrize("cost_s", [INLINE_S, HELPED_S, SLOW_S])
 @pytest.mark.parametrize("where", ["mask", "take"])
-def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: float, where: str) -> None:
+@pytest.mark.parametrize("guesses", [False, True])
+def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: float, where: str, guesses: bool) -> None:
     calls = 0
 
     def fail() -> None:
@@ -358,7 +360,9 @@ def test_a_constraint_that_fails_fails_its_own_request_and_says_where(cost_s: fl
         if not engine.scheduler.has_work:
             engine.stop()
 
-    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True)
+    proposer = Always(42, 7) if guesses else None
+    engine = Engine(FakeBackend(), emit, sampler=SAMPLER, debug=True, proposer=proposer)
+    engine.scheduler.drafter.cost = free
     for sequence in sequences:
         engine.submit(sequence)
     engine.run()

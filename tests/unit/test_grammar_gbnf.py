@@ -144,7 +144,7 @@ def bodies(draw: st.DrawFn) -> str:
     return draw(inner)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(bodies(), bodies(), bodies(), st.lists(st.text("abc", max_size=5), min_size=4, max_size=8))
 @example('[ab]+ "b" one', '"(" one ")" | "c"', '"c"', ["abc", "bc", "abbc", "b"])
 def test_any_grammar_is_the_same_in_lark(root: str, one: str, two: str, texts: list[str]) -> None:

@@ -69,7 +69,7 @@ def source_of(source: Any) -> str:
 def test_a_kind_takes_its_texts_and_no_others(
     kind: StructureKind, source: Any, taken: list[str], refused: list[str]
 ) -> None:
-    matcher = compiled(grammar_of(Structure(kind=kind, source=source_of(source))))
+    matcher = compiled(grammar_of(Structure(kind=kind, source=source_of(source), whitespace="minimal")))
     assert [text for text in taken if not accepts(matcher, text)] == []
     assert [text for text in refused if accepts(matcher, text)] == []
 

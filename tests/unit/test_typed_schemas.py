@@ -153,6 +153,7 @@ READS: list[tuple[str, Callable[[str], object]]] = [
     (BASE64, lambda text: msgspec.convert(text, bytes)),
     (DECIMAL, lambda text: msgspec.convert(text, Decimal)),
     (DURATION, lambda text: msgspec.convert(text, dt.timedelta)),
+    (DURATION, pydantic.TypeAdapter(dt.timedelta).validate_strings),
     (NAIVE_DATETIME, lambda text: msgspec.convert(text, Annotated[dt.datetime, msgspec.Meta(tz=False)])),
     (NAIVE_TIME, lambda text: msgspec.convert(text, Annotated[dt.time, msgspec.Meta(tz=False)])),
     (INTEGER_KEY, lambda text: msgspec.convert({text: 1}, dict[int, int], str_keys=True)),

@@ -30,7 +30,7 @@ class Constraint(Protocol):
 
     @property
     def cost_s(self) -> float:
-        """What its masks take: about the longest of the last ones."""
+        """What its masks take to compute: about the longest of the last ones."""
         ...
 
     @property

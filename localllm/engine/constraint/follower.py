@@ -13,11 +13,12 @@ from localllm.engine.proposals import Proposal
 from localllm.engine.sampling.parameters import Mask
 
 SLOW_S = 0.005
-"""A constraint one of whose masks took so long is slow from then on: others do not wait for it."""
+"""A constraint whose masks take longer is slow: others do not wait for it."""
 LEARNING = 0.1
 """How much of the rate of refused draws one changes."""
-AHEAD_S = 0.00003
-"""Masks that take more than that of the average step are begun before they are needed (LOG.md, "Masks")."""
+AHEAD_S = 0.00015
+"""Masks that take more than that of the average step are begun before they are needed: handing one to another thread
+costs the decode beside it nearly as much (LOG.md, "Masks")."""
 
 
 class Work:
@@ -64,8 +65,6 @@ class Follower:
 
     def __init__(self, constraint: Constraint) -> None:
         self.num_taken = 0
-        self.is_slow = constraint.cost_s > SLOW_S
-        """Whether its masks take so long that others go on without it: it is given no more than one row, either."""
         self.refused_rate = 0.0
         """How often the token that is drawn of all may not come, so that one is drawn of those that may."""
         self._constraint = constraint
@@ -80,6 +79,11 @@ class Follower:
     @property
     def cost_s(self) -> float:
         return self._constraint.cost_s
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its masks take so long that others go on without it: it is given no more than one row, either."""
+        return self._constraint.cost_s > SLOW_S
 
     @property
     def is_complete(self) -> bool:
@@ -149,9 +153,7 @@ class Follower:
     def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
         """On any thread. Raises `ConstraintFailed`."""
         with self._lock:
-            masks = self._constraint.masks(ahead, num_rows)
-        self.is_slow = self.is_slow or self._constraint.cost_s > SLOW_S
-        return masks
+            return self._constraint.masks(ahead, num_rows)
 
     def may_end(self, mask: Mask) -> bool:
         """Whether it allows an end token."""

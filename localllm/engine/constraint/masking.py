@@ -10,10 +10,10 @@ after the decode is late: its sequence draws later.
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
 
+from localllm.daemons import start_thread
 from localllm.engine.constraint.follower import Work
 from localllm.engine.proposals import Draft
 from localllm.engine.scheduling.plan import StepPlan
@@ -108,7 +108,7 @@ class _Lane:
         works = self._works
         if works is None:
             works = self._works = queue.SimpleQueue()
-            threading.Thread(target=self._run, args=[works], name=self._name, daemon=True).start()
+            start_thread(lambda: self._run(works), self._name)
         works.put(work)
 
     def stop(self) -> None:

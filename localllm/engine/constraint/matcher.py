@@ -62,9 +62,10 @@ class MatcherConstraint:
         end_tokens: Sequence[int],
         param: str = "response_format",
         row_length: int | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`num_tokens`: of the tokenizer's vocabulary; `row_length`: of a row of logits, if that is longer.
+        """`num_tokens`: of the tokenizer's vocabulary; `row_length`: of a row of logits, if that is longer;
+        `clock`: of what the calling thread computes, so that a busy machine makes no constraint look slow.
 
         Raises `ConstraintFailed` if nothing can be written that it allows, or its first mask is beyond its limits.
         """
@@ -178,9 +179,9 @@ class MatcherConstraint:
             self._forced = matcher.compute_ff_tokens()
             if self._forced:
                 matcher.consume_tokens(self._forced)
-        if matcher.is_error():
-            raise self._failure()
         self._is_stopped = matcher.is_stopped()
+        if self._is_stopped and matcher.is_error():
+            raise self._failure()
         self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
 
     def _failure(self) -> ConstraintFailed:

@@ -87,12 +87,8 @@ class Drawer:
 
     def draw(self, plan: StepPlan, ready: Many[int]) -> list[Drawn]:
         """For the plan's segments of those numbers, which were just computed."""
-        if not plan.drafts and all(plan.sequences[index].follower is None for index in ready):
-            sequences = [plan.sequences[index] for index in ready]
-            rows = [self._backend.logits(index)[-1] for index in ready]
-            params = [sequence.sampler_params() for sequence in sequences]
-            sampled = self._sample(rows, params)
-            return [Drawn(sequence, [one]) for sequence, one in zip(sequences, sampled, strict=True)]
+        if not plan.drafts:
+            return self._draw_last([plan.sequences[index] for index in ready], ready)
         tries = []
         for index in ready:
             sequence, draft = plan.sequences[index], plan.drafts.get(plan.sequences[index].id, ONE_ROW)
@@ -101,6 +97,32 @@ class Drawer:
             scored, rows = rows[:num_scored], rows[-draft.num_drawn :] if draft.num_drawn else []
             tries.append(_Try(sequence, draft, plan.segments[index].slot, rows, scored))
         return self._draw(tries)
+
+    def _draw_last(self, sequences: list[Sequence], ready: Many[int]) -> list[Drawn]:
+        """As most steps: one row of each."""
+        rows, params = [self._backend.logits(index)[-1] for index in ready], []
+        for sequence in sequences:
+            if sequence.follower is not None:
+                sequence.masks = ()
+            params.append(sequence.sampler_params())
+        drawn, again = [], []
+        for place, (sequence, sampled) in enumerate(zip(sequences, self._sample(rows, params), strict=True)):
+            drawn.append(Drawn(sequence, [sampled]))
+            follower = sequence.follower
+            if follower is None or sampled.token == NOT_FINITE:
+                continue
+            failure = None
+            try:
+                if follower.allows(sampled.token):
+                    continue
+            except ConstraintFailed as its_failure:
+                failure = its_failure
+            again.append((place, _Try(sequence, ONE_ROW, -1, [rows[place]], [], found=[sampled], failure=failure)))
+        if again:
+            self._draw_again([(one, [0]) for _, one in again if one.failure is None])
+            for place, one in again:
+                drawn[place] = one.drawn()
+        return drawn
 
     def draw_rows(self, kept: Many[tuple[Sequence, Row]]) -> list[Drawn]:
         """For sequences whose rows were computed in earlier steps."""
@@ -120,16 +142,13 @@ class Drawer:
         for one in tries:
             one.best = [next(sampled) for _ in one.scored]
             one.found = [next(sampled) for _ in one.rows]
-        self._draw_again(tries)
+        self._draw_again([(one, refused) for one in tries if (refused := _refused(one))])
         return [one.drawn() for one in tries]
 
-    def _draw_again(self, tries: list[_Try]) -> None:
-        """Of what the masks allow, where a token was drawn that may not come."""
+    def _draw_again(self, tries: list[tuple[_Try, list[int]]]) -> None:
+        """Of what the masks allow, from rows from which a token was drawn that may not come."""
         places, rows, params = [], [], []
-        for one in tries:
-            refused = _refused(one)
-            if not refused:
-                continue
+        for one, refused in tries:
             work = self._masking.needed(one.sequence, one.draft)
             if work is None or work.failure is not None:
                 one.is_late, one.failure = work is None, None if work is None else work.failure

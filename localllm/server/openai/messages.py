@@ -48,11 +48,14 @@ class CalledFunction(msgspec.Struct, frozen=True):
     arguments: Arguments | UnsetType = UNSET
     """JSON in a string; some clients send the object itself."""
 
-    def to_call(self, id: str | None = None) -> ToolCall:
-        """Arguments as JSON."""
+    def to_call(self, path: str, id: str | None = None) -> ToolCall:
+        """Arguments as JSON. Raises `InvalidParameter`."""
         text = "" if isinstance(self.arguments, UnsetType) else bytes(self.arguments).decode("utf-8", "replace").strip()
         if text.startswith('"'):
-            text = msgspec.json.decode(text, type=str)
+            try:
+                text = msgspec.json.decode(text, type=str)
+            except msgspec.DecodeError as error:  # half a surrogate pair
+                raise InvalidParameter(f"{path}.arguments is no text: {error}", param=f"{path}.arguments") from error
         return ToolCall(self.name, "{}" if text in ("", "null") else text, id or "")
 
 
@@ -72,7 +75,7 @@ class MessageCall(msgspec.Struct, frozen=True):
     def to_call(self, path: str) -> ToolCall:
         """Raises `InvalidParameter`."""
         if self.function is not None:
-            return self.function.to_call(self.id)
+            return self.function.to_call(f"{path}.function", self.id)
         if self.custom is not None:
             arguments = json.dumps({"input": self.custom.input}, ensure_ascii=False)
             return ToolCall(self.custom.name, arguments, self.id or "")
@@ -106,7 +109,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
         texts, thoughts = self._texts(f"{path}.content")
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if self.function_call is not None:
-            calls.append(self.function_call.to_call())
+            calls.append(self.function_call.to_call(f"{path}.function_call"))
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
             raise InvalidParameter(f"{where}: only an assistant's message has calls", param=where)

@@ -7,6 +7,7 @@ properties keep their order. Knows nothing of what a schema says, or of whether 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -69,7 +70,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     triggers: _ListField | UnsetType = UNSET
     format: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
     whitespace: Whitespace | None = None
-    """Extension: `compact` (what it is without) or `pretty`."""
+    """Extension: `compact` (what it is without), `minimal` or `pretty`."""
 
     def given(self) -> dict[str, Any]:
         """What of it says anything, to send back."""
@@ -172,6 +173,8 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
                 f"{path} asks for nothing; it takes one of json, regex, choice, grammar, json_object, structural_tag",
                 param=path,
             )
+        if self.disable_any_whitespace:
+            return msgspec.structs.replace(structure, whitespace="minimal")
         return _spaced(structure, self.whitespace_pattern, f"{path}.whitespace_pattern")
 
 
@@ -329,7 +332,16 @@ def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
         return structure
     if structure.kind not in ("json_object", "json_schema"):
         raise InvalidParameter(f"{path} needs a JSON structure beside it", param=path)
+    if not _WHITESPACE.fullmatch(pattern):
+        raise InvalidParameter(
+            f"{path} must match JSON's whitespace and nothing else: blanks, \\n, \\t and \\r with [ ] ( ) | * + ? {{}}",
+            param=path,
+        )
     return msgspec.structs.replace(structure, whitespace_pattern=pattern)
+
+
+_WHITESPACE = re.compile(r"(?:[ \t\n\r]|\\[ntr]|\\x20|\(\?:|[\[\]()*+?|]|\{[0-9]+(?:,[0-9]*)?\})*+")
+"""Regular expressions that match nothing but JSON's own whitespace: of these characters, grouped and repeated."""
 
 
 def is_given(value: Any) -> bool:
