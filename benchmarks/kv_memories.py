@@ -66,7 +66,7 @@ def ours(llm: LLM) -> Ask:
     params = SamplingParams(temperature=0, max_tokens=ANSWER)
 
     def ask(messages: list[dict[str, str]]) -> tuple[str, int, int]:
-        answer = llm.chat([Message(**message) for message in messages], params=params)
+        answer = llm.chat([Message(each["role"], each["content"]) for each in messages], params=params)
         usage = answer.finish.usage
         return answer.text, usage.prompt_tokens, usage.cached_tokens
 

@@ -18,7 +18,11 @@ class Answer(AsyncIterator[Delta]):
     Raises, while iterating, `WorkerCrashed` and every other error that ends an answer early.
     """
 
+    notes: tuple[str, ...] = ()
+    """How messages were changed for the model's template, since it does not take them as they are."""
+
     def __init__(self, pending: Pending, num_prompt_tokens: int) -> None:
+        self.notes = pending.mailbox.notes
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
         self._num_tokens = 0

@@ -68,6 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
+    chat_template: str | None = None
+    """A file with a Jinja template, or the name of one (chatml, gemma, llama2, llama3, phi3), for every model that is
+    loaded; None: the model's own."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -228,6 +231,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             prefill_step_ms=self.prefill_step_ms,
             pooling=self.pooling,
             embedding_ctx=self.embedding_ctx,
+            chat_template=self.chat_template,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,

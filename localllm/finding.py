@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from localllm.errors import InvalidParameter
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
@@ -65,11 +63,15 @@ class Finder:
         files = list(self._files.items())
         return [*there, *(listed for id, (path, listed) in files if id not in ids and path.exists())]
 
-    async def find(self, model: str | Path, *, allow_paths: bool) -> Found:
-        """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too."""
+    async def find(self, model: str | Path, *, allow_paths: bool, chat_template: str | None = None) -> Found:
+        """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too;
+        `chat_template`: as `LoadOptions` has it.
+        """
         started = None if allow_paths else self.started(str(model))
         named = (model, allow_paths) if started is None else (started.model, True)
-        finding = asyncio.ensure_future(self._threads.run(_candidate, named[0], self._data_dir, named[1]))
+        finding = asyncio.ensure_future(
+            self._threads.run(_candidate, named[0], self._data_dir, named[1], chat_template)
+        )
         self._pending.add(finding)
         finding.add_done_callback(self._pending.discard)
         try:
@@ -110,16 +112,17 @@ def _listed(candidate: Candidate) -> AvailableModel:
     )
 
 
-def _candidate(model: str | Path, data_dir: Path, allow_paths: bool) -> tuple[Candidate, int | None]:
+def _candidate(
+    model: str | Path, data_dir: Path, allow_paths: bool, chat_template: str | None
+) -> tuple[Candidate, int | None]:
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
+    from localllm.registry.templates import with_template
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
-        info = read_model_info(file.path)
+        info = with_template(read_model_info(file.path), file.template, chat_template)
     except BaseException:
         file.release()
         raise
-    if file.template is not None:
-        info = msgspec.structs.replace(info, chat_templates=info.chat_templates | {"default": file.template})
     return Candidate(file.id, file.path, info, file.defaults, file.release), file.ctx

@@ -28,12 +28,13 @@ from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, LoadOptions, Message, SamplingParams
+from localllm.types import GenerationRequest, LoadedModel, LoadOptions, Message, Rendering, SamplingParams
 
 OnProgress = Callable[[float], None]
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
 
+NO_RENDERING = Rendering()
 SENT_AT_ONCE = 4
 """Requests of one call between which nothing else has its turn on the loop."""
 NOTICEABLE_S = 0.1
@@ -74,8 +75,8 @@ class Runtime:
         asked for by its id from then on, whether it is loaded or not.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
-        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths)
         options = options or self._settings.load_options()
+        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths, chat_template=options.chat_template)
         if options.ctx is None and ctx is not None:
             options = msgspec.structs.replace(options, ctx=ctx)
         if allow_paths:
@@ -207,9 +208,9 @@ class Runtime:
         pieces: list[bytes] = await self._call(model_id, "pieces", tuple(tokens), special)
         return pieces
 
-    async def render(self, model_id: str, messages: Sequence[Message]) -> str:
+    async def render(self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING) -> str:
         """The prompt that a conversation becomes. Raises `NoChatTemplate`, `TemplateError`."""
-        text: str = await self._call(model_id, "render", tuple(messages))
+        text: str = await self._call(model_id, "render", tuple(messages), rendering)
         return text
 
     async def status(self, model_id: str) -> EngineStatus:

@@ -9,6 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from localllm.conversation import Message as Message
+from localllm.conversation import Rendering as Rendering
+from localllm.conversation import ToolCall as ToolCall
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range, check_token_ids
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
@@ -50,13 +53,6 @@ FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of a chat."""
-
-    role: str
-    content: str
-
-
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model's manifest says for requests that say nothing of their own."""
 
@@ -75,6 +71,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
     """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
+    rendering: Rendering = Rendering()
+    """Of the messages."""
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
     """What shape the answer has; None: any."""
@@ -210,6 +208,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`tokenizer.ggml.model`, e.g. `gpt2` (BPE), `llama` (SentencePiece)."""
     chat_templates: dict[str, str]
     """Template name -> Jinja source; the unnamed one is `default`."""
+    chat_template_source: str = ""
+    """Where `default` is from: the `file`, the `manifest`, its `architecture` (the file has none), an `option`."""
     sampling: dict[str, float]
     """The model's own `general.sampling.*` numbers: temperature, top_k, top_p, min_p."""
     layer_bytes: tuple[int, ...]
@@ -267,6 +267,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
     grammar: GrammarLimits = GrammarLimits()
+    chat_template: str | None = None
+    """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)

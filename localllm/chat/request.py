@@ -1,10 +1,10 @@
-"""What a chat template is given. Apart from `template.py`, so that whoever only asks need not import jinja2."""
+"""What a chat template is given and gives. Apart from `template.py`, so that who only asks need not import jinja2."""
 
 from __future__ import annotations
 
 import msgspec
 
-from localllm.types import Message
+from localllm.types import Message, Rendering
 
 
 class RenderRequest(msgspec.Struct, frozen=True):
@@ -15,3 +15,15 @@ class RenderRequest(msgspec.Struct, frozen=True):
     bos_token: str = ""
     eos_token: str = ""
     add_generation_prompt: bool = True
+    continues: bool = False
+    """The text ends where that of the last message ends: its answer goes on there. Without a generation prompt."""
+    rendering: Rendering = Rendering()
+    """Its JSON texts; what it says of the prompt's end stands above."""
+
+
+class RenderedText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The prompt, and how the messages were changed because the template does not take them as they are."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    """See `shaping`."""

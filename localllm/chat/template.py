@@ -17,25 +17,66 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
+from msgspec.structs import replace
 
-from localllm.chat.request import RenderRequest
+from localllm.chat.probing import abilities, tool_variables
+from localllm.chat.request import RenderedText, RenderRequest
+from localllm.chat.shaping import shape
 from localllm.errors import TemplateError
+from localllm.types import Message
 
 MAX_OUTPUT_CHARS = 16 * 1024 * 1024
 
 
-def render(request: RenderRequest) -> str:
-    """The prompt text. Raises `TemplateError` with the template's own words where it has some."""
-    return apply(
+_END = "\ue0c1\ue0c0\ue0c2"
+"""Put where the text of a message ends that is to be continued; no text has it."""
+
+
+def render(request: RenderRequest) -> RenderedText:
+    """The prompt. Raises `TemplateError` with the template's own words where it has some."""
+    rest = ""
+    messages = request.messages
+    if request.continues:
+        messages, rest = _marked(messages)
+    can = abilities(request.template)
+    turns, notes = shape(messages, can)
+    given = request.rendering
+    text = apply(
         request.template,
-        messages=[{"role": message.role, "content": message.content} for message in request.messages],
-        bos_token=request.bos_token,
-        eos_token=request.eos_token,
-        add_generation_prompt=request.add_generation_prompt,
-        # Given by Transformers to every template: what is not defined passes for "is not none".
-        tools=None,
-        documents=None,
+        **{
+            **_parsed(given.variables or "{}"),
+            "messages": turns,
+            "bos_token": request.bos_token,
+            "eos_token": request.eos_token,
+            "add_generation_prompt": request.add_generation_prompt and not request.continues,
+            # Given by Transformers to every template: what is not defined passes for "is not none".
+            **tool_variables(_parsed(given.tools) if given.tools else None, can.tools),
+            "documents": _parsed(given.documents) if given.documents else None,
+        },
     )
+    if request.continues:
+        text, mark, _ = text.rpartition(_END)
+        if not mark:
+            raise TemplateError("the chat template leaves out the message that is to be continued", param="messages")
+    return RenderedText(text + rest, notes)
+
+
+def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:
+    """With a mark where the last one ends, and the blanks behind it, which many templates would strip."""
+    last = messages[-1]
+    if not last.content and last.thought:
+        thought = last.thought.rstrip()
+        return (*messages[:-1], replace(last, thought=thought + _END)), last.thought[len(thought) :]
+    text = last.content.rstrip()
+    parts = (*last.parts[:-1], last.parts[-1].rstrip() + _END) if last.parts else ()
+    return (*messages[:-1], replace(last, content=text + _END, parts=parts)), last.content[len(text) :]
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TemplateError(f"what the chat template is given is not JSON: {error}", param="messages") from error
 
 
 def apply(template: str, **variables: object) -> str:

@@ -65,6 +65,12 @@ EmbeddingCtx = Annotated[
     int | None,
     Option("--embedding-ctx", metavar="TOKENS", help="Longest text to embed [default: the model's, at most 2048]"),
 ]
+ChatTemplate = Annotated[
+    str | None,
+    Option(
+        "--chat-template", metavar="FILE|NAME", help="Jinja, or chatml, gemma, llama2, llama3, phi3 [default: its own]"
+    ),
+]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),

@@ -17,6 +17,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
+    from localllm.registry.templates import with_template
 
     manifest = _manifest(settings, model)
     if modelfile:
@@ -24,7 +25,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         return report.OK
     file = resolve(model, settings.data_dir)
     try:
-        info = read_model_info(file.path)
+        info = with_template(read_model_info(file.path), file.template)
     finally:
         file.release()
     if as_json:
@@ -95,9 +96,20 @@ def table(info: ModelInfo) -> list[tuple[str, str]]:
         ("heads", heads),
         ("vocabulary", f"{info.vocabulary_size} tokens" + (f", {info.tokenizer}" if info.tokenizer else "")),
         ("sampling", sampling),
-        ("chat template", ", ".join(info.chat_templates) or "none: run continues text"),
+        ("chat template", _templates(info)),
     ]
     return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _templates(info: ModelInfo) -> str:
+    names = ", ".join(info.chat_templates)
+    if not names:
+        return "none: run continues text"
+    return (
+        f"{names} (the file has none: as all {info.architecture} models)"
+        if info.chat_template_source == "architecture"
+        else names
+    )
 
 
 def _count(number: int) -> str:

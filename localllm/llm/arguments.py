@@ -176,8 +176,11 @@ def _message(message: object, number: int) -> Message:
     role: object
     content: object
     if isinstance(message, Message):
-        role, content = message.role, message.content
-    elif isinstance(message, Mapping):
+        try:
+            return msgspec.convert(msgspec.to_builtins(message), Message)
+        except (msgspec.ValidationError, TypeError):
+            role = content = None
+    if isinstance(message, Mapping):
         role, content = message.get("role"), message.get("content")
     else:
         role = content = None

@@ -58,14 +58,13 @@ class Models:
         """What is known of a model. Raises `ModelNotFound`, `InvalidParameter`, `InvalidModelFile`."""
         from localllm.gguf import read_model_info
         from localllm.registry.resolve import resolve
+        from localllm.registry.templates import with_template
 
         file = resolve(_name(name, allow_paths=True), self._settings.data_dir)
         try:
-            info = read_model_info(file.path)
+            info = with_template(read_model_info(file.path), file.template)
         finally:
             file.release()
-        if file.template is not None:
-            info = msgspec.structs.replace(info, chat_templates=info.chat_templates | {"default": file.template})
         entries = {} if isinstance(name, Path) else {entry.id: entry for entry in self.list()}
         return ModelDetails(
             id=file.id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -141,6 +141,12 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
     safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in shown]
     return {"x-localllm-ignored": ", ".join(safe)}
+
+
+def notes_header(notes: Iterable[str]) -> dict[str, str]:
+    """A header that says how messages were changed for the model's template; none where they were not."""
+    shown = ", ".join(sorted(set(notes)))
+    return {"x-localllm-messages": shown} if shown else {}
 
 
 def _too_large(max_bytes: int) -> TooLarge:

@@ -21,12 +21,15 @@ class Mailbox:
         self.accepted: asyncio.Future[int] = loop.create_future()
         # Refused before anybody waits for it: no "exception was never retrieved".
         self.accepted.add_done_callback(lambda accepted: accepted.cancelled() or accepted.exception())
+        self.notes: tuple[str, ...] = ()
+        """How its messages were changed for the model's template; once it is accepted."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
 
-    def accept(self, num_prompt_tokens: int) -> None:
+    def accept(self, num_prompt_tokens: int, notes: tuple[str, ...] = ()) -> None:
         if not self.accepted.done():
+            self.notes = notes
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:

@@ -145,6 +145,8 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
 
     id: int
     num_prompt_tokens: int
+    notes: tuple[str, ...] = ()
+    """How messages were changed for the model's template."""
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):

@@ -40,6 +40,7 @@ from localllm.types import (
     LoadedModel,
     Message,
     ModelDefaults,
+    Rendering,
     ResolvedSampling,
     SamplingParams,
     Timings,
@@ -127,14 +128,15 @@ class Preparer:
         self._wanted.add(message.id)
         if message.method == "render" and self._renderer is not None:
             try:
-                messages = msgspec.convert(message.args[0], tuple[Message, ...])
+                messages, rendering = msgspec.convert(message.args, tuple[tuple[Message, ...], Rendering])
             except msgspec.ValidationError as error:  # this is the reader's thread, which serves everybody
                 self._fail(message.id, InvalidParameter(f"messages: {error}", param="messages"))
                 return
             self._renderer.add(
                 messages,
-                lambda render: self._rendered(message.id, render, messages),
+                lambda render: self._rendered(message.id, render, messages, rendering),
                 lambda: message.id in self._wanted,
+                rendering,
             )
             return
         self._turns.add(self._answer(message), lambda: message.id in self._wanted)
@@ -144,14 +146,19 @@ class Preparer:
         if messages is None or self._renderer is None or not self._model.info.causal:
             self._turns.add(self._prepare(draft, None), lambda: self._has_takers(draft))
         else:
-            self._renderer.add(messages, lambda render: self._render(draft, render), lambda: self._has_takers(draft))
+            self._renderer.add(
+                messages,
+                lambda render: self._render(draft, render),
+                lambda: self._has_takers(draft),
+                draft.source.rendering,
+            )
 
     def _render(self, draft: _Draft, render: Render) -> None:
         """On a renderer's thread."""
         source = draft.source
         assert source.messages is not None
         with errors_to(partial(self._refuse, draft)):
-            rendered = self._prompts.render(render, source.messages, cache_prompt=source.cache_prompt)
+            rendered = self._prompts.render(render, source.messages, source.rendering, cache_prompt=source.cache_prompt)
             self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
     def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
@@ -228,7 +235,7 @@ class Preparer:
         self, taker: _Taker, prompt: Prompt, constraint: Constraint | None, preface: Preface | None = None
     ) -> None:
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt))
+            self._send(Accepted(sequence.id, sequence.num_prompt, prompt.notes))
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint, preface)
@@ -289,9 +296,9 @@ class Preparer:
             result = yield from self._call(message.method, message.args)
             self._wanted.answer(Reply(message.id, result))
 
-    def _rendered(self, id: int, render: Render, messages: tuple[Message, ...]) -> None:
+    def _rendered(self, id: int, render: Render, messages: tuple[Message, ...], rendering: Rendering) -> None:
         with errors_to(partial(self._fail, id)):
-            self._wanted.answer(Reply(id, render(self._prompts.render_request(messages))))
+            self._wanted.answer(Reply(id, render(self._prompts.render_request(messages, rendering)).text))
 
     def _fail(self, id: int, error: LocalLLMError) -> None:
         self._wanted.answer(Reply(id, None, error.info()))

@@ -9,18 +9,21 @@ from collections.abc import Callable, Generator, Iterator
 from collections.abc import Sequence as Tokens
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
-from localllm.chat.request import RenderRequest
+from localllm.chat.request import RenderedText, RenderRequest
 from localllm.errors import InvalidParameter, TemplateError
 from localllm.prefix import common_prefix
-from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults
+from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering
 from localllm.worker.refusals import too_long
 
 ATTENTION_SINKS = 4
 ENDING = 256
 MOST_COUNTED = 2
 """Contexts: the tokens of a prompt that does not fit are counted up to here, so that its error can say how many."""
+
+NO_RENDERING = Rendering()
 
 Memo = dict[tuple[str, bool], list[int]]
 
@@ -60,6 +63,7 @@ class Source(NamedTuple):
     prompt_tokens: tuple[int, ...] | None
     suffix: str | None
     cache_prompt: bool
+    rendering: Rendering = NO_RENDERING
 
 
 class Prompt(NamedTuple):
@@ -70,17 +74,22 @@ class Prompt(NamedTuple):
     """Tokens that stay when the context shifts: the system message, or a few that models lean on."""
     ending: str = ""
     """How the text of a rendered conversation ends, up to `ENDING` characters."""
+    notes: tuple[str, ...] = ()
+    """How messages were changed for the template."""
 
 
 class Rendered(NamedTuple):
     text: str
     beginnings: dict[int, str]
     """Number of messages -> their text alone; none where the template refuses them."""
+    notes: tuple[str, ...] = ()
 
 
 def source_of(request: GenerationRequest) -> Source:
     """Of a request."""
-    return Source(request.messages, request.prompt, request.prompt_tokens, request.suffix, request.cache_prompt)
+    return Source(
+        request.messages, request.prompt, request.prompt_tokens, request.suffix, request.cache_prompt, request.rendering
+    )
 
 
 class Prompts:
@@ -93,27 +102,60 @@ class Prompts:
         self._context_shift = context_shift
 
     def render(
-        self, render: Callable[[RenderRequest], str], messages: tuple[Message, ...], *, cache_prompt: bool
+        self,
+        render: Callable[[RenderRequest], RenderedText],
+        messages: tuple[Message, ...],
+        rendering: Rendering = NO_RENDERING,
+        *,
+        cache_prompt: bool,
     ) -> Rendered:
-        """All texts that the prompt is made of. Raises `TemplateError`."""
-        text = render(self.render_request(messages))
+        """All texts that the prompt is made of. Raises `TemplateError`, `InvalidParameter`."""
+        whole = render(self.render_request(messages, rendering))
         beginnings = {}
         for count in {*self._pause_after(messages, cache_prompt), *self._keep_of(messages)}:
             try:
-                beginnings[count] = render(self.render_request(messages[:count], add_generation_prompt=False))
+                beginnings[count] = render(self._request(messages[:count], rendering)).text
             except TemplateError:
                 continue  # a template may insist on a certain last message; then there is no such place
-        return Rendered(text, beginnings)
+        return Rendered(whole.text, beginnings, whole.notes)
 
-    def render_request(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = True) -> RenderRequest:
-        """What the template child is told."""
+    def render_request(self, messages: tuple[Message, ...], rendering: Rendering = NO_RENDERING) -> RenderRequest:
+        """What the template child is told. Raises `InvalidParameter`."""
+        continues = rendering.continues(messages)
+        if continues and not messages[-1].is_open:
+            raise InvalidParameter(
+                "continue_final_message needs an assistant's message without calls at the end; append one, or leave "
+                "it out",
+                param="continue_final_message",
+            )
+        if continues and rendering.add_generation_prompt:
+            raise InvalidParameter(
+                "add_generation_prompt and continue_final_message exclude each other; send one of them",
+                param="continue_final_message",
+            )
+        return msgspec.structs.replace(
+            self._request(messages, rendering),
+            add_generation_prompt=rendering.add_generation_prompt is not False,
+            continues=continues,
+        )
+
+    def _request(self, messages: tuple[Message, ...], rendering: Rendering) -> RenderRequest:
+        """Of these messages alone."""
         return RenderRequest(
-            template=self._model.info.chat_templates["default"],
+            template=self._template(messages, rendering),
             messages=with_beginning(messages, self._defaults),
             bos_token=self._vocab.bos_text,
             eos_token=self._vocab.eos_text,
-            add_generation_prompt=add_generation_prompt,
+            add_generation_prompt=False,
+            rendering=rendering,
         )
+
+    def _template(self, messages: tuple[Message, ...], rendering: Rendering) -> str:
+        """The model's own for calls or for documents, where there are any and it has one."""
+        templates = self._model.info.chat_templates
+        if rendering.tools or any(message.tool_calls or message.role == "tool" for message in messages):
+            return templates.get("tool_use", templates["default"])
+        return templates.get("rag", templates["default"]) if rendering.documents else templates["default"]
 
     def make(self, source: Source, rendered: Rendered | None) -> Generator[None, None, Prompt]:
         """Some milliseconds at each step. Raises `InvalidParameter`, `ContextLengthExceeded`."""
@@ -132,7 +174,13 @@ class Prompts:
         messages = source.messages or ()
         pauses = [lengths[count] for count in self._pause_after(messages, source.cache_prompt) if count in lengths]
         keep = max(ATTENTION_SINKS, *(lengths.get(count, 0) for count in (0, *self._keep_of(messages))))
-        return Prompt(tokens, pauses, keep, "" if rendered is None else rendered.text[-ENDING:])
+        return Prompt(
+            tokens,
+            pauses,
+            keep,
+            "" if rendered is None else rendered.text[-ENDING:],
+            () if rendered is None else rendered.notes,
+        )
 
     def _tokens(self, source: Source) -> Generator[None, None, list[int]]:
         if source.prompt_tokens is not None:
@@ -189,16 +237,16 @@ class Prompts:
         """
         if not messages or self._model.memory == "attention" or not cache_prompt:
             return set()
-        return {len(messages), len(messages) - 1, int(messages[0].role == "system")} - {0}
+        return {len(messages), len(messages) - 1, int(messages[0].is_system)} - {0}
 
     def _keep_of(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
         """Without the first tokens attention falls apart ("attention sinks", arXiv:2309.17453)."""
-        return (1,) if self._context_shift and messages and messages[0].role == "system" else ()
+        return (1,) if self._context_shift and messages and messages[0].is_system else ()
 
 
 def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
     """A chat with the model's own system message, unless it has one, and what the model wants before its turns."""
-    system, turns = (messages[:1], messages[1:]) if messages and messages[0].role == "system" else ((), messages)
+    system, turns = (messages[:1], messages[1:]) if messages and messages[0].is_system else ((), messages)
     if not system and defaults.system is not None:
         system = (Message("system", defaults.system),)
     return (*system, *defaults.messages, *turns)

@@ -11,9 +11,9 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 
-from localllm.chat.request import RenderRequest
+from localllm.chat.request import RenderedText, RenderRequest
 from localllm.daemons import start_thread
-from localllm.types import Message
+from localllm.types import Message, Rendering
 from localllm.worker.template_child import TemplateChild
 
 SMALL_CHARACTERS = 64 * 1024
@@ -23,7 +23,9 @@ MESSAGE_CHARACTERS = 50
 CHARACTERS_PER_S = 100_000
 """So many more let another conversation that comes up to a second later go first."""
 
-Render = Callable[[RenderRequest], str]
+NO_RENDERING = Rendering()
+
+Render = Callable[[RenderRequest], RenderedText]
 Work = Callable[[Render], None]
 
 
@@ -41,11 +43,22 @@ class Renderer:
         self._small = _Lane("render-small", lambda: child)
         self._large = _Lane("render-large", start_child)
 
-    def add(self, messages: Sequence[Message], work: Work, is_wanted: Callable[[], bool]) -> None:
+    def add(
+        self,
+        messages: Sequence[Message],
+        work: Work,
+        is_wanted: Callable[[], bool],
+        rendering: Rendering = NO_RENDERING,
+    ) -> None:
         """Call `work` on a thread where it may render, unless nobody wants it by then. It must not raise."""
-        size = sum(len(message.content) + MESSAGE_CHARACTERS for message in messages)
+        size = sum(map(_size, messages)) + sum(map(len, (rendering.variables, rendering.tools, rendering.documents)))
         lane = self._small if size <= SMALL_CHARACTERS else self._large
         lane.put(self._clock() + size / CHARACTERS_PER_S, work, is_wanted)
+
+
+def _size(message: Message) -> int:
+    calls = sum(len(call.arguments) + MESSAGE_CHARACTERS for call in message.tool_calls)
+    return len(message.content) + len(message.thought) + calls + MESSAGE_CHARACTERS
 
 
 class _Lane:

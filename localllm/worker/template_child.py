@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from localllm.chat.request import RenderRequest
+from localllm.chat.request import RenderedText, RenderRequest
 from localllm.errors import ErrorInfo, TemplateError, from_info
 from localllm.worker.framing import NotEncodable, encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
@@ -25,7 +25,7 @@ DEADLINE_S = 5.0
 class Rendered(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the child answers."""
 
-    text: str = ""
+    made: RenderedText = RenderedText("")
     error: ErrorInfo | None = None
 
 
@@ -35,8 +35,8 @@ class TemplateChild:
     def __init__(self) -> None:
         self._child = LimitedChild(["localllm.worker.template_child"], Rendered)
 
-    def render(self, request: RenderRequest) -> str:
-        """The prompt text. Raises `TemplateError`, also when the child had to be killed."""
+    def render(self, request: RenderRequest) -> RenderedText:
+        """The prompt. Raises `TemplateError`, also when the child had to be killed."""
         try:
             answer = self._child.ask(_encoded(request), DEADLINE_S)
         except OverLimit as reason:
@@ -47,7 +47,7 @@ class TemplateChild:
             ) from None
         if answer.error is not None:
             raise from_info(answer.error)
-        return answer.text
+        return answer.made
 
     def close(self) -> None:
         self._child.close()
@@ -66,7 +66,7 @@ def _prepare() -> Callable[[RenderRequest], bytearray]:
 
     def answer_to(request: RenderRequest) -> bytearray:
         try:
-            return _encoded(Rendered(text=render(request)))
+            return _encoded(Rendered(made=render(request)))
         except TemplateError as error:
             return encode(Rendered(error=error.info()))
 

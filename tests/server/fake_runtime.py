@@ -22,6 +22,7 @@ from localllm.types import (
     LoadOptions,
     Message,
     ModelInfo,
+    Rendering,
     SamplingParams,
     Timings,
     Usage,
@@ -29,6 +30,7 @@ from localllm.types import (
 
 FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
 
+NO_RENDERING = Rendering()
 HANG = "hang"
 VECTOR = (0.1, -0.25, 3e-7, 0.0)
 """What every text becomes, plus its number in the first place."""
@@ -133,6 +135,8 @@ class FakeRuntime(Runtime):
         self.ranked: list[RerankRequest] = []
         self.truncated: tuple[int, ...] = ()
         self.scores: list[float] = []
+        self.renderings: list[Rendering] = []
+        self.notes: tuple[str, ...] = ()
 
     async def load(
         self,
@@ -229,8 +233,9 @@ class FakeRuntime(Runtime):
             raise InvalidParameter("token is not in the vocabulary", param="tokens")
         return [b"<s>" * special if token == 256 else bytes([token]) for token in tokens]
 
-    async def render(self, model_id: str, messages: Sequence[Message]) -> str:
+    async def render(self, model_id: str, messages: Sequence[Message], rendering: Rendering = NO_RENDERING) -> str:
         self._check(model_id)
+        self.renderings.append(rendering)
         return "".join(f"<{message.role}>{message.content}" for message in messages)
 
     async def status(self, model_id: str) -> EngineStatus:
@@ -333,6 +338,7 @@ class FakeRuntime(Runtime):
             finally:
                 self.gave_up.set()
         self.answers.append(FakeAnswer(self.scripts.pop(0) if self.scripts else self.script))
+        self.answers[-1].notes = self.notes
         self.answered.set()
         return self.answers[-1]
 

@@ -35,7 +35,7 @@ def test_a_piece_that_is_no_text_by_itself_is_its_bytes(served: Served) -> None:
 def test_a_conversation_becomes_its_prompt(served: Served) -> None:
     messages = [{"role": "developer", "content": "Be brief"}, {"role": "user", "content": "Hi"}]
     response = served.http.post("/apply-template", json={"messages": messages})
-    assert response.json() == {"prompt": "<system>Be brief<user>Hi"}
+    assert response.json() == {"prompt": "<developer>Be brief<user>Hi"}
 
 
 def test_the_model_may_be_left_out_while_there_is_only_one(served: Served) -> None:

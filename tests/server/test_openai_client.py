@@ -184,7 +184,7 @@ def test_an_answer_cut_by_its_own_time_limit_is_cut_by_a_limit(served: Served, c
     assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("Hel", "length")
 
 
-def test_parts_of_text_are_one_message_and_a_developer_is_the_system(served: Served, client: openai.OpenAI) -> None:
+def test_parts_of_text_are_one_message_and_a_developer_is_one(served: Served, client: openai.OpenAI) -> None:
     client.chat.completions.create(
         model="tiny",
         messages=[
@@ -192,7 +192,10 @@ def test_parts_of_text_are_one_message_and_a_developer_is_the_system(served: Ser
             {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         ],
     )
-    assert served.runtime.asked[0][1] == [Message("system", "Be brief."), Message("user", "a\nb")]
+    assert served.runtime.asked[0][1] == [
+        Message("developer", "Be brief."),
+        Message("user", "a\nb", parts=("a", "b")),
+    ]
 
 
 def test_models_are_listed_with_what_they_can_hold(client: openai.OpenAI) -> None:

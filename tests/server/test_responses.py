@@ -113,10 +113,10 @@ def test_messages_come_easy_typed_and_in_parts(served: Served, client: openai.Op
         ],
     )
     assert served.runtime.asked[0][1] == [
-        Message("system", "Be brief."),
+        Message("developer", "Be brief."),
         Message("user", "a"),
         Message("assistant", "b"),
-        Message("user", "c\nd"),
+        Message("user", "c\nd", parts=("c", "d")),
     ]
 
 

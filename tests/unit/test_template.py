@@ -9,6 +9,11 @@ from localllm.chat.template import render
 from localllm.errors import TemplateError
 from localllm.types import Message
 
+
+def text_of(asked: RenderRequest) -> str:
+    return render(asked).text
+
+
 TURNS = (Message("system", "Be brief."), Message("user", 'Say "hi" & <go>'))
 
 
@@ -21,7 +26,7 @@ def test_a_chatml_template_renders_turns_and_the_generation_prompt() -> None:
         "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m.content + '<|im_end|>\n'}}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     )
-    assert render(request(chatml)) == (
+    assert text_of(request(chatml)) == (
         '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSay "hi" & <go><|im_end|>\n<|im_start|>assistant\n'
     )
 
@@ -29,7 +34,7 @@ def test_a_chatml_template_renders_turns_and_the_generation_prompt() -> None:
 def test_blocks_are_trimmed_and_json_is_not_html_escaped_as_in_transformers() -> None:
     template = "{{ bos_token }}\n  {% for m in messages %}\n{% if loop.first %}{% continue %}{% endif %}\n"
     template += "{{ m.content | tojson }}{{ eos_token }}\n  {% endfor %}\n"
-    assert render(request(template)) == '<s>\n"Say \\"hi\\" & <go>"</s>\n'
+    assert text_of(request(template)) == '<s>\n"Say \\"hi\\" & <go>"</s>\n'
 
 
 def test_a_generation_block_is_what_it_holds() -> None:
@@ -44,7 +49,7 @@ def test_a_generation_block_is_what_it_holds() -> None:
         "{% macro say(x) %}{% generation %}{{ x }}{% endgeneration %}{% endmacro %}\n"
         "{{ word }} {{ seen.count }} {{ say('hi') }}"
     )
-    assert render(request(template)) == "1Be in;\n2Sayin;\nout 2 hi"
+    assert text_of(request(template)) == "1Be in;\n2Sayin;\nout 2 hi"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_a_generation_block_is_what_it_holds() -> None:
     ],
 )
 def test_the_environment_is_that_of_transformers(template: str, text: str) -> None:
-    assert render(request(template)) == text
+    assert text_of(request(template)) == text
 
 
 def test_a_templates_own_complaint_reaches_the_user() -> None:

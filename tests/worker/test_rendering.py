@@ -47,7 +47,7 @@ class Bench:
             begun.set()
             if wait is not None:
                 wait.wait(TIMEOUT_S)
-            text = render(RenderRequest(TEMPLATE, messages))
+            text = render(RenderRequest(TEMPLATE, messages)).text
             self.done.put(f"{name}: {text}")
 
         self.renderer.add(messages, work, lambda: is_wanted)

@@ -16,7 +16,8 @@ from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.native import requests as body
-from localllm.server.openai.requests import to_messages
+from localllm.server.openai.messages import to_messages
+from localllm.server.openai.rendering import json_text, rendering_of
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
@@ -65,7 +66,9 @@ async def apply_template(request: Request) -> Response:
     """`POST /apply-template`."""
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
     model = await _model(request, asked.model)
-    work = state.runtime.render(model, to_messages(asked.messages))
+    messages = to_messages(asked.messages)
+    rendering = rendering_of(asked, messages, json_text(asked.tools, "tools", "[", "an array"))
+    work = state.runtime.render(model, messages, rendering)
     text = await sse.unless_gone(request.receive, work)
     return json_response(body.Prompt(text), headers)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.server.openai.requests import ChatMessage
+from localllm.server.openai.messages import ChatMessage
+from localllm.server.openai.rendering import ListField, ObjectField
 from localllm.types import TokenId
 
 
@@ -49,6 +50,14 @@ class ApplyTemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /apply-template`."""
 
     messages: list[ChatMessage]
+    tools: ListField | UnsetType = UNSET
+    """As the chat API has them."""
+    chat_template_kwargs: ObjectField | UnsetType = UNSET
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    documents: ListField | UnsetType = UNSET
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     model: str | None = None
 
 

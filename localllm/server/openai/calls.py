@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import replace
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.structures import SchemaField, is_given, schema_structure
@@ -68,10 +69,10 @@ class ForcedCall(NamedTuple):
         It stands at the end of the system message, or, since not every template takes one, of the last of the user's.
         """
         by_user = (index for index in reversed(range(len(messages))) if messages[index].role == "user")
-        index = 0 if messages[0].role == "system" else next(by_user, len(messages) - 1)
+        index = 0 if messages[0].is_system else next(by_user, len(messages) - 1)
         told = messages[index]
         text = "\n\n".join(filter(None, [told.content, self._instruction()]))
-        return (*messages[:index], Message(told.role, text), *messages[index + 1 :])
+        return (*messages[:index], replace(told, content=text, parts=()), *messages[index + 1 :])
 
     def _instruction(self) -> str:
         about = f": {self.function.description}" if self.function.description else ""

@@ -36,7 +36,6 @@ _ANYTHING = object()
 _REFUSED_EVERYWHERE: dict[str, tuple[Any, ...]] = {
     # Of llama-server, vLLM, SGLang and Ollama: known, and they would change the answer.
     "chat_template": (),
-    "chat_template_kwargs": ({},),
     "ebnf": ("",),
     "grammar_lazy": (False,),
     "grammar_triggers": ([],),
@@ -55,7 +54,6 @@ REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "audio": (),
     "modalities": (["text"],),
     "moderation": (),
-    "reasoning_effort": (),
     "store": (False,),
     "verbosity": ("medium",),
     "web_search_options": (),
@@ -63,6 +61,7 @@ REFUSED_CHAT: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
 """Field -> the values, besides null, that ask for nothing and are therefore fine."""
 
 REFUSED_COMPLETION: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
+    "chat_template_kwargs": ({},),
     "store": (False,),
 }
 
@@ -106,6 +105,7 @@ _NO_REASONING: dict[str, Any] = {"effort": None, "summary": None}
 
 REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "background": (False,),
+    "chat_template_kwargs": ({},),
     "context_management": ([],),
     "conversation": (),
     "image": (_ANYTHING,),

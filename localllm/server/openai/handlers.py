@@ -21,7 +21,7 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.body import json_response, notes_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
 from localllm.server.limits import places_of
@@ -109,6 +109,7 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
     )
     if answering.done():
         await _check_scores(answering.result(), body, echoes)
+        headers |= notes_header(note for answer in answering.result() for note in answer.notes)
     template: out.Reply[Any] = out.Reply(
         id=shape.id_prefix + secrets.token_hex(12), object="", created=int(time.time()), model=body.model, choices=[]
     )

@@ -142,6 +142,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | msgspec.UnsetType = msgspec.UNSET
     threads: int | msgspec.UnsetType = msgspec.UNSET
     chat_template: bool | msgspec.UnsetType = msgspec.UNSET
+    chat_template_source: str | msgspec.UnsetType = msgspec.UNSET
+    """Where it is from: `file`, `manifest`, `option`, or `architecture` where the file has none."""
     architecture: str | msgspec.UnsetType = msgspec.UNSET
     num_parameters: int | msgspec.UnsetType = msgspec.UNSET
     context_length: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -175,6 +177,7 @@ def model_entry(model: LoadedModel) -> ModelEntry:
         slots=model.slots,
         threads=model.threads,
         chat_template=bool(model.info.chat_templates),
+        chat_template_source=model.info.chat_template_source or msgspec.UNSET,
         architecture=model.info.architecture,
         file_type=model.info.file_type,
         num_parameters=model.info.num_parameters,

@@ -5,13 +5,13 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter
 from localllm.ranges import check_range, shown
 from localllm.server.openai.calls import (
     ForcedCall,
@@ -24,15 +24,14 @@ from localllm.server.openai.calls import (
     unknown_in_tools,
 )
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
+from localllm.server.openai.messages import ChatMessage as ChatMessage
+from localllm.server.openai.messages import to_messages as to_messages
+from localllm.server.openai.messages import unknown_in_messages
+from localllm.server.openai.rendering import ListField, ObjectField, rendering_of
 from localllm.server.openai.sampling import seed_of, with_seed
 from localllm.server.openai.structures import Asked, StructureFields, unknown_in_structures
-from localllm.server.parse import parse, small
-from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, SamplingParams, TokenId
-
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-"""Role -> the one that models' templates know."""
-
-_UNSUPPORTED_IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
+from localllm.server.parse import parse
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, SamplingParams, TokenId
 
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
@@ -118,50 +117,6 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         return next(iter(given.values()), None)
 
 
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message; only text for now."""
-
-    type: str
-    text: str | None = None
-
-
-class ChatMessage(msgspec.Struct, frozen=True):
-    """A message as the client wrote it."""
-
-    role: str
-    content: str | list[ContentPart] | None = None
-
-    def to_message(self, path: str) -> Message:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
-        if self.role in ("tool", "function"):
-            raise UnsupportedParameter("tool results are not supported yet", param=f"{path}.role")
-        if self.role not in ROLES:
-            known, given = ", ".join(ROLES), clipped(self.role)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
-        if self.content is None and self.role != "assistant":
-            raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
-        return Message(ROLES[self.role], self._text(f"{path}.content"))
-
-    def _text(self, path: str) -> str:
-        if not isinstance(self.content, list):
-            return self.content or ""
-        for index, part in enumerate(self.content):
-            if part.type != "text":
-                where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
-            if part.text is None:
-                raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
-        # As llama-server and vLLM join them.
-        return "\n".join(part.text or "" for part in self.content)
-
-
-def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
-    """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    if not messages:
-        raise InvalidParameter("messages must not be empty", param="messages")
-    return tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(messages))
-
-
 class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
 
@@ -175,6 +130,12 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     """There is one call at most."""
     functions: list[Function] | None = None
     function_call: str | FunctionName | None = None
+    chat_template_kwargs: ObjectField | UnsetType = UNSET
+    enable_thinking: bool | None = None
+    reasoning_effort: str | None = None
+    documents: ListField | UnsetType = UNSET
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
 
     def num_logprobs(self) -> int | None:
         if self.top_logprobs and not self.logprobs:
@@ -194,7 +155,8 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     def sources(self) -> list[dict[str, Any]]:
         messages, call = to_messages(self.messages), self.forced_call()
-        return [{"messages": messages if call is None else call.told(messages)}]
+        rendering = rendering_of(self, messages)
+        return [{"messages": messages if call is None else call.told(messages), "rendering": rendering}]
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
@@ -272,7 +234,7 @@ def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
     ignored += unknown_in_structures(given) + unknown_in_tools(given)
-    return request, ignored + _unknown_in_messages(given["messages"])
+    return request, ignored + unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
@@ -280,14 +242,3 @@ def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     given, request = parse(body, CompletionRequest, partial(refuse_unsupported, refused=REFUSED_COMPLETION))
     ignored = unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
     return request, ignored + unknown_in_structures(given)
-
-
-def _unknown_in_messages(messages: msgspec.Raw) -> list[str]:
-    unknown: set[str] = set()
-    for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
-        for name in _UNSUPPORTED_IN_MESSAGE:
-            if name in message and small(message[name]):
-                where = f"messages[{index}].{name}"
-                raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
-        unknown |= message.keys() - {"role", "content", "refusal", *_UNSUPPORTED_IN_MESSAGE}
-    return [f"messages[].{name}" for name in sorted(unknown)]

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.body import json_response, notes_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
@@ -76,6 +76,8 @@ async def create(request: Request) -> Response:
         lambda answers: tally.watched(answers, state.loaded(body.model)),
         stream=bool(body.stream),
     )
+    if answering.done():
+        headers |= notes_header(note for answer in answering.result() for note in answer.notes)
     response = out.begun(body, store=keep is not None)
     if body.stream:
         story = Story(response, timings=bool(body.timings))

@@ -13,12 +13,13 @@ import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.logprobs import ChatLogprob
-from localllm.server.openai.requests import ROLES, ContentPart
+from localllm.server.openai.messages import ContentPart
 from localllm.server.parse import small
 from localllm.types import Message
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
+ROLES = ("system", "developer", "user", "assistant")
 _KNOWN = frozenset({"type", "role", "content", "id", "status", "phase"})
 _TEXT_PARTS = ("input_text", "output_text")
 
@@ -56,7 +57,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mes
 
     def to_message(self) -> Message:
         """Parts are joined as the chat API joins them."""
-        return Message(ROLES[self.role], "\n".join(part.text for part in self.content))
+        texts = [part.text for part in self.content]
+        return Message(self.role, "\n".join(texts), parts=tuple(texts) if len(texts) > 1 else ())
 
     def without_logprobs(self) -> Item:
         """As the next turn keeps it: they would be kept once more with every turn."""

@@ -1,0 +1,257 @@
+"""What a chat template can do with messages, found out by rendering sentinels: whether it takes a system message in the
+middle, parts, calls, results and thoughts, and in what shape.
+
+A template that fails on everything is believed to take everything: its own words are then the answer to a request.
+Knows nothing of real conversations.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+Apply = Callable[..., str | None]
+"""Renders messages, and tools if there are some; None: the template failed."""
+ApplyWith = Callable[..., str | None]
+"""The same with the variables given."""
+Turn = dict[str, Any]
+
+IdShape = Literal["any", "short", "named"]
+"""Of calls: as they are, nine characters (Mistral), or with the function's name and a number (Kimi K2)."""
+
+ToolsShape = Literal["none", "list", "functions"]
+"""Nothing, an empty list, or JSON in a variable of that name, beside `datetime` (Firefunction)."""
+
+TOOLS_SHAPES: tuple[ToolsShape, ...] = ("none", "list", "functions")
+
+THOUGHT_FIELDS = ("reasoning_content", "thinking", "reasoning")
+SHORT_ID = 9
+"""Characters of short ids."""
+
+_U: Turn = {"role": "user", "content": "qzuser"}
+_A: Turn = {"role": "assistant", "content": "qzanswer"}
+_V: Turn = {"role": "user", "content": "qzlater"}
+_NAME, _KEY, _VALUE, _RESULT, _THOUGHT = "qzname", "qzkey", "qzvalue", "qzresult", "qzthought"
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": _NAME,
+            "description": "d",
+            "parameters": {"type": "object", "properties": {_KEY: {"type": "string"}}, "required": [_KEY]},
+        },
+    }
+]
+
+
+class CallShape(msgspec.Struct, frozen=True, kw_only=True):
+    """How a template wants an assistant's calls."""
+
+    is_content_null: bool
+    """Beside calls without a text; else it is empty."""
+    are_arguments_objects: bool
+    """Else they are JSON texts."""
+    ids: IdShape
+
+
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a template takes as it is; the rest has to be reshaped."""
+
+    tools: ToolsShape = "none"
+    """What it gets where there are no tools."""
+    system: bool = True
+    """A system message at the beginning."""
+    several_systems: bool = True
+    """More than one of them there."""
+    late_system: bool = True
+    """One behind other turns, which stays in its place."""
+    developer: bool = False
+    """The role of that name, which is not the system's for it."""
+    parts: bool = False
+    """A text in parts."""
+    only_parts: bool = False
+    same_role_twice: bool = True
+    """Turns of the user one behind the other."""
+    calls: CallShape | None = CallShape(is_content_null=True, are_arguments_objects=True, ids="any")
+    results: bool = True
+    thought_field: str = "reasoning_content"
+    """Of an assistant's message; `parts`: a part of its content."""
+    thought_beside_text: bool = True
+    """Whether a thought may stand before a text and a call."""
+
+
+def probe(template: str, apply: ApplyWith) -> Abilities:
+    """Some dozens of small renderings."""
+    for shape in TOOLS_SHAPES:
+        given = functools.partial(_with_tools, apply, shape)
+        if _shown(given, [_U], _U["content"]):
+            return _probe(template, given, shape, only_parts=False)
+        if _shown_parts(given, [_in_parts(_U)], _U["content"]):
+            return _probe(template, given, shape, only_parts=True)
+    return Abilities()
+
+
+def tool_variables(tools: list[Any] | None, shape: ToolsShape) -> dict[str, Any]:
+    """What a template gets for these tools."""
+    if shape == "functions":
+        now = datetime.datetime.now().strftime("%b %d %Y %H:%M:%S GMT")
+        return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False), "datetime": now}
+    return {"tools": tools or ([] if shape == "list" else None)}
+
+
+def _with_tools(
+    apply: ApplyWith, shape: ToolsShape, messages: list[Turn], tools: list[Turn] | None = None
+) -> str | None:
+    return apply(messages, **tool_variables(tools, shape))
+
+
+def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) -> Abilities:
+    turn = _in_parts if only_parts else dict[str, Any]
+    system, second = turn(_system("qzsystem")), turn(_system("qzsecond"))
+    user, answer, later = turn(_U), turn(_A), turn(_V)
+    takes_system = _in_order(apply, [system, user], "qzsystem")
+    first = [system] if takes_system else []
+    calls = _probe_calls(apply, user)
+    field = _probe_thought(apply, user, calls)
+    return Abilities(
+        tools=tools,
+        system=takes_system,
+        several_systems=takes_system and _in_order(apply, [system, second, user], "qzsystem", "qzsecond"),
+        late_system=_in_order(apply, [user, answer, second, later], *_texts(_U, _A), "qzsecond", *_texts(_V))
+        and _in_order(apply, [*first, user, second], *_texts(_U), "qzsecond"),
+        developer=any(f"{quote}developer{quote}" in template for quote in "\"'")
+        and _shown(apply, [{**system, "role": "developer"}, user], "qzsystem"),
+        parts=only_parts
+        or _shown_parts(
+            apply,
+            [_in_parts(each, "qzpart" + each["role"]) for each in [*first, _U, _A, _V]],
+            *_texts(_U, _A, _V),
+            *("qzpart" + each["role"] for each in [*first, _U, _A]),
+        ),
+        only_parts=only_parts,
+        same_role_twice=_in_order(apply, [user, later], *_texts(_U, _V)),
+        calls=calls,
+        results=_takes_results(template, apply, [user, answer], calls),
+        thought_field=field,
+        thought_beside_text=calls is None
+        or apply(_called(user, calls, text="qztext", thought={field: _THOUGHT})) is not None,
+    )
+
+
+def _probe_calls(apply: Apply, user: Turn) -> CallShape | None:
+    ids: tuple[IdShape, ...] = ("any", "short", "named")
+    for id_shape in ids:
+        for are_objects in (True, False):
+            for is_null in (True, False):
+                shape = CallShape(is_content_null=is_null, are_arguments_objects=are_objects, ids=id_shape)
+                for tools in (None, _TOOLS):
+                    if _is_call(apply(_called(user, shape), tools=tools)):
+                        return shape
+    return None
+
+
+def _is_call(text: str | None) -> bool:
+    """Whether it shows the call, as it should be: not as Python writes objects, nor as JSON within JSON."""
+    return (
+        text is not None
+        and text.count(_NAME) > 0
+        and _VALUE in text
+        and not any(wrong in text for wrong in ("None", f"{{'{_KEY}'", f'\\"{_KEY}'))
+    )
+
+
+def _takes_results(template: str, apply: Apply, turns: list[Turn], calls: CallShape | None) -> bool:
+    if calls is not None:
+        return _shown(apply, _called(turns[0], calls), _RESULT)
+    names_role = any(f"{quote}tool{quote}" in template for quote in "\"'")
+    return names_role and _shown(apply, [*turns, {"role": "tool", "content": _RESULT, "name": _NAME}], _RESULT)
+
+
+def _probe_thought(apply: Apply, user: Turn, calls: CallShape | None) -> str:
+    for field in THOUGHT_FIELDS:
+        if _shown(apply, [user, {**_A, field: _THOUGHT}], _THOUGHT):
+            return field
+        if calls is not None and _shown(apply, _called(user, calls, thought={field: _THOUGHT}), _THOUGHT):
+            return field
+    parts = [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": _A["content"]}]
+    if _shown_parts(apply, [user, {**_A, "content": parts}], _THOUGHT, _A["content"]):
+        return "parts"
+    return THOUGHT_FIELDS[0]
+
+
+def _called(user: Turn, shape: CallShape, *, text: str = "", thought: Turn | None = None) -> list[Turn]:
+    arguments: Any = {_KEY: _VALUE} if shape.are_arguments_objects else json.dumps({_KEY: _VALUE})
+    id = {"any": "call_qz0000000000", "short": "qzcall000", "named": named_id(_NAME, 0)}[shape.ids]
+    call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
+    content = text or (None if shape.is_content_null else "")
+    answer = {"role": "assistant", "content": content, "tool_calls": [call], **(thought or {})}
+    return [user, answer, {"role": "tool", "content": _RESULT, "tool_call_id": id, "name": _NAME}]
+
+
+def named_id(name: str, number: int) -> str:
+    """Of the call of this number in a conversation, from 0 on."""
+    return f"functions.{name}:{number}"
+
+
+def _shown(apply: Apply, messages: list[Turn], *texts: str) -> bool:
+    text = apply(messages)
+    return text is not None and all(each in text for each in texts)
+
+
+def _shown_parts(apply: Apply, messages: list[Turn], *texts: str) -> bool:
+    """Not as Python or JSON writes a list."""
+    text = apply(messages)
+    return (
+        text is not None
+        and all(each in text for each in texts)
+        and not any(f"{quote}{word}{quote}: " in text for quote in "\"'" for word in ("text", "thinking"))
+    )
+
+
+def _in_order(apply: Apply, messages: list[Turn], *texts: str) -> bool:
+    """Whether each is there once, one behind the other."""
+    text = apply(messages)
+    if text is None or any(text.count(each) != 1 for each in texts):
+        return False
+    places = [text.index(each) for each in texts]
+    return places == sorted(places)
+
+
+def _system(text: str) -> Turn:
+    return {"role": "system", "content": text}
+
+
+def _texts(*turns: Turn) -> list[str]:
+    return [turn["content"] for turn in turns]
+
+
+def _in_parts(turn: Turn, *more: str) -> Turn:
+    return {**turn, "content": [{"type": "text", "text": text} for text in (turn["content"], *more)]}
+
+
+@functools.lru_cache(maxsize=8)
+def abilities(template: str) -> Abilities:
+    """Found out once for each template. Takes as long as the template does: only where that is bounded."""
+    from localllm.chat.template import apply
+    from localllm.errors import TemplateError
+
+    def attempt(messages: list[Turn], **variables: object) -> str | None:
+        try:
+            return apply(
+                template,
+                messages=messages,
+                bos_token="",
+                eos_token="",
+                add_generation_prompt=True,
+                documents=None,
+                **variables,
+            )
+        except TemplateError:
+            return None
+
+    return probe(template, attempt)

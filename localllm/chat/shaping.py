@@ -1,0 +1,208 @@
+"""Messages as a chat template gets them: dicts with the fields that Transformers gives, in a shape that it takes.
+
+What a template refuses or drops is put elsewhere, never lost, and so that a conversation that grows keeps its prefix:
+- a system message in the middle goes to the end of the user's turn or result before it (else into the turn behind it,
+  else into one of its own), between `<system-reminder>` tags; several at the beginning become one; where the template
+  knows none, it stands in the first of the user's turns;
+- calls and results that a template cannot write are text, in the words of Hermes;
+- turns of the same side become one where it insists that they alternate.
+Each of these leaves a note. Knows nothing of Jinja.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from localllm.chat.probing import SHORT_ID, Abilities, CallShape, named_id
+from localllm.types import Message, ToolCall
+
+BETWEEN = "\n\n"
+SYSTEM_MOVED = "system-moved"
+SYSTEMS_JOINED = "systems-joined"
+CALLS_AS_TEXT = "calls-as-text"
+TURNS_JOINED = "turns-joined"
+
+
+def shape(messages: Sequence[Message], can: Abilities) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """What the template gets, and notes on what was moved."""
+    notes: dict[str, None] = {}
+    turns = [each if can.developer or each.role != "developer" else replace(each, role="system") for each in messages]
+    turns = _with_ids(_with_names(turns), can.calls)
+    turns = _without_calls(turns, can, notes)
+    turns = _with_systems(turns, can, notes)
+    if not can.same_role_twice:
+        turns = _alternating(turns, notes)
+    return [_dict(turn, can) for turn in turns], tuple(notes)
+
+
+def _with_names(messages: Iterable[Message]) -> list[Message]:
+    """Results with the name of the function that was called, which few clients send and many templates read."""
+    names: dict[str, str] = {}
+    named = []
+    for each in messages:
+        names.update((call.id, call.name) for call in each.tool_calls)
+        missing = each.role == "tool" and not each.name and names.get(each.tool_call_id)
+        named.append(replace(each, name=names[each.tool_call_id]) if missing else each)
+    return named
+
+
+def _with_ids(messages: list[Message], wanted: CallShape | None) -> list[Message]:
+    """Ids as the template insists on them, the same in every request of a conversation."""
+    if wanted is None or wanted.ids == "any":
+        return messages
+    ids: dict[str, str] = {}
+    turns = []
+    num_calls = 0
+    for each in messages:
+        for number, call in enumerate(each.tool_calls, num_calls):
+            ids[call.id] = named_id(call.name, number) if wanted.ids == "named" else _short(call.id)
+        num_calls += len(each.tool_calls)
+        calls = tuple(replace(call, id=ids[call.id]) for call in each.tool_calls)
+        unknown = named_id(each.name, 0) if wanted.ids == "named" else _short(each.tool_call_id)
+        result_of = ids.get(each.tool_call_id, unknown) if each.role == "tool" else ""
+        turns.append(replace(each, tool_calls=calls, tool_call_id=result_of))
+    return turns
+
+
+def _short(id: str) -> str:
+    if len(id) == SHORT_ID and id.isascii() and id.isalnum():
+        return id
+    return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:SHORT_ID]
+
+
+def _without_calls(messages: list[Message], can: Abilities, notes: dict[str, None]) -> list[Message]:
+    """As text, where the template cannot write them."""
+    turns: list[Message] = []
+    after_result = False
+    for each in messages:
+        if each.tool_calls and can.calls is None:
+            notes[CALLS_AS_TEXT] = None
+            each = _joined(replace(each, tool_calls=()), *map(_call_text, each.tool_calls), between="\n")
+        is_result = each.role == "tool" and not can.results
+        if is_result:
+            notes[CALLS_AS_TEXT] = None
+            text = f"<tool_response>\n{each.content}\n</tool_response>"
+            if after_result:
+                turns[-1] = _joined(turns[-1], text, between="\n")
+                continue
+            each = Message("user", text)
+        after_result = is_result
+        turns.append(each)
+    return turns
+
+
+def _call_text(call: ToolCall) -> str:
+    written = {"name": call.name, "arguments": _arguments(call.arguments, anything=True)}
+    return f"<tool_call>\n{json.dumps(written, ensure_ascii=False)}\n</tool_call>"
+
+
+def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None]) -> list[Message]:
+    num_leading = next((index for index, each in enumerate(messages) if not each.is_system), len(messages))
+    leading, rest = messages[:num_leading], messages[num_leading:]
+    if len(leading) > 1 and not can.several_systems:
+        notes[SYSTEMS_JOINED] = None
+        leading = [_joined(leading[0], *(each.content for each in leading[1:]))]
+    turns = leading
+    pending: list[str] = []  # texts for the user's next turn
+    if leading and not can.system:
+        notes[SYSTEM_MOVED] = None
+        turns, pending = [], [leading[0].content]
+    for index, each in enumerate(rest):
+        if each.is_system and not can.late_system:
+            notes[SYSTEM_MOVED] = None
+            text = reminder(each.content)
+            if not pending and turns and turns[-1].role in ("user", "tool"):
+                turns[-1] = _joined(turns[-1], text)
+            elif pending or _next_role(rest[index:]) == "user":
+                pending.append(text)
+            else:
+                turns.append(Message("user", text))
+        elif pending:
+            if each.role == "user":
+                turns.append(_behind(pending, each))
+            else:
+                turns += [Message("user", BETWEEN.join(pending)), each]
+            pending = []
+        else:
+            turns.append(each)
+    return [*turns, Message("user", BETWEEN.join(pending))] if pending else turns
+
+
+def reminder(text: str) -> str:
+    """An instruction, within a turn of the user."""
+    return f"<system-reminder>\n{text}\n</system-reminder>"
+
+
+def _next_role(messages: Sequence[Message]) -> str | None:
+    """Of the next one that is no system message."""
+    return next((each.role for each in messages if not each.is_system), None)
+
+
+def _alternating(messages: list[Message], notes: dict[str, None]) -> list[Message]:
+    turns: list[Message] = []
+    for each in messages:
+        last = turns[-1] if turns else None
+        if last is not None and each.role == last.role and each.role in ("user", "assistant") and not last.tool_calls:
+            notes[TURNS_JOINED] = None
+            turns[-1] = replace(
+                _joined(last, each.content), tool_calls=each.tool_calls, thought=last.thought or each.thought
+            )
+        else:
+            turns.append(each)
+    return turns
+
+
+def _joined(message: Message, *texts: str, between: str = BETWEEN) -> Message:
+    """With these texts behind its own."""
+    parts = (*(message.parts or (message.content,)), *texts)
+    return replace(message, content=between.join(filter(None, (message.content, *texts))), parts=parts)
+
+
+def _behind(texts: list[str], message: Message) -> Message:
+    """With these texts before its own."""
+    parts = (*texts, *(message.parts or (message.content,)))
+    return replace(message, content=BETWEEN.join(filter(None, (*texts, message.content))), parts=parts)
+
+
+def _dict(message: Message, can: Abilities) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": message.content}
+    if can.only_parts or (can.parts and len(message.parts) > 1):
+        turn["content"] = [{"type": "text", "text": text} for text in message.parts or (message.content,)]
+    if message.tool_calls and can.calls is not None:
+        if not message.content:
+            turn["content"] = None if can.calls.is_content_null else ""
+        turn["tool_calls"] = [_call(call, can.calls) for call in message.tool_calls]
+    if message.role == "tool":
+        turn["tool_call_id"] = message.tool_call_id
+    if message.name:
+        turn["name"] = message.name
+    if message.thought and (can.thought_beside_text or not (message.tool_calls and message.content)):
+        if can.thought_field == "parts":
+            text = [{"type": "text", "text": message.content}] if message.content else []
+            turn["content"] = [{"type": "thinking", "thinking": message.thought}, *text]
+        else:
+            turn[can.thought_field] = message.thought
+    return turn
+
+
+def _call(call: ToolCall, wanted: CallShape) -> dict[str, Any]:
+    arguments = _arguments(call.arguments) if wanted.are_arguments_objects else call.arguments
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _arguments(text: str, *, anything: bool = False) -> Any:
+    """An object; what was none is one with the text as its only value, or `anything` that it is."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        value = text
+    return value if anything or isinstance(value, dict) else {"arguments": value}

@@ -1,0 +1,106 @@
+"""Which chat template a model has: what was asked for, its manifest's, its file's, or one of its architecture's own.
+
+Knows nothing of Jinja beyond telling it from Go's templates.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from localllm.errors import InvalidParameter
+from localllm.registry.modelfile import is_go_template
+from localllm.types import ModelInfo
+
+MAX_TEMPLATE_BYTES = 1024 * 1024
+
+_SYSTEM_FIRST = (
+    "{% if messages[0].role == 'system' %}{% set system = messages[0].content | trim %}{% set turns = messages[1:] %}"
+    "{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}"
+)
+NAMED = {
+    "chatml": (
+        "{% for message in messages %}"
+        "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    ),
+    "gemma": (
+        "{{ bos_token }}" + _SYSTEM_FIRST + "{% for message in turns %}"
+        "{{ '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\n' }}"
+        "{% if system and loop.first %}{{ system + '\n\n' }}{% endif %}"
+        "{{ message.content | trim + '<end_of_turn>\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
+    ),
+    "llama2": (
+        _SYSTEM_FIRST + "{% for message in turns %}{% if message.role == 'user' %}{{ bos_token + '[INST] ' }}"
+        "{% if system and loop.first %}{{ '<<SYS>>\n' + system + '\n<</SYS>>\n\n' }}{% endif %}"
+        "{{ message.content | trim + ' [/INST]' }}"
+        "{% else %}{{ ' ' + message.content | trim + ' ' + eos_token }}{% endif %}{% endfor %}"
+    ),
+    "llama3": (
+        "{{ bos_token }}{% for message in messages %}"
+        "{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content | trim + '<|eot_id|>' }}"
+        "{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+    ),
+    "phi3": (
+        "{% for message in messages %}{{ '<|' + message.role + '|>\n' + message.content + '<|end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+    ),
+}
+"""What `--chat-template` takes besides files."""
+
+OF_ARCHITECTURE = {
+    "qwen2": "chatml",
+    "qwen2moe": "chatml",
+    "qwen3": "chatml",
+    "qwen3moe": "chatml",
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3": "gemma",
+    "phi3": "phi3",
+}
+"""Where all models that chat use one and the same; `llama` is not among them: too many kinds call themselves so."""
+
+
+def with_template(info: ModelInfo, manifest: str | None = None, asked: str | None = None) -> ModelInfo:
+    """With the template to use, and where it is from. `asked`: a name of `NAMED`, or a file.
+
+    Raises `InvalidParameter`.
+    """
+    if asked is not None:
+        return _with(info, NAMED[asked] if asked in NAMED else _read(asked), "option")
+    if manifest is not None:
+        return _with(info, manifest, "manifest")
+    if "default" in info.chat_templates:
+        return replace(info, chat_template_source="file")
+    name = OF_ARCHITECTURE.get(info.architecture) if info.causal else None
+    return info if name is None else _with(info, NAMED[name], "architecture")
+
+
+def _with(info: ModelInfo, template: str, source: str) -> ModelInfo:
+    """The named ones of the file belong to its own."""
+    others = info.chat_templates if source == "manifest" else {}
+    return replace(info, chat_templates={**others, "default": template}, chat_template_source=source)
+
+
+def _read(asked: str) -> str:
+    path = Path(asked).expanduser()
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_TEMPLATE_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _wrong(f"{asked} cannot be read ({error}); give a file, or one of {', '.join(NAMED)}") from error
+    if len(content) > MAX_TEMPLATE_BYTES:
+        raise _wrong(f"{asked} has more than {MAX_TEMPLATE_BYTES} bytes, which no chat template has")
+    if is_go_template(text):
+        raise _wrong(f"{asked} is in Go's template language, which only Ollama reads; write it in Jinja")
+    if "{{" not in text and "{%" not in text:
+        raise _wrong(f"{asked} has no place for messages; write it in Jinja")
+    return text
+
+
+def _wrong(reason: str) -> InvalidParameter:
+    return InvalidParameter(f"chat_template: {reason}", param="chat_template")

@@ -1,0 +1,161 @@
+"""The messages of a chat request, as clients write them, and on to the conversation's own.
+
+What agents send back is taken kindly: results of calls that nobody knows, arguments that are no JSON, contents that are
+null. Raises `RequestError`s that name the field at fault as a JSON path. Knows nothing of what a template takes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.parse import small
+from localllm.types import Message, ToolCall
+
+ROLES = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+"""Role -> the one that a conversation knows."""
+
+_REFUSED = ("audio",)
+_BETWEEN_PARTS = "\n"
+"""As llama-server and vLLM join them."""
+
+Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "null"]})]
+
+
+class ContentPart(msgspec.Struct, frozen=True):
+    """A part of a message: a text, a refusal, or a thought (`thinking`)."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    thinking: str | None = None
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    name: str
+    arguments: Arguments | UnsetType = UNSET
+    """JSON in a string; some clients send the object itself."""
+
+    def to_call(self, path: str, id: str | None = None) -> ToolCall:
+        """Arguments as JSON. Raises `InvalidParameter`."""
+        text = "" if isinstance(self.arguments, UnsetType) else bytes(self.arguments).decode("utf-8", "replace").strip()
+        if text.startswith('"'):
+            try:
+                text = msgspec.json.decode(text, type=str)
+            except msgspec.DecodeError as error:  # half a surrogate pair
+                raise InvalidParameter(f"{path}.arguments is no text: {error}", param=f"{path}.arguments") from error
+        return ToolCall(self.name, "{}" if text in ("", "null") else text, id or "")
+
+
+class CalledCustom(msgspec.Struct, frozen=True):
+    name: str
+    input: str = ""
+
+
+class MessageCall(msgspec.Struct, frozen=True):
+    """A call in an earlier answer."""
+
+    id: str | None = None
+    type: str | None = None
+    function: CalledFunction | None = None
+    custom: CalledCustom | None = None
+
+    def to_call(self, path: str) -> ToolCall:
+        """Raises `InvalidParameter`."""
+        if self.function is not None:
+            return self.function.to_call(f"{path}.function", self.id)
+        if self.custom is not None:
+            arguments = json.dumps({"input": self.custom.input}, ensure_ascii=False)
+            return ToolCall(self.custom.name, arguments, self.id or "")
+        raise InvalidParameter(f"{path}.function is missing", param=f"{path}.function")
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """A message as the client wrote it."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+    name: str | None = None
+    tool_calls: list[MessageCall] | None = None
+    tool_call_id: str | None = None
+    function_call: CalledFunction | None = None
+    """Of before there were tools."""
+    reasoning_content: str | None = None
+    """The thought before an earlier answer."""
+    reasoning: str | None = None
+    """The same, as vLLM and OpenRouter call it."""
+    refusal: str | None = None
+
+    def to_message(self, path: str) -> Message:
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
+        if self.role not in ROLES:
+            known, given = ", ".join(ROLES), clipped(self.role)
+            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
+        role = ROLES[self.role]
+        if self.content is None and role not in ("assistant", "tool"):
+            raise InvalidParameter(f"{path}.content is missing", param=f"{path}.content")
+        texts, thoughts = self._texts(f"{path}.content")
+        calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
+        if self.function_call is not None:
+            calls.append(self.function_call.to_call(f"{path}.function_call"))
+        if calls and role != "assistant":
+            where = f"{path}.tool_calls"
+            raise InvalidParameter(f"{where}: only an assistant's message has calls", param=where)
+        thought = self.reasoning_content or self.reasoning or _BETWEEN_PARTS.join(thoughts)
+        return Message(
+            role,
+            _BETWEEN_PARTS.join(texts) or (self.refusal or "" if role == "assistant" else ""),
+            parts=tuple(texts) if len(texts) > 1 else (),
+            thought=thought if role == "assistant" else "",
+            tool_calls=tuple(calls),
+            tool_call_id=self.tool_call_id or "",
+            name=self.name or "",
+        )
+
+    def _texts(self, path: str) -> tuple[list[str], list[str]]:
+        """And thoughts."""
+        if not isinstance(self.content, list):
+            return [self.content or ""], []
+        texts: list[str] = []
+        thoughts: list[str] = []
+        for index, part in enumerate(self.content):
+            if part.type not in ("text", "refusal", "thinking"):
+                where = f"{path}[{index}].type"
+                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
+            text: str | None = getattr(part, part.type)
+            if text is None:
+                where = f"{path}[{index}].{part.type}"
+                raise InvalidParameter(f"{where} is missing", param=where)
+            (thoughts if part.type == "thinking" else texts).append(text)
+        return texts, thoughts
+
+
+def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
+    """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    if not messages:
+        raise InvalidParameter("messages must not be empty", param="messages")
+    return tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(messages))
+
+
+def unknown_in_messages(messages: msgspec.Raw) -> list[str]:
+    """The fields that are nobody's. Raises `UnsupportedParameter`."""
+    unknown: set[str] = set()
+    for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
+        for name in _REFUSED:
+            if name in message and small(message[name]):
+                where = f"messages[{index}].{name}"
+                raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
+        unknown |= message.keys() - {*ChatMessage.__struct_fields__, *_REFUSED}
+    return [f"messages[].{name}" for name in sorted(unknown)]

@@ -1,0 +1,128 @@
+"""The request fields that say how messages become a prompt, under the names of llama-server, vLLM and OpenAI.
+
+Knows nothing of templates: variables are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter
+from localllm.types import Message, Rendering
+
+ObjectField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+ListField = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
+
+MAX_VARIABLES_BYTES = 64 * 1024
+MAX_EFFORT_CHARS = 32
+RESERVED = {
+    "messages": "messages",
+    "tools": "tools",
+    "documents": "documents",
+    "add_generation_prompt": "add_generation_prompt",
+    "continue_final_message": "continue_final_message",
+    "bos_token": "the model's own",
+    "eos_token": "the model's own",
+}
+"""Variables of every template -> the field that sets them."""
+THINKING = ("enable_thinking", "thinking")
+"""One switch under the names of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
+
+
+class RenderingFields(Protocol):
+    """What chat requests and those for a prompt alone have."""
+
+    @property
+    def chat_template_kwargs(self) -> Raw | UnsetType:
+        """What the template gets besides: llama-server's and vLLM's name."""
+
+    @property
+    def enable_thinking(self) -> bool | None:
+        """The template's switch of thoughts, if it has one."""
+
+    @property
+    def reasoning_effort(self) -> str | None:
+        """`none`: without thoughts; else with them, and the word is handed to the template."""
+
+    @property
+    def documents(self) -> Raw | UnsetType:
+        """For templates that know some."""
+
+    @property
+    def add_generation_prompt(self) -> bool | None:
+        """None: it is there unless the last message is continued."""
+
+    @property
+    def continue_final_message(self) -> bool | None:
+        """vLLM's name. None: a last message of the assistant is continued, as by llama-server."""
+
+
+def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: str = "") -> Rendering:
+    """Raises `InvalidParameter`."""
+    _check_end(fields, messages)
+    return Rendering(
+        variables=json.dumps(_variables(fields), ensure_ascii=False),
+        tools=tools,
+        documents=json_text(fields.documents, "documents", "[", "an array"),
+        add_generation_prompt=fields.add_generation_prompt,
+        continue_final_message=fields.continue_final_message,
+    )
+
+
+def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
+    if not fields.continue_final_message:
+        return
+    if fields.add_generation_prompt:
+        raise InvalidParameter(
+            "add_generation_prompt and continue_final_message exclude each other; send one of them",
+            param="continue_final_message",
+        )
+    if not messages[-1].is_open:
+        raise InvalidParameter(
+            "continue_final_message needs an assistant's message without calls at the end; append one, or leave it out",
+            param="continue_final_message",
+        )
+
+
+def _variables(fields: RenderingFields) -> dict[str, Any]:
+    text = json_text(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
+    if len(text) > MAX_VARIABLES_BYTES:
+        raise InvalidParameter(
+            f"chat_template_kwargs takes at most {MAX_VARIABLES_BYTES} bytes; send less", param="chat_template_kwargs"
+        )
+    try:
+        given: dict[str, Any] = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise InvalidParameter("chat_template_kwargs nests too deeply", param="chat_template_kwargs") from error
+    for name in given:
+        if name in RESERVED:
+            where = f"chat_template_kwargs.{name}"
+            raise InvalidParameter(f"{where} is set by {RESERVED[name]}; leave it out", param=where)
+    return {**_switches(fields, given), **given}
+
+
+def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
+    """What the other fields say; the variables come first where they say it themselves."""
+    found: dict[str, Any] = {}
+    thinks, effort = fields.enable_thinking, fields.reasoning_effort
+    if effort is not None:
+        if not 0 < len(effort) <= MAX_EFFORT_CHARS:
+            raise InvalidParameter("reasoning_effort is a word, as low, medium or high", param="reasoning_effort")
+        thinks = effort != "none" if thinks is None else thinks
+        if effort != "none":
+            found["reasoning_effort"] = effort
+    said = next((given[name] for name in THINKING if isinstance(given.get(name), bool)), thinks)
+    return found if said is None else {**dict.fromkeys(THINKING, said), **found}
+
+
+def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:
+    """Nothing for null. Raises `InvalidParameter` for what is not of the kind."""
+    text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
+    if text in ("", "null"):
+        return ""
+    if not text.startswith(opening):
+        raise InvalidParameter(f"{name} must be {what}", param=name)
+    return text

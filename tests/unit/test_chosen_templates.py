@@ -1,0 +1,80 @@
+"""Which chat template a model gets: asked for, its manifest's, its file's, or its architecture's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from localllm.chat.request import RenderRequest
+from localllm.chat.template import render
+from localllm.config import Settings, load
+from localllm.errors import InvalidParameter
+from localllm.registry.templates import NAMED, OF_ARCHITECTURE, with_template
+from localllm.types import Message
+from tests.worker.conftest import INFO
+
+NONE = replace(INFO, chat_templates={}, architecture="qwen2")
+OWN = replace(NONE, chat_templates={"default": "{{ 1 }}", "tool_use": "{{ 2 }}"})
+SYSTEM = Message("system", "S")
+TURNS = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+
+
+def test_what_was_asked_for_comes_first_and_says_so() -> None:
+    asked = with_template(OWN, "{{ 3 }}", "chatml")
+    assert (asked.chat_templates, asked.chat_template_source) == ({"default": NAMED["chatml"]}, "option")
+    manifest = with_template(OWN, "{{ 3 }}")
+    assert manifest.chat_templates == {"default": "{{ 3 }}", "tool_use": "{{ 2 }}"}
+    assert manifest.chat_template_source == "manifest"
+    assert with_template(OWN) == replace(OWN, chat_template_source="file")
+
+
+def test_only_architectures_that_are_known_have_one_of_their_own() -> None:
+    known = with_template(NONE)
+    assert (known.chat_templates, known.chat_template_source) == ({"default": NAMED["chatml"]}, "architecture")
+    for other in (replace(NONE, architecture="llama"), replace(NONE, causal=False)):
+        assert with_template(other) == other
+    assert set(OF_ARCHITECTURE.values()) <= set(NAMED)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "chatml",
+            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n",
+        ),
+        ("gemma", "<s><start_of_turn>user\nS\n\na<end_of_turn>\n<start_of_turn>model\nb<end_of_turn>\n"),
+        ("llama2", "<s>[INST] <<SYS>>\nS\n<</SYS>>\n\na [/INST] b </s><s>[INST] c [/INST]"),
+        ("llama3", "<s><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user"),
+        ("phi3", "<|system|>\nS<|end|>\n<|user|>\na<|end|>\n<|assistant|>\nb<|end|>\n"),
+    ],
+)
+def test_a_named_template_writes_what_its_models_were_trained_on(name: str, text: str) -> None:
+    made = render(RenderRequest(NAMED[name], (SYSTEM, *TURNS), "<s>", "</s>"))
+    assert made.text.startswith(text)
+    assert made.notes == ()
+
+
+def test_a_file_is_read_and_what_is_no_template_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text("{{ messages[0].content }}", "utf-8")
+    assert with_template(OWN, None, str(file)).chat_templates == {"default": "{{ messages[0].content }}"}
+    for content, match in [
+        (b"{{ .System }} {{ range .Messages }}{{ end }}", "only Ollama reads"),
+        (b"Hello", "no place for messages"),
+        (b"{{ \xff }}", "cannot be read"),
+        (b"{{ x }}" * 200_000, "more than"),
+    ]:
+        file.write_bytes(content)
+        with pytest.raises(InvalidParameter, match=match) as caught:
+            with_template(OWN, None, str(file))
+        assert caught.value.param == "chat_template"
+    with pytest.raises(InvalidParameter, match="chatml, gemma"):
+        with_template(OWN, None, str(tmp_path / "none"))
+
+
+def test_the_setting_reaches_a_load() -> None:
+    assert load({"chat_template": "chatml"}, environ={}).load_options().chat_template == "chatml"
+    assert Settings().load_options().chat_template is None
