@@ -1,7 +1,7 @@
 """Every chat template that llama.cpp carries renders every conversation, as jinja2 set up like Transformers does.
 
-The templates are those of `models/templates` in llama.cpp's sources: in the folder that LOCALLLM_CHAT_TEMPLATES names,
-or in a source distribution of llama-cpp-python unpacked beside the package. Skipped where there are none.
+The templates are those of `models/templates` in llama.cpp's sources, in the folder that LOCALLLM_CHAT_TEMPLATES names.
+Skipped where there are none.
 """
 
 from __future__ import annotations
@@ -25,17 +25,8 @@ from localllm.chat.template import render
 from localllm.errors import TemplateError
 from localllm.types import Message, Rendering, ToolCall
 
-SOURCES = "vendor/llama.cpp/models/templates"
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
-
-
-def folders() -> list[Path]:
-    named = [Path(NAMED)] if NAMED else []
-    around = [folder / "peers" for folder in Path(__file__).resolve().parents]
-    return [*named, *(found / SOURCES for folder in around for found in sorted(folder.glob("llama_cpp_python-*")))]
-
-
-TEMPLATES = next((sorted(found) for folder in folders() if (found := list(folder.glob("*.jinja")))), [])
+TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
 needs_templates = pytest.mark.skipif(
     not TEMPLATES, reason="LOCALLLM_CHAT_TEMPLATES names no folder with llama.cpp's models/templates"
 )
