@@ -34,7 +34,7 @@ ECHOES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/completions", TEXT | {"grammar_type": LONG}),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": LONG, "content": "x"}]}),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
-    ("/v1/chat/completions", CHAT | {"messages": [{"role": "tool", "content": LONG}]}),
+    ("/v1/chat/completions", CHAT | {"messages": [{"role": "assistant", "tool_calls": [{"type": LONG}]}]}),
     ("/v1/chat/completions", CHAT | {"tools": [{LONG: LONG}]}),
     ("/v1/chat/completions", CHAT | {"response_format": {"type": LONG}}),
     ("/v1/responses", ANSWER | {"model": LONG}),
