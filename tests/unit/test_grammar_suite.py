@@ -1,4 +1,4 @@
-"""The official JSON-Schema-Test-Suite: nothing that it calls invalid is taken, and little refused that it calls valid."""
+"""The official JSON-Schema-Test-Suite: what it calls invalid is never taken, and little refused that it calls valid."""
 
 from __future__ import annotations
 
