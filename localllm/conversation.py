@@ -5,6 +5,8 @@ A part of `types`. Knows nothing of templates or of any API's JSON.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -63,3 +65,36 @@ class Rendering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.continue_final_message
         last = messages[-1] if messages else None
         return self.add_generation_prompt is None and last is not None and last.is_open
+
+
+class Function(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool that the model may call."""
+
+    name: str
+    parameters: str = ""
+    """JSON Schema of its arguments, as the client wrote it; nothing: any object."""
+    is_strict: bool = False
+    """A schema that cannot be kept is an error; else its arguments are any object, and a note says so."""
+    param: str = "tools"
+    """Where its schema stands in the request, as errors name it."""
+
+
+class Calling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which tools an answer may or must call. What the template is told of them is `Rendering.tools`."""
+
+    functions: tuple[Function, ...]
+    choice: Literal["none", "auto", "required"] = "auto"
+    """`none`: they are in the prompt, so that it stays what it was, and no call may come."""
+    parallel: bool = True
+    """There may be several calls."""
+
+
+class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A piece of a call that is being made: the first of each has its id and name, and all have more arguments."""
+
+    index: int
+    """Of the call within the answer, from 0 on."""
+    arguments: str = ""
+    """JSON; the pieces of a call together are one object."""
+    name: str = ""
+    id: str = ""

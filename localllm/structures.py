@@ -14,9 +14,9 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range
 
-StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag"]
+StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag", "answer"]
 """`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what
-stands between given tags."""
+stands between given tags; `answer`: free text with calls of tools, of which no client asks by that name."""
 
 Whitespace = Literal["compact", "minimal", "pretty"]
 """Between the tokens of a JSON document: a blank behind each comma and colon, as models were taught to write on one
@@ -91,20 +91,20 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         check_range("max_grammar_fuel", self.step_fuel, 100, 2**30)
 
 
-class Thought(msgspec.Struct, frozen=True):
-    """How a model marks what it thinks before it answers."""
+class Tags(msgspec.Struct, frozen=True):
+    """What stands around a part of an answer, such as what a model thinks before it."""
 
     opening: str
     closing: str
 
 
 THOUGHTS = (
-    Thought("<think>", "</think>"),
-    Thought("<thinking>", "</thinking>"),
-    Thought("<reasoning>", "</reasoning>"),
-    Thought("<seed:think>", "</seed:think>"),
-    Thought("[THINK]", "[/THINK]"),
-    Thought("<|START_THINKING|>", "<|END_THINKING|>"),
+    Tags("<think>", "</think>"),
+    Tags("<thinking>", "</thinking>"),
+    Tags("<reasoning>", "</reasoning>"),
+    Tags("<seed:think>", "</seed:think>"),
+    Tags("[THINK]", "[/THINK]"),
+    Tags("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 """Of DeepSeek, Qwen and most others; Granite and others; Seed; Mistral; Cohere."""
 
@@ -113,13 +113,17 @@ BEHIND_A_THOUGHT = "\n\n"
 
 
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The thought that may stand before a structured text: free in itself."""
+    """What may stand before a structured text: a thought, free in itself, and what opens the text."""
 
-    thought: Thought
+    thought: Tags
     is_open: bool = False
     """The prompt ends within it, so that the answer begins there."""
     budget: int | None = None
     """The most tokens of it; None: as many as the answer has."""
+    behind: str = BEHIND_A_THOUGHT
+    """Between the thought and what follows."""
+    text: Tags | None = None
+    """What stands around the text itself."""
     opening_token: int | None = None
     """The special token that the opening is; None: it is text as any other."""
     closing_token: int | None = None

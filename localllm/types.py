@@ -9,10 +9,14 @@ from typing import Literal
 
 import msgspec
 
+from localllm.conversation import CallDelta as CallDelta
+from localllm.conversation import Calling as Calling
+from localllm.conversation import Function as Function
 from localllm.conversation import Message as Message
 from localllm.conversation import Rendering as Rendering
 from localllm.conversation import ToolCall as ToolCall
 from localllm.errors import InvalidParameter
+from localllm.formats import ChatFormat as ChatFormat
 from localllm.ranges import check_range, check_token_ids
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
@@ -33,7 +37,7 @@ from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from localllm.structures import THOUGHTS as THOUGHTS
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
-from localllm.structures import Thought as Thought
+from localllm.structures import Tags as Tags
 
 KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
@@ -76,8 +80,12 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     params: SamplingParams = SamplingParams()
     structure: Structure | None = None
     """What shape the answer has; None: any."""
+    calling: Calling | None = None
+    """Of messages: what the answer may call; None: nothing, and what looks like a call is text."""
+    splits_thoughts: bool = True
+    """Of messages: whether thoughts come apart from the text."""
     thinking_budget: int | None = None
-    """The most tokens of a thought before a structured answer; None: no other limit than the answer's own."""
+    """The most tokens of the thought before an answer; None: no other limit than the answer's own."""
     cache_prompt: bool = True
     """Whether it may start from what is in the KV cache already."""
     cache_salt: str = ""
@@ -148,7 +156,11 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     """Of the next tokens of the prompt, if those were asked for."""
     thought: str = ""
-    """New text of the thought before a structured answer, which is not in `text`."""
+    """New text of the thought before the answer, which is not in `text`."""
+    calls: tuple[CallDelta, ...] = ()
+    """New pieces of calls, which are not in `text`."""
+    notes: tuple[str, ...] = ()
+    """What the reader of the answer has to say: a call that could not be read, and is text."""
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -303,8 +315,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     kv: KvLayout = "partitioned"
     kv_reason: str = ""
     """Why that layout."""
-    thought: Thought | None = None
-    """How it marks its thoughts, if it is known to have any."""
+    format: ChatFormat = ChatFormat()
+    """How it writes thoughts and calls."""
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
     threads: int

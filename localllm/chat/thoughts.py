@@ -5,17 +5,17 @@ Pure text: knows nothing of tokens or grammars.
 
 from __future__ import annotations
 
-from localllm.structures import THOUGHTS, Preface, Thought
+from localllm.structures import THOUGHTS, Preface, Tags
 
 
-def thought_of(template: str) -> Thought | None:
+def thought_of(template: str) -> Tags | None:
     """How the model of a chat template marks its thoughts: as its template writes those of earlier answers, or opens
     one. None: it has none, or none of `THOUGHTS`.
     """
     return next((each for each in THOUGHTS if each.opening in template and each.closing in template), None)
 
 
-def begins_thoughts(template: str, thought: Thought) -> bool:
+def begins_thoughts(template: str, thought: Tags) -> bool:
     """Whether a chat template opens the thought itself where one is wanted (`enable_thinking`): behind what it looks
     up last, `add_generation_prompt`, it writes an opening tag that it does not close at once.
     """
@@ -24,7 +24,7 @@ def begins_thoughts(template: str, thought: Thought) -> bool:
     return any(not part.startswith(thought.closing) for part in behind)
 
 
-def preface_of(thought: Thought | None, prompt: str, budget: int | None, *, may_begin: bool = True) -> Preface | None:
+def preface_of(thought: Tags | None, prompt: str, budget: int | None, *, may_begin: bool = True) -> Preface | None:
     """What may stand before a structured answer to a rendered prompt; None: nothing.
 
     A prompt that ends with a closed thought, as templates write it to switch thinking off, has had its thought. Without

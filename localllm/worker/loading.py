@@ -17,7 +17,7 @@ from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
-from localllm.types import LoadedModel
+from localllm.types import ChatFormat, LoadedModel
 from localllm.worker.attention import Settled, settle
 from localllm.worker.grammars import Later
 from localllm.worker.messages import Load
@@ -82,7 +82,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
-        thought=thought_of(load.info.chat_templates.get("default", "")),
+        format=ChatFormat(thought=thought_of(load.info.chat_templates.get("default", ""))),
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         threads=threads,

@@ -216,7 +216,7 @@ class Preparer:
                 )
 
     def _preface(self, prompt: Prompt, budget: int | None) -> Preface | None:
-        thought = self._model.thought
+        thought = self._model.format.thought
         if thought is None or not prompt.ending:
             return None
         may_begin = not begins_thoughts(self._model.info.chat_templates["default"], thought)

@@ -62,7 +62,7 @@ def test_a_thought_that_the_prompt_began_ends_within_its_budget(llm: LLM, budget
 
 @pytest.mark.parametrize("likes_to", [True, False])
 def test_a_model_may_begin_a_thought_or_leave_it(llm: LLM, *, likes_to: bool) -> None:
-    (opening,) = llm.tokenize(llm.info.thought.opening if llm.info.thought else "", add_special=False)
+    (opening,) = llm.tokenize(llm.info.format.thought.opening if llm.info.format.thought else "", add_special=False)
     params = SamplingParams(temperature=0, max_tokens=200, logit_bias={opening: 100.0 if likes_to else -100.0})
     answer = llm.chat(ANSWER, schema=SCHEMA, thinking_budget=5, params=params)
     assert is_a_document(answer.text)

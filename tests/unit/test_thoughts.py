@@ -13,7 +13,7 @@ from localllm.chat.thoughts import begins_thoughts, preface_of, thought_of
 from localllm.engine.thoughts import ThoughtSplitter
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
-from localllm.structures import THOUGHTS, Preface, Structure, Thought
+from localllm.structures import THOUGHTS, Preface, Structure, Tags
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
@@ -55,7 +55,7 @@ def test_a_thought_is_told_apart_however_the_text_is_cut(
 def test_the_template_says_whether_a_model_thinks() -> None:
     assert thought_of("{{ messages }}") is None
     assert thought_of("{% if '</think>' in content %}... '<think>\\n'") == THINK
-    assert thought_of("[THINK]{{ message.reasoning }}[/THINK]") == Thought("[THINK]", "[/THINK]")
+    assert thought_of("[THINK]{{ message.reasoning }}[/THINK]") == Tags("[THINK]", "[/THINK]")
 
 
 QWEN = """{{ '<think>' + '</think>' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
