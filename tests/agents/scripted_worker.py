@@ -1,0 +1,115 @@
+"""A worker whose answers are written beforehand: `python -P -m tests.agents.scripted_worker SCRIPT WORKER-OPTIONS ...`
+
+Everything is real but for the logits: vocabulary, template, grammar, sampler, scheduler and KV cache of llama.cpp. Where
+an answer is drawn, the token that the script has next is made by far the likeliest; what the grammar forbids stays
+forbidden. The script is JSON: a list of steps, each with `thought`, `text` and `calls` (`name`, `arguments`); an answer is
+the step whose number is that of the results in its conversation. A conversation without tools gets a title.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence as Items
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.chat.formats.writer import written
+from localllm.engine.backend import Segment
+from localllm.engine.engine import Engine
+from localllm.engine.sequence import Sequence
+from localllm.llama import context
+from localllm.types import GenerationRequest, ToolCall
+from localllm.worker import loading, prepare, process
+from localllm.worker.messages import Submit
+
+LIKELY = 1000.0
+"""Added to a logit: nothing that a random model thinks comes near."""
+TITLE = "A task"
+MOST_RUNNING = 64
+
+
+class Script:
+    """Which tokens each running sequence is to have."""
+
+    def __init__(self, steps: list[dict[str, Any]]) -> None:
+        self.steps = steps
+        self.loaded: loading.Loaded | None = None
+        self.requests: dict[int, GenerationRequest] = {}
+        self.running: list[tuple[Sequence, list[int]]] = []
+
+    def begin(self, sequence: Sequence) -> None:
+        """On the thread that prepares it."""
+        assert self.loaded is not None
+        text = self._answer(self.requests.pop(sequence.id))
+        vocab = self.loaded.vocab
+        tokens = [*vocab.tokenize(text, add_special=False), vocab.end_tokens[0]]
+        self.running = [*self.running[-MOST_RUNNING:], (sequence, tokens)]
+
+    def next_token(self, slot: int, position: int) -> int | None:
+        """Behind the token at a position of a slot; None: nobody has said."""
+        for sequence, tokens in reversed(self.running):
+            place = position + 1 - sequence.num_prompt
+            if sequence.slot == slot and 0 <= place < len(tokens):
+                return tokens[place]
+        return None
+
+    def _answer(self, request: GenerationRequest) -> str:
+        assert self.loaded is not None
+        if request.calling is None:
+            return TITLE
+        messages = request.messages or ()
+        step = self.steps[min(sum(each.role == "tool" for each in messages), len(self.steps) - 1)]
+        calls = [ToolCall(call["name"], json.dumps(call["arguments"])) for call in step.get("calls", ())]
+        return written(self.loaded.report.format, step.get("thought", ""), step.get("text", ""), calls)
+
+
+SCRIPT = Script([])
+
+
+class ScriptedBackend(context.LlamaBackend):
+    """Computes all that llama.cpp computes, and changes what comes of it."""
+
+    def decode(self, segments: Items[Segment], *, within_s: float | None = None) -> bool:
+        self._segments = list(segments)
+        return super().decode(segments, within_s=within_s)
+
+    def logits(self, index: int) -> Items[npt.NDArray[np.float32]]:
+        rows = super().logits(index)
+        segment = self._segments[index]
+        first = segment.start + len(segment.tokens) - len(rows)
+        for position, row in enumerate(rows, first):
+            token = SCRIPT.next_token(segment.slot, position)
+            if token is not None:
+                row[token] = max(row[token], LIKELY)
+        return rows
+
+
+def main() -> None:
+    SCRIPT.steps = json.loads(Path(sys.argv.pop(1)).read_text("utf-8"))
+    load_model, take, submit = loading.load_model, prepare.Preparer.submit, Engine.submit
+
+    def load(*arguments: Any) -> loading.Loaded:
+        SCRIPT.loaded = load_model(*arguments)
+        return SCRIPT.loaded
+
+    def take_request(self: prepare.Preparer, message: Submit) -> None:
+        SCRIPT.requests[message.id] = message.request
+        take(self, message)
+
+    def begin(self: Engine, sequence: Sequence) -> None:
+        SCRIPT.begin(sequence)
+        submit(self, sequence)
+
+    loading.LlamaBackend = ScriptedBackend  # type: ignore[misc]
+    loading.load_model = load
+    prepare.Preparer.submit = take_request  # type: ignore[method-assign]
+    Engine.submit = begin  # type: ignore[method-assign]
+    process.main()
+
+
+if __name__ == "__main__":
+    main()
