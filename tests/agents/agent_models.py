@@ -33,18 +33,13 @@ FORMATS = {
     "qwen3-coder": AgentFormat("Qwen3-Coder.jinja", _CHATML, "<|im_end|>"),
     "mistral": AgentFormat(
         "unsloth-mistral-Devstral-Small-2507.jinja",
-        tuple(
-            f"[{slash}{word}]"
-            for word in ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT")
-            for slash in ("", "/")
-        )
-        + ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<s>", "</s>"),
+        (*_MISTRAL, "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<s>", "</s>"),
         "</s>",
     ),
     "deepseek": AgentFormat(
         "deepseek-ai-DeepSeek-V3.1.jinja",
-        tuple(f"<｜{word}｜>" for word in (*_DEEPSEEK.split(), "tool▁sep", "tool▁output▁begin", "tool▁output▁end")),
-        "<｜end▁of▁sentence｜>",
+        tuple(f"<｜{word}｜>" for word in _DEEPSEEK),  # noqa: RUF001
+        "<｜end▁of▁sentence｜>",  # noqa: RUF001
     ),
     "harmony": AgentFormat(
         "openai-gpt-oss-120b.jinja",

@@ -1,4 +1,4 @@
-"""Agents from the npm registry (LOCALLLM_AGENTS names the folder of their programs), and the server that they talk to."""
+"""Agents from the npm registry (LOCALLLM_AGENTS names the folder of their programs), and the server they talk to."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.agents.agent_models import FORMATS, write_agent_model
 
 ROOT = Path(__file__).parents[2]
 CTX = 32768
+OPTIONS = ("--port", "0", "--ctx", str(CTX), "--log-format", "json")
 PATIENCE_S = 180
 """A task that takes longer has failed."""
 

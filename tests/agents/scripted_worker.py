@@ -1,9 +1,9 @@
 """A worker whose answers are written beforehand: `python -P -m tests.agents.scripted_worker SCRIPT WORKER-OPTIONS ...`
 
-Everything is real but for the logits: vocabulary, template, grammar, sampler, scheduler and KV cache of llama.cpp. Where
-an answer is drawn, the token that the script has next is made by far the likeliest; what the grammar forbids stays
-forbidden. The script is JSON: a list of steps, each with `thought`, `text` and `calls` (`name`, `arguments`); an answer is
-the step whose number is that of the results in its conversation. A conversation without tools gets a title.
+Everything is real but for the logits: vocabulary, template, grammar, sampler, scheduler, KV cache. Where an answer is
+drawn, the token that the script has next is made by far the likeliest; what the grammar forbids stays forbidden. The
+script is JSON: a list of steps, each with `thought`, `text` and `calls` (`name`, `arguments`); an answer is the step
+whose number is that of the results in its conversation. A conversation without tools gets a title.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from localllm.chat.formats.writer import written
+
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
