@@ -16,8 +16,12 @@ from tests.models.tokenizers import Tokenizer
 DEMO = Path(__file__).parents[2] / "localllm" / "data" / "demo.gguf"
 _CHATML = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>")
 _DEEPSEEK = (
-    "begin▁of▁sentence end▁of▁sentence User Assistant tool▁calls▁begin tool▁calls▁end tool▁call▁begin tool▁call▁end"
-)
+    "begin▁of▁sentence end▁of▁sentence User Assistant tool▁calls▁begin tool▁calls▁end tool▁call▁begin tool▁call▁end "
+    "tool▁sep tool▁output▁begin tool▁output▁end"
+).split()
+_MISTRAL = [
+    f"[{slash}{word}]" for word in ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT") for slash in ("", "/")
+]
 
 
 class AgentFormat(NamedTuple):
