@@ -12,6 +12,7 @@ from localllm.chat.formats.reading import Read
 from localllm.conversation import CallDelta, Function
 
 USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+MOST_NOTES = 20
 MOST_SHOWN = 100
 """Characters of a name in a note."""
 
@@ -22,10 +23,17 @@ class Collected:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.thought: list[str] = []
-        self.notes: list[str] = []
+        self._notes: list[str] = []
+        self._noted: set[str] = set()
         self._calls: list[CallDelta] = []
         self._ids: set[str] = set()
         self.num_calls = 0
+
+    def note(self, text: str) -> None:
+        """Says something about the answer, once."""
+        if text not in self._noted and len(self._noted) < MOST_NOTES:
+            self._noted.add(text)
+            self._notes.append(text)
 
     def begin(self, name: str, call_id: str) -> int:
         """A call was found. Its index."""
@@ -46,8 +54,8 @@ class Collected:
 
     def read(self) -> Read:
         """All of it, once."""
-        found = Read("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self.notes))
-        for each in (self.text, self.thought, self._calls, self.notes):
+        found = Read("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self._notes))
+        for each in (self.text, self.thought, self._calls, self._notes):
             each.clear()
         return found
 
@@ -64,6 +72,11 @@ class Draft:
         self.id = ""
         self.function: Function | None = None
         self.is_cut = False
+
+    @property
+    def declared(self) -> Iterable[str]:
+        """Names that it may have."""
+        return self._declared.keys()
 
     @property
     def is_made(self) -> bool:
@@ -92,11 +105,11 @@ class Draft:
         if self._index is None:
             return
         if self.is_cut:
-            self._out.notes.append(f"the answer ended within the arguments of call {self._index}")
+            self._out.note(f"the answer ended within the arguments of call {self._index}")
         elif not is_object("".join(self._json)):
-            self._out.notes.append(LOST.format(index=self._index))
+            self._out.note(LOST.format(index=self._index))
 
     def note_undeclared(self) -> None:
         """It is of a function that nobody declared."""
         name = self.name if len(self.name) <= MOST_SHOWN else self.name[:MOST_SHOWN] + "..."
-        self._out.notes.append(f"a call of undeclared function {name!r} is in the text")
+        self._out.note(f"a call of undeclared function {name!r} is in the text")

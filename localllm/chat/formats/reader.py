@@ -69,6 +69,8 @@ class AnswerReader:
         self._holds_space = bool(self._dropped or self._section)
         self._space: list[str] = []
         """Behind the text so far: it is text if text follows."""
+        self._joint = ""
+        """What divides the next text from the text before it, where they are parts of their own."""
         self._has_text = False
         self._steps: Steps[None] | None = self._read()
 
@@ -97,7 +99,7 @@ class AnswerReader:
         if self._thoughts is not None:
             self._show((yield from self._thoughts.read()))
             if self._thoughts.is_unclosed:
-                self._out.notes.append(UNCLOSED)
+                self._out.note(UNCLOSED)
         if self._begins_with_calls and self._section is not None:
             yield from self._beginning(self._section)
         markers = Markers([*self._dropped, *self._openings])
@@ -123,8 +125,9 @@ class AnswerReader:
             text = text.lstrip()
         body = text.rstrip()
         if body:
-            self._out.text.extend([*self._space, body])
+            self._out.text.extend([self._joint, *self._space, body])
             self._space.clear()
+            self._joint = ""
             self._has_text = True
         self._space.append(text[len(body) :])
 
@@ -132,7 +135,8 @@ class AnswerReader:
         """What stands between parts of an answer."""
         self._tape.take(len(marker))
         yield from self._tape.space()
-        self._space[:] = ["\n\n"] if self._has_text else []
+        self._space.clear()
+        self._joint = "\n\n" if self._has_text else ""
 
     def _marked(self, marker: str) -> Steps[None]:
         """What begins as calls do."""
@@ -149,7 +153,8 @@ class AnswerReader:
             self._tape.back(raw[len(marker) :])
             raw = marker
         self._show(raw)
-        self._out.notes.append(CUT_CALL if is_cut else UNREAD)
+        if raw.strip() != marker or not marker[0].isalnum():  # a word such as `Action:` is mostly just that
+            self._out.note(CUT_CALL if is_cut else UNREAD)
 
     def _beginning(self, section: Section) -> Steps[None]:
         """Calls that nothing marks but that the answer begins with them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from localllm.chat.formats.call_reading import CallReading
 from localllm.chat.formats.collected import Collected, Draft
@@ -99,11 +99,17 @@ class Section:
         self._has_made = False
         if not (yield from self._one(is_guess=is_guess)):
             return False
-        while (yield from self._next()):
-            if not (yield from self._one(is_guess=is_guess)):
-                self._show(tape.recorded())
-                self._out.notes.append(UNREAD)
-                break
+        while (follows := (yield from self._next())) is not None:
+            is_guess = is_guess or follows == "maybe"
+            if (yield from self._one(is_guess=is_guess)):
+                continue
+            raw = tape.recorded()
+            if is_guess:
+                tape.back(raw)
+            else:
+                self._show(raw)
+                self._out.note(UNREAD)
+            break
         return True
 
     def _one(self, *, is_guess: bool) -> Steps[bool]:
@@ -117,30 +123,30 @@ class Section:
         self._has_made |= outcome == "made"
         return outcome != "broken"
 
-    def _next(self) -> Steps[bool]:
-        """Behind a call: whether another follows, whose first literals are read and recorded."""
+    def _next(self) -> Steps[Literal["call", "maybe"] | None]:
+        """Behind a call: whether another follows, whose first literals are read. If one does, the tape records."""
         tape = self._tape
         tape.record()
         gap = yield from tape.space()
         found = yield from tape.literal([*self._starts, *self._between[:1], *self._end[:1]])
         if found and found in self._between[:1] and found not in self._starts:
             yield from tape.parts(self._between[1:])
-            gap, found = "", (yield from self._peeked())
+            yield from tape.space()
+            gap, found = "", (yield from tape.literal([*self._starts, *self._end[:1]]))
             if not self._starts and not found:
-                return True
+                return "call"
         if found in self._end[:1]:
             yield from tape.parts(self._end[1:])
             raw = tape.recorded()
             if not self._has_made:
                 self._show(raw)
-            return False
-        tape.back(gap + found)
-        if found:
-            return not self._before or (yield from tape.parts(self._before, needs_last=True))
+            return None
+        tape.back(found)
+        if found and (not self._before or (yield from tape.parts(self._before, needs_last=True))):
+            return "call"
+        if gap and not found and not self._starts and not self._between:
+            return "maybe"
+        if not found:
+            tape.back(gap)
         self._show(tape.recorded())
-        return False
-
-    def _peeked(self) -> Steps[str]:
-        """Behind what stands between calls."""
-        yield from self._tape.space()
-        return (yield from self._tape.literal([*self._starts, *self._end[:1]]))
+        return None

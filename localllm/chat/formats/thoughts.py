@@ -48,9 +48,9 @@ class Thoughts:
         """All of them, and what divides them from the text. What of the space behind belongs to the text."""
         tape = self._tape
         if self.is_inside:
-            space = yield from tape.space()
-            if not (yield from tape.literal(self._opening[:1])):
-                tape.back(space)
+            tape.record()
+            yield from tape.parts(self._opening)  # of which models repeat what the prompt has
+            self._raw(tape.recorded())
             yield from self._block()
         space = ""
         while not self.is_unclosed:
@@ -64,6 +64,9 @@ class Thoughts:
                 self.is_inside = True
                 yield from self._block()
             elif found:
+                if found in self._behind[:1]:
+                    yield from tape.parts(self._behind[1:])
+                space = ""
                 self._raw(tape.recorded())
             else:
                 tape.recorded()
