@@ -11,14 +11,13 @@ from llguidance._tokenizer import TokenizerWrapper
 
 from localllm.chat.thoughts import begins_thoughts, preface_of, thought_of
 from localllm.engine.thoughts import ThoughtSplitter
-from localllm.errors import InvalidParameter
-from localllm.grammar.compose import grammar_of
+from localllm.grammar.compose import composed
+from localllm.grammar.literals import Literals
 from localllm.structures import THOUGHTS, Preface, Structure, Tags
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
 OPTIONAL = Preface(thought=THINK)
-BITS = Structure(kind="regex", source="[01]{2}")
 
 
 def split(preface: Preface, pieces: list[str]) -> tuple[str, str]:
@@ -107,13 +106,12 @@ def tokenizer() -> LLTokenizer:
     return LLTokenizer(TokenizerWrapper(Bytes()))
 
 
-def with_tokens(preface: Preface) -> Preface:
-    return msgspec.structs.replace(preface, opening_token=257, closing_token=258)
+SPECIAL = Literals({"<end>": 256, "<think>": 257, "</think>": 258}, ends=(256,))
 
 
-def accepts(tokenizer: LLTokenizer, preface: Preface, tokens: list[int]) -> bool:
+def accepts(tokenizer: LLTokenizer, preface: Preface, literals: Literals, tokens: list[int]) -> bool:
     document = Structure(kind="choice", source='["1", "\\"</think>\\""]')
-    matcher = LLMatcher(tokenizer, grammar_of(document, preface), log_level=0)
+    matcher = LLMatcher(tokenizer, composed(document, preface, literals).grammar, log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
@@ -121,34 +119,29 @@ def accepts(tokenizer: LLTokenizer, preface: Preface, tokens: list[int]) -> bool
 @pytest.mark.parametrize("is_special", [True, False])
 def test_the_grammar_takes_a_thought_and_then_the_document(tokenizer: LLTokenizer, *, is_special: bool) -> None:
     opening, closing = ([257], [258]) if is_special else (list(b"<think>"), list(b"</think>"))
-    begun, optional = OPEN, OPTIONAL
-    if is_special:
-        begun, optional = with_tokens(OPEN), with_tokens(OPTIONAL)
+    literals = SPECIAL if is_special else Literals()
+
+    def takes(preface: Preface, tokens: list[int]) -> bool:
+        return accepts(tokenizer, preface, literals, tokens)
+
     thought, document = list("Größe <b> {1} \n\n".encode()), [*b"\n\n1"]
-    assert accepts(tokenizer, begun, [*thought, *closing, *document])
-    assert accepts(tokenizer, begun, [*closing, *document])
-    assert accepts(tokenizer, begun, [*thought, *closing, *b'\n\n"</think>"'])
-    assert accepts(tokenizer, optional, [*opening, *thought, *closing, *document])
-    assert accepts(tokenizer, optional, [*b"1"])
-    assert not accepts(tokenizer, begun, [*b"1"])
-    assert not accepts(tokenizer, begun, [*thought, *closing, *b"1"])
-    assert not accepts(tokenizer, begun, [*thought, *closing, *b"\n\n2"])
+    assert takes(OPEN, [*thought, *closing, *document])
+    assert takes(OPEN, [*closing, *document])
+    assert takes(OPEN, [*thought, *closing, *b'\n\n"</think>"'])
+    assert takes(OPTIONAL, [*opening, *thought, *closing, *document])
+    assert takes(OPTIONAL, [*b"1"])
+    assert not takes(OPEN, [*b"1"])
+    assert not takes(OPEN, [*thought, *closing, *b"1"])
+    assert not takes(OPEN, [*thought, *closing, *b"\n\n2"])
     if is_special:  # its spelling in other tokens would end the thought for who reads the text
-        assert not accepts(tokenizer, begun, [*thought, *b"</think>", *closing, *document])
+        assert not takes(OPEN, [*thought, *b"</think>", *closing, *document])
 
 
-@pytest.mark.parametrize(("is_special", "budget"), [(True, 0), (True, 3), (False, 0)])
-def test_a_thought_ends_with_its_budget(tokenizer: LLTokenizer, budget: int, *, is_special: bool) -> None:
-    preface = msgspec.structs.replace(OPEN, budget=budget)
-    preface = with_tokens(preface) if is_special else preface
-    closing = [258] if is_special else list(b"</think>")
-    matcher = LLMatcher(tokenizer, grammar_of(BITS, preface), log_level=0)
-    for _ in range(budget):
-        assert matcher.compute_ff_tokens() == []
-        assert matcher.consume_token(ord("a"))
-    assert matcher.compute_ff_tokens() == [*closing, *b"\n\n"]
-
-
-def test_a_budget_needs_a_tag_that_is_a_token() -> None:
-    with pytest.raises(InvalidParameter, match="thinking_budget"):
-        grammar_of(BITS, msgspec.structs.replace(OPEN, budget=3))
+def test_what_stands_around_a_structured_text_stands_around_it_in_the_grammar(tokenizer: LLTokenizer) -> None:
+    around = Preface(thought=Tags("<think>", "</think>"), behind="\n", text=Tags("<say>", "</say><end>"))
+    assert accepts(tokenizer, around, SPECIAL, [257, *b"so", 258, *b"\n<say>1</say>"])
+    assert accepts(tokenizer, around, SPECIAL, [*b"<say>1</say>"])
+    assert not accepts(tokenizer, around, SPECIAL, [*b"1"])
+    without = msgspec.structs.replace(around, thought=None)
+    assert accepts(tokenizer, without, SPECIAL, [*b"<say>1</say>"])
+    assert not accepts(tokenizer, without, SPECIAL, [257, *b"so", 258, *b"\n<say>1</say>"])
