@@ -26,12 +26,12 @@ class Answer(AsyncIterator[Delta]):
     notes: tuple[str, ...] = ()
     """How messages were changed for the model's template, since it does not take them as they are."""
 
-    def __init__(self, pending: Pending, num_prompt_tokens: int, reader: Reader | None = None) -> None:
-        """`reader`: of its text; None: all of that is text."""
+    def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
+        """`reading`: of its text; None: all of that is text."""
         self.notes = pending.mailbox.notes
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
-        self._reading = None if reader is None else Reading(reader)
+        self._reading = reading
         self._num_tokens = 0
         self._finished = False
 
@@ -71,7 +71,7 @@ class Answer(AsyncIterator[Delta]):
         await self.aclose()
 
 
-def reader_for(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Reader | None:
+def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Reading | None:
     """Of the answer of a model that writes in this format; None: all of it is text."""
     if request.messages is None:
         return None
@@ -82,32 +82,33 @@ def reader_for(request: GenerationRequest, format: ChatFormat, beginning: Beginn
     splits_thoughts = format.thought is not None and request.splits_thoughts and may_think
     if not reads_calls and not splits_thoughts and format.text is None:
         return None
-    return reader_of(
+    reader = reader_of(
         format,
         functions,
         in_thought=beginning == "thought",
         splits_thoughts=splits_thoughts,
         reads_calls=reads_calls,
     )
+    return Reading(reader, "" if format.thought is None else format.thought.closing)
 
 
 class Reading:
     """Deltas as a worker sends them, to deltas as a reader tells their parts apart."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, closing: str) -> None:
+        """`closing`: of thoughts."""
         self._reader = reader
-        self._num_reasoning_tokens = 0
+        self._tokens = _ReasoningTokens(closing.strip())
 
     def read(self, delta: Delta) -> Delta:
         """The same delta, read; with its finish, the rest of what was held back."""
         was_thinking = self._reader.is_thinking
         read = self._reader.feed(delta.text)
-        if delta.num_tokens:
-            self._num_reasoning_tokens += self._num_of_thought(delta.num_tokens, read, was_thinking=was_thinking)
+        self._tokens.count(delta, read, was_thinking=was_thinking, is_thinking=self._reader.is_thinking)
         if delta.finish is None:
             return replace(delta, text=read.text, thought=read.thought, calls=read.calls, notes=read.notes)
         rest = self._reader.flush()
-        usage = replace(delta.finish.usage, reasoning_tokens=self._num_reasoning_tokens)
+        usage = replace(delta.finish.usage, reasoning_tokens=self._tokens.num)
         return replace(
             delta,
             text=read.text + rest.text,
@@ -117,11 +118,34 @@ class Reading:
             finish=replace(delta.finish, usage=usage),
         )
 
-    def _num_of_thought(self, num_tokens: int, read: Read, *, was_thinking: bool) -> int:
-        """Of a delta in which the thought ends, the share of its characters: several steps may be in one delta."""
-        if self._reader.is_thinking:
-            return num_tokens
-        num_other = len(read.text) + sum(len(call.arguments) + len(call.name) for call in read.calls)
-        if not num_other:
-            return num_tokens if was_thinking else 0
-        return round(num_tokens * len(read.thought) / (len(read.thought) + num_other))
+
+class _ReasoningTokens:
+    """Counts those of thoughts, their tags included. Exact but for a delta of several tokens in which one ends: of
+    that the share of its characters counts.
+    """
+
+    def __init__(self, closing: str) -> None:
+        self.num = 0
+        self._closing = closing
+        self._before = ""
+        """The end of the text so far, as long as it may be the beginning of the closing tag."""
+        self._num_unknown = 0
+        """Tokens that may begin a thought."""
+
+    def count(self, delta: Delta, read: Read, *, was_thinking: bool, is_thinking: bool) -> None:
+        if is_thinking or was_thinking or read.thought:
+            self.num += self._num_unknown + (delta.num_tokens if is_thinking else self._share(delta, read))
+            self._num_unknown = 0
+        elif read.text or read.calls:
+            self._num_unknown = 0
+        else:
+            self._num_unknown += delta.num_tokens
+        text = self._before + delta.text
+        self._before = text[max(0, len(text) - len(self._closing) + 1) :]
+
+    def _share(self, delta: Delta, read: Read) -> int:
+        if not delta.text:
+            return delta.num_tokens
+        at = (self._before + delta.text).find(self._closing)
+        end = at + len(self._closing) - len(self._before) if at >= 0 else len(delta.text) - len(read.text)
+        return round(delta.num_tokens * end / len(delta.text))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from localllm.answers import Answer as Answer
-from localllm.answers import reader_for
+from localllm.answers import reading_for
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout, clipped
@@ -174,7 +174,7 @@ class Runtime:
             raise
         format = session.ready.result().format
         return [
-            Answer(pending, count, reader_for(request, format, pending.mailbox.beginning))
+            Answer(pending, count, reading_for(request, format, pending.mailbox.beginning))
             for request, pending, count in zip(requests, sent, num_prompt_tokens, strict=True)
         ]
 
