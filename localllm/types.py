@@ -113,6 +113,8 @@ class Usage(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
     shifted_tokens: int = 0
     """That the model had forgotten when the answer ended (context shift)."""
+    reasoning_tokens: int = 0
+    """Of the completion's, those of its thought."""
 
     @property
     def total_tokens(self) -> int:

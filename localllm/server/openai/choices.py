@@ -12,7 +12,7 @@ from typing import NamedTuple
 from localllm.errors import InternalError
 from localllm.runtime import Answer
 from localllm.server import sse
-from localllm.types import Delta, Finish, TokenLogprob, Usage
+from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage
 
 LARGE_LOGPROBS = 2000
 """Some ten milliseconds."""
@@ -28,6 +28,25 @@ class Whole(NamedTuple):
     thought: str = ""
     num_thought_logprobs: int = 0
     """Of the first log-probabilities, which are of the thought's tokens."""
+    calls: tuple[ToolCall, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _Calls:
+    """The calls of an answer, of pieces."""
+
+    def __init__(self) -> None:
+        self._heads: dict[int, CallDelta] = {}
+        self._arguments: dict[int, list[str]] = {}
+
+    def add(self, delta: CallDelta) -> None:
+        self._heads.setdefault(delta.index, delta)
+        self._arguments.setdefault(delta.index, []).append(delta.arguments)
+
+    def whole(self) -> tuple[ToolCall, ...]:
+        return tuple(
+            ToolCall(head.name, "".join(self._arguments[index]), head.id) for index, head in sorted(self._heads.items())
+        )
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
@@ -41,17 +60,22 @@ async def _collect(answer: Answer) -> Whole:
     logprobs: list[TokenLogprob] = []
     prompt_logprobs: list[TokenLogprob] = []
     num_before_text: int | None = None
+    calls, notes = _Calls(), list[str]()
     async for delta in answer:
-        if delta.text and num_before_text is None:
+        if (delta.text or delta.calls) and num_before_text is None:
             num_before_text = len(logprobs)
         pieces.append(delta.text)
         thoughts.append(delta.thought)
         logprobs += delta.logprobs
         prompt_logprobs += delta.prompt_logprobs
+        notes += delta.notes
+        for call in delta.calls:
+            calls.add(call)
         if delta.finish is not None:
             thought = "".join(thoughts)
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
-            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs, thought, of_thought)
+            text, told = "".join(pieces), tuple(notes)
+            return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, calls.whole(), told)
     raise InternalError("the answer ended without a finish")
 
 
@@ -84,6 +108,7 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
         completion_tokens=sum(finish.usage.completion_tokens for finish in finishes),
         cached_tokens=sum(each.cached_tokens for each in prompts),
         shifted_tokens=sum(finish.usage.shifted_tokens for finish in finishes),
+        reasoning_tokens=sum(finish.usage.reasoning_tokens for finish in finishes),
     )
 
 

@@ -18,7 +18,7 @@ _NUM_ESCAPE_CHARS = len(r"\ud83d")
 
 
 class InputReader:
-    """`feed` it the arguments' pieces; what is no such object is the text as it is. The sum is the same at any split."""
+    """`feed` it the arguments' pieces; what is no such object is the text itself. The sum is the same at any split."""
 
     def __init__(self) -> None:
         self._buffer = ""
