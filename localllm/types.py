@@ -16,6 +16,8 @@ from localllm.conversation import Message as Message
 from localllm.conversation import Rendering as Rendering
 from localllm.conversation import ToolCall as ToolCall
 from localllm.errors import InvalidParameter
+from localllm.formats import AnswerSource as AnswerSource
+from localllm.formats import Beginning as Beginning
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.ranges import check_range, check_token_ids
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
@@ -173,7 +175,11 @@ class Chat(msgspec.Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     thought: str = ""
-    """What came before a structured answer."""
+    """What came before the text."""
+    calls: tuple[ToolCall, ...] = ()
+    """What the model asks for; the arguments of each are JSON."""
+    notes: tuple[str, ...] = ()
+    """On what could not be read as a call, and on messages and schemas that were not taken as they are."""
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):

@@ -133,4 +133,5 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 
 if __name__ == "__main__":
     cpu_s, memory_mb = map(int, sys.argv[1:])
-    serve(GrammarRequest, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)
+    questions = msgspec.msgpack.Decoder(GrammarRequest)
+    serve(questions, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)

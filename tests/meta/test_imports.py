@@ -65,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.grammar_trial": BASE | {"conversation", "grammar", "structures"},
     "worker.grammars": BASE | {"daemons", "engine", "structures"},
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
-    "answers": {"types", "supervisor"},
+    "answers": {"types", "supervisor", "chat.formats"},
     "finding": BASE | {"threads", "supervisor", "registry", "gguf"},
     "runtime": BASE | {"answers", "finding", "threads", "supervisor", "registry", "chat"},
     "cancel": set(),
