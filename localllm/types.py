@@ -15,6 +15,7 @@ from localllm.conversation import Function as Function
 from localllm.conversation import Message as Message
 from localllm.conversation import Rendering as Rendering
 from localllm.conversation import ToolCall as ToolCall
+from localllm.conversation import whole_calls as whole_calls
 from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource as AnswerSource
 from localllm.formats import Beginning as Beginning
@@ -180,6 +181,11 @@ class Chat(msgspec.Struct, frozen=True):
     """What the model asks for; the arguments of each are JSON."""
     notes: tuple[str, ...] = ()
     """On what could not be read as a call, and on messages and schemas that were not taken as they are."""
+
+    @property
+    def message(self) -> Message:
+        """For the next turn of the conversation."""
+        return Message("assistant", self.text, thought=self.thought, tool_calls=self.calls)
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):
