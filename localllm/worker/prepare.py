@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.engine.constraint.constraint import Constraint
+from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
@@ -213,22 +213,28 @@ class Preparer:
                     lambda: taker.message.id in self._wanted,
                 )
 
-    def _constrained(self, taker: _Taker, prompt: Prompt, shape: Shape, result: Constraint | LocalLLMError) -> None:
+    def _constrained(
+        self, taker: _Taker, prompt: Prompt, shape: Shape, result: MatcherConstraint | LocalLLMError
+    ) -> None:
         """On a thread of the grammars."""
         with errors_to(partial(self._reject, taker)):
             if isinstance(result, LocalLLMError):
                 raise result
             self._submit(taker, prompt, shape, result)
 
-    def _submit(self, taker: _Taker, prompt: Prompt, shape: Shape, constraint: Constraint | None) -> None:
+    def _submit(self, taker: _Taker, prompt: Prompt, shape: Shape, constraint: MatcherConstraint | None) -> None:
+        notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
+
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt, prompt.notes, shape.beginning))
+            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning))
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
         self._wanted.hand_over(sequence.id, submit)
 
-    def _sequence(self, message: Submit, arrived_s: float, prompt: Prompt, constraint: Constraint | None) -> Sequence:
+    def _sequence(
+        self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None
+    ) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
             self._check_token(token, "logit_bias", f"logit_bias.{token}")

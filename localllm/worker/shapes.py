@@ -35,7 +35,7 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Sha
     beginning = beginning_of(format, ending, continued)
     calling = _calling(request, format)
     if request.structure is not None:
-        return Shape(request.structure, _before_a_structure(request, format, beginning), beginning)
+        return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
     if calling is None and (request.thinking_budget is None or beginning == "text"):
         return Shape(None, None, beginning)
     structure = Structure(
@@ -84,16 +84,20 @@ def _source(format: ChatFormat, calling: Calling | None) -> str:
     return msgspec.json.encode(source).decode()
 
 
-def _before_a_structure(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Preface | None:
-    budget = request.thinking_budget
+def _before_a_structure(
+    request: GenerationRequest, format: ChatFormat, beginning: Beginning, ending: str
+) -> Preface | None:
+    text, budget = format.text, request.thinking_budget
+    if text is not None and ending.rstrip().endswith(text.opening.strip()):
+        text = None
     if format.thought is None or beginning == "text" or (budget == 0 and beginning == "either"):
-        return None
+        return None if text is None else Preface(text=text)
     return Preface(
         thought=format.thought,
         is_open=beginning == "thought",
         budget=budget,
         behind=format.behind_thought,
-        text=format.text,
+        text=text,
     )
 
 
