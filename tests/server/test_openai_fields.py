@@ -24,8 +24,8 @@ EXTENSIONS = set(
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
     dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
     cache_prompt cache_salt n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget
-    thinking_budget json_schema grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern structural_tag
-    structured_outputs""".split()
+    thinking_budget json_schema grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern
+    structural_tag structured_outputs""".split()
 )
 OF_TEMPLATES = {
     "chat_template_kwargs", "enable_thinking", "thinking", "reasoning_format", "documents", "add_generation_prompt",

@@ -128,7 +128,8 @@ def test_a_streamed_call_begins_with_its_id_type_and_name_and_its_arguments_foll
 def test_the_clients_own_accumulation_of_a_stream_is_the_whole_answer(served: Served, client: openai.OpenAI) -> None:
     served.runtime.script = TWO_CALLS
     whole = create(client, **AUTO).choices[0].message
-    with client.chat.completions.stream(**ASK, **AUTO) as stream:
+    asked: Any = {**ASK, **AUTO}
+    with client.chat.completions.stream(**asked) as stream:
         streamed = stream.get_final_completion().choices[0].message
     assert [call.model_dump() for call in whole.tool_calls] == [
         call.model_dump(exclude={"index": True, "function": {"parsed_arguments"}}) for call in streamed.tool_calls or ()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from localllm.runtime import Answer
 from localllm.server.openai.choices import collect
+from localllm.server.openai.replies import CalledDelta
 from localllm.server.openai.requests import parse_chat
 from localllm.server.openai.shapes import ChatShape
 from localllm.server.openai.tool_choice import Tooling
@@ -97,7 +98,7 @@ def test_the_sum_of_the_chunks_is_the_whole_answer(deltas: list[Delta], shape: C
         for call in delta.tool_calls:
             of = call.function or call.custom
             assert of is not None
-            piece = of.arguments if call.function is not None else call.custom.input if call.custom else ""
+            piece = of.arguments if isinstance(of, CalledDelta) else of.input
             if call.index not in calls:
                 assert (call.id, call.type, piece) == (f"id{call.index}", call.type, ""), "the head comes alone"
                 assert of.name
