@@ -220,6 +220,19 @@ def test_what_could_not_be_read_as_a_call_is_text_and_a_warning_says_why(
     assert told.model_extra["localllm"] == {"warnings": ["a call of undeclared function 'x' is in the text"]}
 
 
+def test_what_is_not_kept_of_a_request_is_said_once_for_all_its_answers(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.notes = ("system-moved", "schema-not-kept: tools[0].function.parameters")
+    lark = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}}
+    told = [
+        "tools[0].custom.format: the model is told of the Lark grammar, and not held to it",
+        "schema-not-kept: tools[0].function.parameters",
+    ]
+    whole = create(client, tools=[custom(**lark)], n=2)
+    assert whole.model_extra["localllm"] == {"warnings": told}
+    chunks = create(client, tools=[custom(**lark)], n=2, stream=True)
+    assert [chunk.model_extra["localllm"]["warnings"] for chunk in chunks if "localllm" in chunk.model_extra] == [told]
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

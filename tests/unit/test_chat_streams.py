@@ -125,4 +125,4 @@ def test_the_sum_of_the_chunks_is_the_whole_answer(deltas: list[Delta], shape: C
     assert legacy == message.get("function_call", {})
     assert chunks[-1] is not None
     assert chunks[-1].finish_reason == whole.finish_reason
-    assert stream.warnings(FINISH) == shape.warnings(0, made)
+    assert stream.warnings(FINISH) == shape.warnings(made)

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, notes_header, read_json, unknown_fields_header
+from localllm.server.body import field_notes, json_response, notes_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
 from localllm.server.limits import places_of
@@ -141,9 +141,14 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
             timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
             localllm=out.remarks(
-                said
-                for index, whole in enumerate(chosen)
-                for said in _numbered(shape.warnings(index, whole), index, len(chosen))
+                [
+                    *_of_request(answers, shape),
+                    *(
+                        said
+                        for index, whole in enumerate(chosen)
+                        for said in _numbered(shape.warnings(whole), index, len(chosen))
+                    ),
+                ]
             ),
         )
         return msgspec.json.encode(reply)
@@ -243,6 +248,7 @@ async def _chunks(
     offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
     scored: list[list[TokenLogprob]] = [[] for _ in answers]
     finishes: dict[int, Finish] = {}
+    said = _of_request(answers, shape)
     async for index, delta in choices.merged(answers):
         if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
             scored[index] += delta.prompt_logprobs
@@ -258,13 +264,19 @@ async def _chunks(
         if delta.finish is not None:
             finishes[index] = delta.finish
             timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
-            said = _numbered(streams[index].warnings(delta.finish), index, len(answers))
+            said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
             yield chunk(streams[index].last(delta.finish), timings=timings, localllm=out.remarks(said))
+            said = []
     if len(finishes) < len(answers):
         raise InternalError("an answer ended without a finish")
     if body.include_usage:
         ended = [finishes[index] for index in range(len(answers))]
         yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)))
+
+
+def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:
+    """Warnings that concern all its answers."""
+    return [*shape.notes, *field_notes(note for answer in answers for note in answer.notes)]
 
 
 def _numbered(warnings: Iterable[str], index: int, num_choices: int) -> list[str]:

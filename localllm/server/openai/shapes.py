@@ -34,7 +34,12 @@ class TextShape(NamedTuple):
         reason = out.finish_reason(whole.finish)
         return out.TextChoice(index, whole.text, reason, logprobs, reasoning_content=whole.thought or UNSET)
 
-    def warnings(self, index: int, whole: Whole) -> list[str]:  # noqa: ARG002
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the request."""
+        return ()
+
+    def warnings(self, whole: Whole) -> list[str]:
         """What there is to say of an answer."""
         return [*whole.notes]
 
@@ -95,10 +100,14 @@ class ChatShape(NamedTuple):
         )
         return out.ChatChoice(index, message, self.ended(whole.finish, has_calls=bool(whole.calls)), logprobs)
 
-    def warnings(self, index: int, whole: Whole) -> list[str]:
-        """What there is to say of an answer: no text without a reason."""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the request."""
+        return self.tooling.notes
+
+    def warnings(self, whole: Whole) -> list[str]:
+        """What there is to say of an answer: no text is empty without a reason."""
         return self.remarks(
-            index,
             whole.finish,
             whole.notes,
             has_text=bool(whole.text),
@@ -118,10 +127,10 @@ class ChatShape(NamedTuple):
         return "function_call" if self.tooling.is_legacy else "tool_calls"
 
     def remarks(
-        self, index: int, finish: Finish, notes: Sequence[str], *, has_text: bool, has_thought: bool, num_calls: int
+        self, finish: Finish, notes: Sequence[str], *, has_text: bool, has_thought: bool, num_calls: int
     ) -> list[str]:
-        """All warnings of an answer; what concerns the request is said with the first."""
-        told = [*(self.tooling.notes if index == 0 else ()), *notes]
+        """All warnings of an answer."""
+        told = [*notes]
         if self.tooling.is_legacy and num_calls > 1:
             told.append(f"the answer has {num_calls} calls, and function_call holds the first; send tools for all")
         if not (has_text or num_calls or notes) and finish.reason == "stop":
@@ -172,7 +181,6 @@ class ChatStream:
     def warnings(self, finish: Finish) -> list[str]:
         """What there is to say of it, then."""
         return self._shape.remarks(
-            self._index,
             finish,
             self._notes,
             has_text=self._has_text,
