@@ -20,7 +20,7 @@ from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, s
 from localllm.server.sse import ClientGone
 
 MAX_NAMED_FIELDS = 32
-"""Of those that were ignored, in the header and the log."""
+"""Of those that were ignored, in the header and the log; of notes in theirs."""
 
 
 class TimedBody:
@@ -144,9 +144,16 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
 
 
 def notes_header(notes: Iterable[str]) -> dict[str, str]:
-    """A header that says how messages were changed for the model's template; none where they were not."""
-    shown = ", ".join(sorted(set(notes)))
+    """A header that says how messages were changed for the model's template, and what of schemas is not kept; none
+    where nothing is to be said.
+    """
+    shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {"x-localllm-messages": shown} if shown else {}
+
+
+def field_notes(notes: Iterable[str]) -> list[str]:
+    """Those of an answer's notes that concern a field of the request, which they name behind a colon."""
+    return [note for note in dict.fromkeys(notes) if ":" in note]
 
 
 def _too_large(max_bytes: int) -> TooLarge:

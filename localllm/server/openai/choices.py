@@ -12,7 +12,7 @@ from typing import NamedTuple
 from localllm.errors import InternalError
 from localllm.runtime import Answer
 from localllm.server import sse
-from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage
+from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000
 """Some ten milliseconds."""
@@ -32,23 +32,6 @@ class Whole(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Calls:
-    """The calls of an answer, of pieces."""
-
-    def __init__(self) -> None:
-        self._heads: dict[int, CallDelta] = {}
-        self._arguments: dict[int, list[str]] = {}
-
-    def add(self, delta: CallDelta) -> None:
-        self._heads.setdefault(delta.index, delta)
-        self._arguments.setdefault(delta.index, []).append(delta.arguments)
-
-    def whole(self) -> tuple[ToolCall, ...]:
-        return tuple(
-            ToolCall(head.name, "".join(self._arguments[index]), head.id) for index, head in sorted(self._heads.items())
-        )
-
-
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
     """All of them, in order. Raises what ends the first that fails."""
     return [await _collect(answer) for answer in answers]  # while one is awaited, the others are being made
@@ -60,7 +43,7 @@ async def _collect(answer: Answer) -> Whole:
     logprobs: list[TokenLogprob] = []
     prompt_logprobs: list[TokenLogprob] = []
     num_before_text: int | None = None
-    calls, notes = _Calls(), list[str]()
+    calls, notes = list[CallDelta](), list[str]()
     async for delta in answer:
         if (delta.text or delta.calls) and num_before_text is None:
             num_before_text = len(logprobs)
@@ -69,13 +52,12 @@ async def _collect(answer: Answer) -> Whole:
         logprobs += delta.logprobs
         prompt_logprobs += delta.prompt_logprobs
         notes += delta.notes
-        for call in delta.calls:
-            calls.add(call)
+        calls += delta.calls
         if delta.finish is not None:
             thought = "".join(thoughts)
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
             text, told = "".join(pieces), tuple(notes)
-            return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, calls.whole(), told)
+            return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, whole_calls(calls), told)
     raise InternalError("the answer ended without a finish")
 
 

@@ -11,7 +11,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.openai.tools import Declared, ToolName, check_names, told_tools
+from localllm.server.openai.tools import (
+    Declared,
+    FunctionTool,
+    ToolName,
+    check_names,
+    declared_function,
+    told_tools,
+)
 from localllm.types import Calling
 
 _WORDS = ("none", "auto", "required")
@@ -68,6 +75,10 @@ class ToolChoice(ToolReference, frozen=True, kw_only=True):
         return AllowedTools(mode=self.mode or "auto", tools=self.tools)
 
 
+class LegacyChoice(NamedTool, frozen=True, kw_only=True):
+    """`function_call` as an object."""
+
+
 class Tooling(NamedTuple):
     """What a request says of tools."""
 
@@ -109,12 +120,24 @@ def tooling(
     if not declared:
         if choice in (None, "none", "auto"):
             return Tooling()
-        raise InvalidParameter(f"{field} needs tools beside it", param=field)
+        tools = "functions" if field == "function_call" else "tools"
+        raise InvalidParameter(f"{field} needs {tools} beside it", param=field)
     how, names, is_named = _chosen(choice, field)
     called = _named(declared, names, field) if names else declared
     functions = tuple(dict.fromkeys(tool.function for tool in called))
     calling = Calling(functions=functions, choice=how, parallel=parallel is not False and not is_named)
     return Tooling(tuple(declared), calling, is_named)
+
+
+def legacy_tooling(functions: Sequence[FunctionTool], choice: str | LegacyChoice | None) -> Tooling:
+    """`functions` and `function_call`, of before there were tools. Raises `InvalidParameter`."""
+    if isinstance(choice, str) and choice not in ("none", "auto"):
+        raise InvalidParameter(
+            f"function_call must be none, auto or name a function, got {clipped(choice)!r}", param="function_call"
+        )
+    declared = [declared_function(function, f"functions[{index}]") for index, function in enumerate(functions)]
+    named = ToolChoice(type="function", name=choice.name) if isinstance(choice, LegacyChoice) else choice
+    return tooling(declared, named, parallel=False, field="function_call")._replace(is_legacy=True)
 
 
 def _chosen(choice: str | ToolChoice | None, field: str) -> tuple[Literal["none", "auto", "required"], list[str], bool]:
