@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
+from localllm.server.openai.customs import InputReader
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.responses import events
-from localllm.server.responses.custom import InputReader
 from localllm.server.responses.events import Event
 from localllm.server.responses.items import (
     CallItem,
@@ -181,10 +181,14 @@ class CustomCallPart(_Part):
         yield self._added(self.item)
 
     def feed(self, arguments: str) -> Iterator[Event]:
-        yield from self._more(self._reader.feed(arguments))
+        text = self._reader.feed(arguments)
+        if text:
+            self._pieces.append(text)
+            yield events.InputDelta(
+                sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=text
+            )
 
     def end(self, status: ItemStatus) -> Iterator[Event]:
-        yield from self._more(self._reader.flush())
         self.item = CustomCallItem(
             id=self.id,
             call_id=self.item.call_id,
@@ -197,11 +201,3 @@ class CustomCallPart(_Part):
             sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, input=self.item.input
         )
         yield self._done(self.item)
-
-    def _more(self, text: str) -> Iterator[Event]:
-        if not text:
-            return
-        self._pieces.append(text)
-        yield events.InputDelta(
-            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=text
-        )

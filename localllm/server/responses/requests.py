@@ -24,18 +24,11 @@ from localllm.server.openai.rendering import MAX_EFFORT_CHARS, ListField, Object
 from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import ResponseFormat, unknown_in_format
+from localllm.server.openai.tool_choice import ToolChoice
 from localllm.server.parse import Fields, fields_of, parse, small
 from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
 from localllm.server.responses.items import AnyItem
-from localllm.server.responses.tools import (
-    HostedTools,
-    Offered,
-    ResponseTool,
-    ResponseToolChoice,
-    calling_of,
-    offered_tools,
-    unknown_in_tools,
-)
+from localllm.server.responses.tools import HostedTools, Offered, ResponseTool, offered_tools, unknown_in_tools
 from localllm.server.responses.turns import to_messages
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 
@@ -107,7 +100,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     metadata: dict[str, str] | None = None
     text: TextConfig | None = None
     tools: list[ResponseTool] | None = None
-    tool_choice: str | ResponseToolChoice | None = None
+    tool_choice: str | ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: Reasoning | None = None
     # Extensions:
@@ -158,14 +151,23 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         said = to_messages(conversation, offered.named)
         if not said:
             raise InvalidParameter("input is missing", param="input")
-        messages = (*first, *said)
+        messages, tools = (*first, *said), offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls)
         shape = self.text.format if self.text else None
+        structure, calling = shape.structure("text.format") if shape else None, tools.calling
+        if structure is not None and calling is not None:
+            if calling.choice == "auto":
+                raise UnsupportedParameter(
+                    "text.format is not supported yet where tools may be called; send tool_choice none or required "
+                    "beside it, or leave it out",
+                    param="text.format",
+                )
+            if calling.choice == "required":
+                structure = None  # there is no text to which it would apply
+            else:
+                calling = None
+        rendering = self._rendering(messages, tools.told)
         return self.generation_of(
-            self.params(),
-            structure=shape.structure("text.format") if shape else None,
-            messages=messages,
-            rendering=self._rendering(messages, offered.rendered),
-            calling=calling_of(offered, self.tool_choice, is_parallel=self.parallel_tool_calls),
+            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
         )
 
     def _rendering(self, messages: tuple[Message, ...], tools: str) -> Rendering:
