@@ -97,7 +97,8 @@ class Offered(NamedTuple):
         if allowed is None and choice.type != "namespace":
             known = self._named_known(choice)
             return ToolChoice(type=known.type, name=known.tool_name("tool_choice"))
-        mode, references = (allowed.mode, allowed.tools) if allowed is not None else ("required", [choice])
+        mode: Literal["auto", "required"] = "required" if allowed is None else allowed.mode
+        references = [choice] if allowed is None else allowed.tools
         return ToolChoice(type="allowed_tools", mode=mode, tools=list(self._all_known(references)))
 
     def _all_known(self, references: Iterable[ToolReference]) -> Iterator[ToolReference]:
