@@ -65,9 +65,9 @@ async def create(request: Request) -> Response:
     headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
     earlier = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, partial(_find, state.responses, owner))
-    offered = body.offered(state.settings.hosted_tools)
-    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     conversation = [*earlier, *said.items]
+    offered = body.offered(conversation, state.settings.hosted_tools)
+    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     keep = _keeper(state.responses, body, conversation, owner)
     caller, tally = caller_of(request), tally_of(request)
     tally.begin(body.model, state.loaded(body.model))

@@ -18,6 +18,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.messages import ContentPart
 from localllm.server.parse import small
 from localllm.server.responses.items import (
+    AdditionalTools,
     AnyItem,
     CallItem,
     CallOutput,
@@ -32,6 +33,7 @@ from localllm.server.responses.items import (
     new_id,
     unsealed,
 )
+from localllm.server.responses.tools import ResponseTool
 
 ROLES = ("system", "developer", "user", "assistant")
 _TEXT_PARTS = ("input_text", "output_text", "text", "refusal")
@@ -76,6 +78,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     action: _AnyJson | UnsetType = UNSET
     operation: _AnyJson | UnsetType = UNSET
     encrypted_content: str | None = None
+    tools: list[ResponseTool] | None = None
 
 
 class Taken(NamedTuple):
@@ -158,6 +161,8 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
     if item.type == "custom_tool_call_output":
         output = _output(item.output, f"{path}.output", notes)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
+    if item.type == "additional_tools":
+        return AdditionalTools(id=new_id("at"), tools=item.tools or [])
     kind = clipped(item.type or "")
     raise UnsupportedParameter(f"input of type {kind!r} is not supported", param=f"{path}.type")
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server.openai.logprobs import ChatLogprob
+from localllm.server.responses.tools import ResponseTool
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
@@ -108,9 +109,17 @@ class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="typ
     status: ItemStatus = "completed"
 
 
+class AdditionalTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="additional_tools"):
+    """Tools that there are besides those of the request."""
+
+    id: str
+    role: Literal["developer"] = "developer"
+    tools: list[ResponseTool]
+
+
 OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem
 """What an answer is made of."""
-AnyItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput
+AnyItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
 """What a conversation is made of."""
 
 

@@ -27,7 +27,7 @@ from localllm.server.openai.structures import ResponseFormat, unknown_in_format
 from localllm.server.openai.tool_choice import ToolChoice
 from localllm.server.parse import Fields, fields_of, parse, small
 from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
-from localllm.server.responses.items import AnyItem
+from localllm.server.responses.items import AdditionalTools, AnyItem
 from localllm.server.responses.tools import HostedTools, Offered, ResponseTool, offered_tools, unknown_in_tools
 from localllm.server.responses.turns import to_messages
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
@@ -138,9 +138,10 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
 
-    def offered(self, hosted: HostedTools) -> Offered:
+    def offered(self, conversation: Sequence[AnyItem], hosted: HostedTools) -> Offered:
         """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        return offered_tools(self.tools, hosted)
+        more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
+        return offered_tools([("tools", self.tools or ()), *more], hosted)
 
     def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
         """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`.

@@ -29,12 +29,14 @@ from localllm.server.parse import small
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
 """With those in namespaces: agents bring those of all their MCP servers."""
+DEFAULT_NAMESPACE = "functions"
+"""As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
 _CALLED = ("function", "custom")
 _NO_EFFECT = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
 """Of a tool, what only says how OpenAI's own machines use it. One that may be deferred is offered at once."""
 
 
-class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True):
+class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
 
     type: str
@@ -54,7 +56,7 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True):
         return self.name
 
 
-class ResponseTool(NamespacedTool, frozen=True, kw_only=True):
+class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
     """A tool, or a namespace of several."""
 
     tools: list[NamespacedTool] | None = None
@@ -120,19 +122,22 @@ class Offered(NamedTuple):
 
 def flat_name(namespace: str, name: str) -> str:
     """One name of two, as MCP's clients write them."""
+    if namespace == DEFAULT_NAMESPACE:
+        return name
     is_joined = namespace.endswith("__") or name.startswith("__")
     return f"{namespace}{name}" if is_joined else f"{namespace}__{name}"
 
 
-def offered_tools(tools: Sequence[ResponseTool] | None, hosted: HostedTools) -> Offered:
-    """Raises `InvalidParameter`, `UnsupportedParameter`."""
+def offered_tools(found: Iterable[tuple[str, Sequence[ResponseTool]]], hosted: HostedTools) -> Offered:
+    """`found`: tools, and where they stand. Raises `InvalidParameter`, `UnsupportedParameter`."""
     offer = _Offer(hosted)
-    for index, tool in enumerate(tools or ()):
-        path = f"tools[{index}]"
-        if tool.type == "namespace":
-            offer.add_namespace(tool, path)
-        else:
-            offer.add(tool, path)
+    for where, tools in found:
+        for index, tool in enumerate(tools):
+            path = f"{where}[{index}]"
+            if tool.type == "namespace":
+                offer.add_namespace(tool, path)
+            else:
+                offer.add(tool, path)
     return offer.offered()
 
 
@@ -199,7 +204,7 @@ class _Offer:
 
 
 def unknown_in_tools(given: Raw | None) -> list[str]:
-    """The fields of tools that are nobody's; those that run elsewhere are left out as a whole."""
+    """The fields of the tools that are nobody's; those that run elsewhere are left out as a whole."""
     tools = None if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None)
     unknown: set[str] = set()
     for tool in tools or ():

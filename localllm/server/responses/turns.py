@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from localllm.server.responses.inputs import custom_arguments
 from localllm.server.responses.items import (
+    AdditionalTools,
     AnyItem,
     CallItem,
     CallOutput,
@@ -64,6 +65,8 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
         if not is_own or not _fits(turn, item):
             messages += filter(None, [turn.message()])
             turn = _Turn()
+        if isinstance(item, AdditionalTools):
+            continue
         if isinstance(item, ThoughtItem):
             turn.thoughts.append(item.text)
         elif isinstance(item, CallItem | CustomCallItem):
