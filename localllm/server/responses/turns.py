@@ -33,12 +33,13 @@ class _Turn:
         self.texts: list[str] = []
         self.parts: tuple[str, ...] = ()
         self.calls: list[ToolCall] = []
+        self.ends_with_call = False
 
     def takes_thought(self) -> bool:
         return not self.texts and not self.calls
 
     def takes_text(self) -> bool:
-        return not self.texts or bool(self.calls)
+        return not self.texts or self.ends_with_call
 
     def message(self) -> Message | None:
         """None for thoughts alone: nothing came of them."""
@@ -73,6 +74,7 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             name = naming(item.namespace or None, item.name)
             arguments = item.arguments if isinstance(item, CallItem) else custom_arguments(item.input)
             turn.calls.append(ToolCall(name, arguments, item.call_id))
+            turn.ends_with_call = True
             names[item.call_id] = name
         elif isinstance(item, CallOutput | CustomCallOutput):
             messages.append(_result(item, names.get(item.call_id, "")))
@@ -80,7 +82,7 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
             texts = [part.text for part in item.content]
             if is_own:
                 turn.texts.append("\n".join(texts))
-                turn.parts = _several(texts)
+                turn.parts, turn.ends_with_call = _several(texts), False
             else:
                 messages.append(Message(item.role, "\n".join(texts), parts=_several(texts)))
     messages += filter(None, [turn.message()])
