@@ -49,7 +49,7 @@ def messages(*items: AnyItem) -> list[Message]:
 
 
 def test_a_thought_a_text_and_calls_are_one_turn_and_their_results_follow_it() -> None:
-    turn = [thought("Hm."), said("I look."), call(0, '{"a": 1}'), call(1)]
+    turn: list[AnyItem] = [thought("Hm."), said("I look."), call(0, '{"a": 1}'), call(1)]
     assert messages(user("Hi"), *turn, gave(1), gave(0), thought("So."), said("Two.")) == [
         Message("user", "Hi"),
         Message(
