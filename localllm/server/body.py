@@ -136,11 +136,21 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     if strict:
         first = clipped(names[0])
         raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
-    shown = [name[:64] for name in names[:MAX_NAMED_FIELDS]]
-    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(shown))
+    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(_shown(names)))
+    return left_out_header(names)
+
+
+def left_out_header(names: Sequence[str]) -> dict[str, str]:
+    """A header that names what was left out; none where nothing was."""
     # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
-    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in shown]
-    return {"x-localllm-ignored": ", ".join(safe)}
+    safe = (
+        "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
+    )
+    return {"x-localllm-ignored": ", ".join(safe)} if names else {}
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    return [name[:64] for name in names[:MAX_NAMED_FIELDS]]
 
 
 def notes_header(notes: Iterable[str]) -> dict[str, str]:
