@@ -44,6 +44,7 @@ from localllm.worker.grammars import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
 from localllm.worker.refusals import deadline_s, errors_to
+from localllm.worker.remembered import Remembered
 from localllm.worker.rendering import Render, Renderer
 from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.shapes import Shape, control_tokens, shape_of
@@ -92,6 +93,7 @@ class Preparer:
         self._send = send
         self._markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
+        self.remembered = Remembered(model.format, vocab)
         self._lock = threading.Lock()
         self._wanted = Wanted(send)
         """Requests and calls."""
@@ -155,7 +157,11 @@ class Preparer:
         source = draft.source
         assert source.messages is not None
         with errors_to(partial(self._refuse, draft)):
-            rendered = self._prompts.render(render, source.messages, source.rendering, cache_prompt=source.cache_prompt)
+            restored = self.remembered.restore(source)
+            messages = source.messages if restored is None else restored.messages
+            rendered = self._prompts.render(render, messages, source.rendering, cache_prompt=source.cache_prompt)
+            if restored is not None:
+                rendered = rendered._replace(asked=self.remembered.place(restored, rendered.text))
             self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
     def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
@@ -227,6 +233,7 @@ class Preparer:
 
         def submit() -> None:
             self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning))
+            self.remembered.begun(prompt.asked, sequence, taker.message.request)
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)

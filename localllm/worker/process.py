@@ -258,6 +258,8 @@ class Worker:
         return report
 
     def _emit(self, output: StepOutput) -> None:
+        if self._preparer is not None:
+            self._preparer.remembered.take(output)  # first: who is told of the end may go on from it at once
         if output.deltas:
             self._outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:
