@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from localllm.states import AvailableModel as AvailableModel
     from localllm.states import ModelEvent as ModelEvent
     from localllm.states import PullState as PullState
+    from localllm.types import CallDelta as CallDelta
     from localllm.types import Chat as Chat
     from localllm.types import Delta as Delta
     from localllm.types import Finish as Finish
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from localllm.types import Structure as Structure
     from localllm.types import Timings as Timings
     from localllm.types import TokenLogprob as TokenLogprob
+    from localllm.types import ToolCall as ToolCall
     from localllm.types import Usage as Usage
 
 __version__ = "0.1.0"
@@ -89,8 +91,8 @@ _NAMES = {
     "llm.parsed": "AsyncParsedStream ParsedChat ParsedStream",
     "llm.stream": "AsyncStream Stream",
     "states": "AvailableModel ModelEvent PullState",
-    "types": "Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Structure Timings "
-    "TokenLogprob Usage",
+    "types": "CallDelta Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Structure Timings "
+    "TokenLogprob ToolCall Usage",
 }
 """Module -> the names that are its part of the API."""
 

@@ -1,14 +1,19 @@
-"""An answer on its way, as every face of the runtime reads it. Knows nothing of models and workers."""
+"""An answer on its way, as every face of the runtime reads it: its thought, its text and its calls told apart.
+
+Knows nothing of models and workers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import msgspec
+from msgspec.structs import replace
 
+from localllm.chat.formats.reader import reader_of
+from localllm.chat.formats.reading import Read, Reader
 from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.pending import Pending
-from localllm.types import Delta, Usage
+from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Usage
 
 
 class Answer(AsyncIterator[Delta]):
@@ -21,10 +26,12 @@ class Answer(AsyncIterator[Delta]):
     notes: tuple[str, ...] = ()
     """How messages were changed for the model's template, since it does not take them as they are."""
 
-    def __init__(self, pending: Pending, num_prompt_tokens: int) -> None:
+    def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
+        """`reading`: of its text; None: all of that is text."""
         self.notes = pending.mailbox.notes
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
+        self._reading = reading
         self._num_tokens = 0
         self._finished = False
 
@@ -36,8 +43,8 @@ class Answer(AsyncIterator[Delta]):
         self._finished = delta.finish is not None
         if delta.finish is CANCELLED:
             usage = Usage(self.num_prompt_tokens, self._num_tokens)
-            delta = msgspec.structs.replace(delta, finish=msgspec.structs.replace(CANCELLED, usage=usage))
-        return delta
+            delta = replace(delta, finish=replace(CANCELLED, usage=usage))
+        return delta if self._reading is None else self._reading.read(delta)
 
     def cancel(self) -> None:
         """End it if it still runs; frees the slot by the next step. Idempotent.
@@ -62,3 +69,83 @@ class Answer(AsyncIterator[Delta]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Beginning) -> Reading | None:
+    """Of the answer of a model that writes in this format; None: all of it is text."""
+    if request.messages is None:
+        return None
+    calling = request.calling
+    functions = () if calling is None or calling.choice == "none" or request.structure else calling.functions
+    reads_calls = format.calls is not None and bool(functions)
+    may_think = beginning != "text" or request.structure is None
+    splits_thoughts = format.thought is not None and request.splits_thoughts and may_think
+    if not reads_calls and not splits_thoughts and format.text is None:
+        return None
+    reader = reader_of(
+        format,
+        functions,
+        in_thought=beginning == "thought",
+        splits_thoughts=splits_thoughts,
+        reads_calls=reads_calls,
+    )
+    return Reading(reader, "" if format.thought is None else format.thought.closing)
+
+
+class Reading:
+    """Deltas as a worker sends them, to deltas as a reader tells their parts apart."""
+
+    def __init__(self, reader: Reader, closing: str) -> None:
+        """`closing`: of thoughts."""
+        self._reader = reader
+        self._tokens = _ReasoningTokens(closing.strip())
+
+    def read(self, delta: Delta) -> Delta:
+        """The same delta, read; with its finish, the rest of what was held back."""
+        was_thinking = self._reader.is_thinking
+        read = self._reader.feed(delta.text)
+        self._tokens.count(delta, read, was_thinking=was_thinking, is_thinking=self._reader.is_thinking)
+        if delta.finish is None:
+            return replace(delta, text=read.text, thought=read.thought, calls=read.calls, notes=read.notes)
+        rest = self._reader.flush()
+        usage = replace(delta.finish.usage, reasoning_tokens=self._tokens.num)
+        return replace(
+            delta,
+            text=read.text + rest.text,
+            thought=read.thought + rest.thought,
+            calls=read.calls + rest.calls,
+            notes=read.notes + rest.notes,
+            finish=replace(delta.finish, usage=usage),
+        )
+
+
+class _ReasoningTokens:
+    """Counts those of thoughts, their tags included. Exact but for a delta of several tokens in which one ends: of
+    that the share of its characters counts.
+    """
+
+    def __init__(self, closing: str) -> None:
+        self.num = 0
+        self._closing = closing
+        self._before = ""
+        """The end of the text so far, as long as it may be the beginning of the closing tag."""
+        self._num_unknown = 0
+        """Tokens that may begin a thought."""
+
+    def count(self, delta: Delta, read: Read, *, was_thinking: bool, is_thinking: bool) -> None:
+        if is_thinking or was_thinking or read.thought:
+            self.num += self._num_unknown + (delta.num_tokens if is_thinking else self._share(delta, read))
+            self._num_unknown = 0
+        elif read.text or read.calls:
+            self._num_unknown = 0
+        else:
+            self._num_unknown += delta.num_tokens
+        text = self._before + delta.text
+        self._before = text[max(0, len(text) - len(self._closing) + 1) :]
+
+    def _share(self, delta: Delta, read: Read) -> int:
+        if not delta.text:
+            return delta.num_tokens
+        at = (self._before + delta.text).find(self._closing)
+        end = at + len(self._closing) - len(self._before) if at >= 0 else len(delta.text) - len(read.text)
+        return round(delta.num_tokens * end / len(delta.text))

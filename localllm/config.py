@@ -142,6 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     of the key that has most go. 0: none."""
     max_stored_response_mb: Count = 64
     """Main memory, in MiB, for all of them together. 0: none are kept."""
+    hosted_tools: Literal["ignore", "refuse"] = "ignore"
+    """Tools of the Responses API that run elsewhere (web search, image generation ...): left out and named in a header,
+    or an error."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0

@@ -5,6 +5,7 @@ A part of `types`. Knows nothing of templates or of any API's JSON.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -98,3 +99,13 @@ class CallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON; the pieces of a call together are one object."""
     name: str = ""
     id: str = ""
+
+
+def whole_calls(deltas: Iterable[CallDelta]) -> tuple[ToolCall, ...]:
+    """All calls of an answer, of its pieces."""
+    heads: dict[int, CallDelta] = {}
+    arguments: dict[int, list[str]] = {}
+    for delta in deltas:
+        heads.setdefault(delta.index, delta)
+        arguments.setdefault(delta.index, []).append(delta.arguments)
+    return tuple(ToolCall(head.name, "".join(arguments[index]), head.id) for index, head in heads.items())

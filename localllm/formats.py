@@ -157,6 +157,11 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(dict.fromkeys(filter(None, found)))
 
 
+Beginning = Literal["thought", "either", "text"]
+"""Where an answer begins: within a thought that its prompt opened; before one that the model may open; behind it, or
+where there is none.
+"""
+
 CallChoice = Literal["none", "auto", "required"]
 
 

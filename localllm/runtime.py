@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from localllm.answers import Answer as Answer
+from localllm.answers import reading_for
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout, clipped
@@ -171,7 +172,11 @@ class Runtime:
             for pending in sent:
                 pending.cancel()
             raise
-        return [Answer(pending, count) for pending, count in zip(sent, num_prompt_tokens, strict=True)]
+        format = session.ready.result().format
+        return [
+            Answer(pending, count, reading_for(request, format, pending.mailbox.beginning))
+            for request, pending, count in zip(requests, sent, num_prompt_tokens, strict=True)
+        ]
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
         """The vectors of all texts of a request. A cancelled call cancels what is not computed yet.

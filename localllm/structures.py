@@ -115,7 +115,7 @@ BEHIND_A_THOUGHT = "\n\n"
 class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What may stand before a structured text: a thought, free in itself, and what opens the text."""
 
-    thought: Tags
+    thought: Tags | None = None
     is_open: bool = False
     """The prompt ends within it, so that the answer begins there."""
     budget: int | None = None
@@ -124,6 +124,3 @@ class Preface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Between the thought and what follows."""
     text: Tags | None = None
     """What stands around the text itself."""
-    opening_token: int | None = None
-    """The special token that the opening is; None: it is text as any other."""
-    closing_token: int | None = None

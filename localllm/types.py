@@ -15,7 +15,10 @@ from localllm.conversation import Function as Function
 from localllm.conversation import Message as Message
 from localllm.conversation import Rendering as Rendering
 from localllm.conversation import ToolCall as ToolCall
+from localllm.conversation import whole_calls as whole_calls
 from localllm.errors import InvalidParameter
+from localllm.formats import AnswerSource as AnswerSource
+from localllm.formats import Beginning as Beginning
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.ranges import check_range, check_token_ids
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
@@ -113,6 +116,8 @@ class Usage(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
     shifted_tokens: int = 0
     """That the model had forgotten when the answer ended (context shift)."""
+    reasoning_tokens: int = 0
+    """Of the completion's, those of its thought."""
 
     @property
     def total_tokens(self) -> int:
@@ -171,7 +176,16 @@ class Chat(msgspec.Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
     thought: str = ""
-    """What came before a structured answer."""
+    """What came before the text."""
+    calls: tuple[ToolCall, ...] = ()
+    """What the model asks for; the arguments of each are JSON."""
+    notes: tuple[str, ...] = ()
+    """On what could not be read as a call, and on messages and schemas that were not taken as they are."""
+
+    @property
+    def message(self) -> Message:
+        """For the next turn of the conversation."""
+        return Message("assistant", self.text, thought=self.thought, tool_calls=self.calls)
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):

@@ -43,7 +43,11 @@ _TOOLS = [
         "function": {
             "name": _NAME,
             "description": "d",
-            "parameters": {"type": "object", "properties": {_KEY: {"type": "string"}}, "required": [_KEY]},
+            "parameters": {
+                "type": "object",
+                "properties": {_KEY: {"type": "string", "description": "d"}},
+                "required": [_KEY],
+            },
         },
     }
 ]
@@ -64,6 +68,8 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: ToolsShape = "none"
     """What it gets where there are no tools."""
+    shows_tools: bool = True
+    """It writes down the tools that it gets."""
     system: bool = True
     """A system message at the beginning."""
     several_systems: bool = True
@@ -120,6 +126,7 @@ def _probe(template: str, apply: Apply, tools: ToolsShape, *, only_parts: bool) 
     field = _probe_thought(apply, user, calls)
     return Abilities(
         tools=tools,
+        shows_tools=_NAME in (apply([user], tools=_TOOLS) or ""),
         system=takes_system,
         several_systems=takes_system and _in_order(apply, [system, second, user], "qzsystem", "qzsecond"),
         late_system=_in_order(apply, [user, answer, second, later], *_texts(_U, _A), "qzsecond", *_texts(_V))

@@ -7,7 +7,7 @@ import msgspec
 from localllm.types import Message, Rendering
 
 
-class RenderRequest(msgspec.Struct, frozen=True):
+class RenderRequest(msgspec.Struct, frozen=True, tag=True):
     """Everything a template may see."""
 
     template: str
@@ -19,6 +19,14 @@ class RenderRequest(msgspec.Struct, frozen=True):
     """The text ends where that of the last message ends: its answer goes on there. Without a generation prompt."""
     rendering: Rendering = Rendering()
     """Its JSON texts; what it says of the prompt's end stands above."""
+
+
+class FormatRequest(msgspec.Struct, frozen=True, tag=True):
+    """How does the model of this template write its answers?"""
+
+    template: str
+    bos_token: str = ""
+    eos_token: str = ""
 
 
 class RenderedText(msgspec.Struct, frozen=True, omit_defaults=True):

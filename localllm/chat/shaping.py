@@ -4,7 +4,8 @@ What a template refuses or drops is put elsewhere, never lost, and so that a con
 - a system message in the middle goes to the end of the user's turn or result before it (else into the turn behind it,
   else into one of its own), between `<system-reminder>` tags; several at the beginning become one; where the template
   knows none, it stands in the first of the user's turns;
-- calls and results that a template cannot write are text, in the words of Hermes;
+- calls and results that a template cannot write are text, in the words of the model's format or else of Hermes;
+- tools that it does not show are described in the system message, in the same words;
 - turns of the same side become one where it insists that they alternate.
 Each of these leaves a note. Knows nothing of Jinja.
 """
@@ -18,7 +19,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from localllm.chat.formats.known import HERMES
+from localllm.chat.formats.writer import written_calls
 from localllm.chat.probing import SHORT_ID, Abilities, CallShape, named_id
+from localllm.chat.telling import described
+from localllm.formats import Calls
 from localllm.types import Message, ToolCall
 
 BETWEEN = "\n\n"
@@ -26,14 +31,22 @@ SYSTEM_MOVED = "system-moved"
 SYSTEMS_JOINED = "systems-joined"
 CALLS_AS_TEXT = "calls-as-text"
 TURNS_JOINED = "turns-joined"
+TOOLS_AS_TEXT = "tools-as-text"
 
 
-def shape(messages: Sequence[Message], can: Abilities) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """What the template gets, and notes on what was moved."""
+def shape(
+    messages: Sequence[Message], can: Abilities, *, words: Calls = HERMES, tools: Sequence[Any] = ()
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """What the template gets, and notes on what was moved. `words`: of calls and tools that it cannot write; `tools`:
+    those that it does not show.
+    """
     notes: dict[str, None] = {}
+    if tools:
+        notes[TOOLS_AS_TEXT] = None
+        messages = _with_tools(messages, described(tools, words))
     turns = [each if can.developer or each.role != "developer" else replace(each, role="system") for each in messages]
     turns = _with_ids(_with_names(turns), can.calls)
-    turns = _without_calls(turns, can, notes)
+    turns = _without_calls(turns, can, words, notes)
     turns = _with_systems(turns, can, notes)
     if not can.same_role_twice:
         turns = _alternating(turns, notes)
@@ -75,14 +88,22 @@ def _short(id: str) -> str:
     return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:SHORT_ID]
 
 
-def _without_calls(messages: list[Message], can: Abilities, notes: dict[str, None]) -> list[Message]:
+def _with_tools(messages: Sequence[Message], text: str) -> list[Message]:
+    """With their description in the first system message."""
+    if messages and messages[0].is_system:
+        return [_joined(messages[0], text), *messages[1:]]
+    return [Message("system", text), *messages]
+
+
+def _without_calls(messages: list[Message], can: Abilities, words: Calls, notes: dict[str, None]) -> list[Message]:
     """As text, where the template cannot write them."""
     turns: list[Message] = []
     after_result = False
     for each in messages:
         if each.tool_calls and can.calls is None:
             notes[CALLS_AS_TEXT] = None
-            each = _joined(replace(each, tool_calls=()), *map(_call_text, each.tool_calls), between="\n")
+            made = written_calls(words, [replace(call, arguments=_object(call.arguments)) for call in each.tool_calls])
+            each = _joined(replace(each, tool_calls=()), made, between="\n")
         is_result = each.role == "tool" and not can.results
         if is_result:
             notes[CALLS_AS_TEXT] = None
@@ -94,11 +115,6 @@ def _without_calls(messages: list[Message], can: Abilities, notes: dict[str, Non
         after_result = is_result
         turns.append(each)
     return turns
-
-
-def _call_text(call: ToolCall) -> str:
-    written = {"name": call.name, "arguments": _arguments(call.arguments, anything=True)}
-    return f"<tool_call>\n{json.dumps(written, ensure_ascii=False)}\n</tool_call>"
 
 
 def _with_systems(messages: list[Message], can: Abilities, notes: dict[str, None]) -> list[Message]:
@@ -199,10 +215,14 @@ def _call(call: ToolCall, wanted: CallShape) -> dict[str, Any]:
     }
 
 
-def _arguments(text: str, *, anything: bool = False) -> Any:
-    """An object; what was none is one with the text as its only value, or `anything` that it is."""
+def _object(text: str) -> str:
+    return json.dumps(_arguments(text), ensure_ascii=False)
+
+
+def _arguments(text: str) -> Any:
+    """An object; what was none is one with the text as its only value."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
         value = text
-    return value if anything or isinstance(value, dict) else {"arguments": value}
+    return value if isinstance(value, dict) else {"arguments": value}

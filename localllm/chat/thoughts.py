@@ -1,11 +1,12 @@
-"""Whether a model thinks before it answers, as its chat template shows, and whether a prompt has begun a thought.
+"""Whether a model thinks before it answers, as its chat template shows, and where an answer to a prompt begins.
 
 Pure text: knows nothing of tokens or grammars.
 """
 
 from __future__ import annotations
 
-from localllm.structures import THOUGHTS, Preface, Tags
+from localllm.structures import THOUGHTS, Tags
+from localllm.types import Beginning, ChatFormat, Message
 
 
 def thought_of(template: str) -> Tags | None:
@@ -24,17 +25,24 @@ def begins_thoughts(template: str, thought: Tags) -> bool:
     return any(not part.startswith(thought.closing) for part in behind)
 
 
-def preface_of(thought: Tags | None, prompt: str, budget: int | None, *, may_begin: bool = True) -> Preface | None:
-    """What may stand before a structured answer to a rendered prompt; None: nothing.
+def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:
+    """Where an answer to a rendered prompt begins, by how the prompt ends.
 
-    A prompt that ends with a closed thought, as templates write it to switch thinking off, has had its thought. Without
-    `may_begin` there is none that the prompt did not begin: the model was not asked for one.
+    A prompt that ends with a closed thought, as templates write it to switch thinking off, has had its thought.
+    `continued`: the message whose text the answer goes on with.
     """
-    if thought is None:
-        return None
-    end = prompt.rstrip()
-    if end.endswith(thought.opening):
-        return Preface(thought=thought, is_open=True, budget=budget)
-    if end.endswith(thought.closing) or budget == 0 or not may_begin:
-        return None
-    return Preface(thought=thought, budget=budget)
+    if format.thought is None:
+        return "text"
+    opening, closing = format.thought.opening.strip(), format.thought.closing.strip()
+    if continued is not None and continued.content:
+        is_inside = bool(opening) and continued.content.rfind(opening) > continued.content.rfind(closing)
+        return "thought" if is_inside else "text"
+    if continued is not None and continued.thought:
+        return "thought"
+    end = ending.rstrip()
+    if opening and end.endswith(opening):
+        return "thought"
+    had = [closing, "" if format.text is None else format.text.opening.strip()]
+    if any(each and end.endswith(each) for each in had):
+        return "text"
+    return "text" if format.begins_thought else "either"

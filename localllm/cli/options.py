@@ -78,6 +78,10 @@ MaxStoredResponses = Annotated[
 MaxStoredResponseMb = Annotated[
     int | None, Option("--max-stored-response-mb", metavar="MIB", help="Memory for all of them [default: 64]")
 ]
+HostedTools = Annotated[
+    str | None,
+    Option("--hosted-tools", metavar="ignore|refuse", help="Of agents, such as web search [default: ignore]"),
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.constraint.constraint import ConstraintFailed
@@ -22,8 +20,6 @@ from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
 from localllm.types import Delta, Finish, FinishReason, TokenLogprob
-
-_EMPTY = Delta()
 
 
 @dataclass(slots=True)
@@ -98,22 +94,19 @@ class Answers:
         if not sequence.text.may_stop:
             for sampled in tokens:
                 text += sequence.text.feed(self._bytes(sequence, sampled.token))
-        last = self.rest(sequence, text) if taken.finish is not None else _split(sequence, text)
+        if taken.finish is not None:
+            text += sequence.text.flush()
         logprobs: tuple[TokenLogprob, ...] = ()
         if sequence.logprobs is not None:
             logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
             # Beside those of a prompt the end token's is told too: clients count them from the end.
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
-        return Delta(last.text, len(tokens), taken.finish, logprobs, thought=last.thought)
-
-    def rest(self, sequence: Sequence, text: str = "") -> Delta:
-        """All that was held back of an answer that ends here, behind its last `text`."""
-        return _split(sequence, text + sequence.text.flush(), is_end=True)
+        return Delta(text, len(tokens), taken.finish, logprobs)
 
     def _bytes(self, sequence: Sequence, token: int) -> bytes:
-        """What a token adds to the answer's text; where that may be a thought, control tokens too: tags may be some."""
-        return self._backend.token_bytes(token) if sequence.thoughts is None else self._backend.spelled(token)
+        """What a token adds to the answer's text."""
+        return self._backend.spelled(token) if token in sequence.markers else self._backend.token_bytes(token)
 
     def take_end(self, sequence: Sequence) -> None:
         """Its answer is whole."""
@@ -173,9 +166,9 @@ class Answers:
         top = tuple((spell(token), logprob) for token, logprob in sampled.top)
         return TokenLogprob(spell(sampled.token), sampled.logprob, top)
 
-    def finish(self, sequence: Sequence, reason: FinishReason, last: Delta = _EMPTY) -> Delta:
-        """End an answer of which nothing is untold; the delta to send."""
-        return msgspec.structs.replace(last, finish=self._end(sequence, reason))
+    def finish(self, sequence: Sequence, reason: FinishReason, last: str = "") -> Delta:
+        """End an answer of which nothing is untold but its `last` text; the delta to send."""
+        return Delta(last, finish=self._end(sequence, reason))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
@@ -195,16 +188,6 @@ class Answers:
         if slot is not None:
             self._kv.cut(slot, 0)
         output.failures.append((sequence.id, InternalError(f"the model failed to compute a step: {reason}")))
-
-
-def _split(sequence: Sequence, text: str, *, is_end: bool = False) -> Delta:
-    if sequence.thoughts is None:
-        return Delta(text)
-    thought, text = sequence.thoughts.feed(text)
-    if is_end:
-        more_thought, more = sequence.thoughts.flush()
-        thought, text = thought + more_thought, text + more
-    return Delta(text, thought=thought)
 
 
 def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:

@@ -324,9 +324,7 @@ class Engine:
         for sequence in self.scheduler.expired(now_s):
             self._report_last()
             if sequence.first_token_s is not None:
-                output.deltas.append(
-                    (sequence.id, self._answers.finish(sequence, "timeout", self._answers.rest(sequence)))
-                )
+                output.deltas.append((sequence.id, self._answers.finish(sequence, "timeout", sequence.text.flush())))
                 continue
             waited = "its prompt was not computed" if sequence.slot is not None else "no slot was free"
             self.scheduler.remove(sequence)

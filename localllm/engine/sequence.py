@@ -25,8 +25,6 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
-from localllm.engine.thoughts import ThoughtSplitter
-from localllm.structures import Preface
 from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ class Sequence:
         prompt_logprobs: int | None = None,
         dry: Dry | None = None,
         constraint: Constraint | None = None,
-        preface: Preface | None = None,
+        markers: frozenset[int] = frozenset(),
         cache_prompt: bool = True,
         cache_salt: str = "",
         pauses: Tokens[int] = (),
@@ -74,7 +72,7 @@ class Sequence:
     ) -> None:
         """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. `keep`: so
         many tokens at the beginning stay when the context is shifted. `end_tokens` are what `min_tokens` forbids; `dry`
-        has seen the prompt; times are the engine's clock's.
+        has seen the prompt; `markers` are control tokens that its text spells; times are the engine's clock's.
         """
         self.id = id
         self.tokens = list(prompt)
@@ -104,8 +102,7 @@ class Sequence:
         )
         self.follower = None if constraint is None else Follower(constraint)
         """What its answer is held to."""
-        self.thoughts = None if preface is None else ThoughtSplitter(preface)
-        """Of an answer that may begin with a thought, which is then told apart."""
+        self.markers = markers
         self.masks: Tokens[Mask | None] = ()
         """What is allowed in each row that is drawn next; beyond them everything is."""
         self.proposal: Proposal | None = None

@@ -10,35 +10,57 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
+from localllm.grammar.answers import DOCUMENT, grammars_of_answer
 from localllm.grammar.gbnf import lark_of
+from localllm.grammar.literals import Literals
 from localllm.grammar.preface import with_preface
 from localllm.grammar.refusals import under
+from localllm.grammar.rules import Grammar
 from localllm.grammar.schemas import checked
 from localllm.grammar.sources import json_of
 from localllm.grammar.tags import grammars_of_tags, regex
 from localllm.grammar.whitespace import options
 from localllm.structures import Preface, Structure, StructureKind
 
-DOCUMENT = "document"
-"""The name of the grammar that the answer's text has to match."""
+NO_TOKENS = Literals()
 
 MAX_CHOICES = 10_000
 
 _JSON_IN_LARK = re.compile(r"%json\s*(?=\{)")
 
-Grammar = dict[str, Any]
-"""One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
+
+class Composed(NamedTuple):
+    grammar: str
+    """What llguidance compiles."""
+    notes: tuple[str, ...] = ()
+    """What of a request is not kept, and was not asked for strictly."""
 
 
 def grammar_of(structure: Structure, preface: Preface | None = None) -> str:
     """What llguidance compiles for it. Raises `InvalidParameter` with the path of what cannot be accepted."""
-    grammars = _OF_KIND[structure.kind](structure)
+    return composed(structure, preface).grammar
+
+
+def composed(
+    structure: Structure,
+    preface: Preface | None = None,
+    literals: Literals = NO_TOKENS,
+    loose: frozenset[int] | None = frozenset(),
+) -> Composed:
+    """The same for a vocabulary whose special tokens are known, with notes.
+
+    `loose`: functions whose schemas are not to be kept, by their places; None: all of them.
+    """
+    if structure.kind == "answer":
+        grammars, notes = grammars_of_answer(structure, literals, loose)
+    else:
+        grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:
-        grammars = with_preface(grammars, preface)
-    return _text(grammars)
+        grammars = with_preface(grammars, preface, literals)
+    return Composed(_text(grammars), tuple(notes))
 
 
 def grammar_of_schema(structure: Structure, schema: dict[str, Any]) -> str:

@@ -1,55 +1,47 @@
 """A grammar of a document, with a thought before it: optional or begun by the prompt, free text up to its closing tag.
 
-    opening  free text, at most `budget` tokens  closing  two newlines  the document
+    thought.opening  free text  thought.closing  behind  text.opening  the document  text.closing
 
-Knows nothing of what the document is.
+How many tokens a thought may have is not said here: llguidance can go back no token where it counts them, so the
+constraint counts (`engine/constraint/budget.py`). Knows nothing of what the document is.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
-from localllm.errors import InvalidParameter
-from localllm.structures import BEHIND_A_THOUGHT, Preface
+from localllm.grammar.literals import Literals, joined, quoted
+from localllm.grammar.rules import Grammar, Rules
+from localllm.structures import Preface, Tags
 
 
-def with_preface(grammars: Sequence[dict[str, Any]], preface: Preface) -> list[dict[str, Any]]:
+def with_preface(grammars: Sequence[Grammar], preface: Preface, literals: Literals) -> list[Grammar]:
     """llguidance's grammars (the first is named `document`), behind one that reads the thought first.
 
     The free text never holds the closing tag's spelling: who reads the answer as text finds the end of the thought
-    where the grammar has it. Raises `InvalidParameter` for a budget where that tag is no token of its own: llguidance
-    ends such a text without it.
+    where the grammar has it.
     """
-    if preface.budget and preface.closing_token is None:
-        raise InvalidParameter(
-            f"this model writes {preface.thought.closing} in several tokens, so its thought cannot be ended early: "
-            "leave thinking_budget out, or set it to 0",
-            param="thinking_budget",
-        )
-    return [{"name": "answer", "lark_grammar": _lark(preface)}, *grammars]
+    rules = Rules(literals, {})
+    document = joined(["@document"])
+    if preface.text is not None:
+        closing, _ = literals.before_end(preface.text.closing)
+        document = joined([literals.written(preface.text.opening), document, literals.written(closing)])
+    start = document
+    if preface.thought is not None:
+        begun = joined([_thought(rules, preface.thought, preface), literals.written(preface.behind), document])
+        start = begun if preface.is_open else f"{begun} | {document}"
+    return [{"name": "answer", "lark_grammar": rules.text(start)}, *grammars]
 
 
-def _lark(preface: Preface) -> str:
-    thought, between = preface.thought, json.dumps(BEHIND_A_THOUGHT)
-    opening = "" if preface.is_open else _tag(thought.opening, preface.opening_token)
-    closing = _tag(thought.closing, preface.closing_token)
-    rules = [
-        "%llguidance {}",
-        "start: thought @document" + ("" if preface.is_open else " | @document"),
-        "ANYTHING: /(?s:.*)/",
-    ]
+def _thought(rules: Rules, thought: Tags, preface: Preface) -> str:
+    opening = "" if preface.is_open else _opening(rules, thought.opening)
     if preface.budget == 0:
-        rules.append(f"thought: {opening} {closing} {between}")
-    elif preface.closing_token is None:
-        rules += [f"thought: {opening} body {between}", f"body[suffix={json.dumps(thought.closing)}]: ANYTHING"]
-    else:
-        most = "" if preface.budget is None else f"[max_tokens={preface.budget}]"
-        rules += [f"thought: {opening} body {closing} {between}", f"body{most}: TEXT"]
-        rules.append(f"TEXT: ANYTHING & ~(ANYTHING {json.dumps(thought.closing)} ANYTHING)")
-    return "\n".join([*rules, ""])
+        return joined([opening, rules.literals.written(thought.closing)])
+    return joined([opening, rules.until(thought.closing)])
 
 
-def _tag(text: str, token: int | None) -> str:
-    return json.dumps(text) if token is None else f"<[{token}]>"
+def _opening(rules: Rules, text: str) -> str:
+    """As soon as it is there it opens a thought, even where free text may stand as well."""
+    first, *rest = rules.literals.segments(text)
+    written = rules.rule(quoted(first), "[lazy]") if isinstance(first, str) else f"<[{first}]>"
+    return joined([written, *(quoted(part) if isinstance(part, str) else f"<[{part}]>" for part in rest)])

@@ -5,6 +5,7 @@ Knows nothing of how it is answered.
 
 from __future__ import annotations
 
+import json
 import math
 import operator
 import os
@@ -20,12 +21,14 @@ from localllm.cancel import Cancel
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter
+from localllm.llm.messages import Messages, to_messages
 from localllm.llm.schemas import Shape
-from localllm.types import GenerationRequest, GpuLayers, LoadOptions, Message, Pooling, SamplingParams
+from localllm.llm.tools import Tools, toolbox
+from localllm.types import GenerationRequest, GpuLayers, LoadOptions, Pooling, Rendering, SamplingParams
 
 T = TypeVar("T")
-AnyMessage = Message | Mapping[str, str]
-Messages = Sequence[AnyMessage]
+THINKING = ("enable_thinking", "thinking")
+"""One switch of templates under two names."""
 Texts = Sequence[str] | Sequence[Sequence[int]]
 """As text, or as token ids."""
 
@@ -80,15 +83,43 @@ class Asked(TypedDict, total=False):
     cancel: Cancel | None
 
 
-def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[Asked]) -> GenerationRequest:
+class AskedChat(Asked, total=False):
+    """What only `chat` takes."""
+
+    tools: Tools | None
+    tool_choice: str
+    parallel_tool_calls: bool
+    thinking: bool | None
+
+
+def chat_request(messages: Messages, shape: Shape[Any] | None, **rest: Unpack[AskedChat]) -> GenerationRequest:
     """`rest` without `cancel`. Raises `InvalidParameter`."""
-    return GenerationRequest(messages=to_messages(messages), **_generation(shape, rest))
+    given = toolbox(rest["tools"], rest["tool_choice"], parallel=rest["parallel_tool_calls"])
+    return GenerationRequest(
+        messages=to_messages(messages),
+        rendering=rendering(rest["thinking"], given.shown),
+        calling=given.calling,
+        **_generation(shape, rest),
+    )
+
+
+def rendering(thinking: bool | None, tools: str = "") -> Rendering:
+    """Raises `InvalidParameter`."""
+    if thinking is None:
+        return Rendering(tools=tools)
+    switch = _of_type("thinking", thinking, bool, "True, False or None")
+    return Rendering(variables=json.dumps(dict.fromkeys(THINKING, switch)), tools=tools)
 
 
 def completion_request(prompt: str, shape: Shape[Any] | None, **rest: Unpack[Asked]) -> GenerationRequest:
     """`rest` without `cancel`. Raises `InvalidParameter`."""
     if not isinstance(prompt, str):
         raise InvalidParameter(f"prompt must be a text, got {_shown(prompt)}", param="prompt")
+    if rest["thinking_budget"] is not None and shape is None:
+        raise InvalidParameter(
+            "thinking_budget bounds the thought before an answer to messages; use chat(), or leave it out",
+            param="thinking_budget",
+        )
     return GenerationRequest(prompt=prompt, **_generation(shape, rest))
 
 
@@ -134,19 +165,6 @@ def rerank_request(
     return RerankRequest(query=query, documents=items, truncate=bool(truncate), **_waiting(timeout, priority))
 
 
-def to_messages(messages: Messages) -> tuple[Message, ...]:
-    """Raises `InvalidParameter`."""
-    if isinstance(messages, str | bytes | Mapping | Message) or not isinstance(messages, Iterable):
-        raise InvalidParameter(
-            'messages must be a list like [{"role": "user", "content": "Hello"}]; complete() takes a plain text',
-            param="messages",
-        )
-    turns = tuple(_message(message, number) for number, message in enumerate(messages))
-    if not turns:
-        raise InvalidParameter("messages is empty; give at least one", param="messages")
-    return turns
-
-
 def to_tokens(name: str, tokens: object) -> tuple[int, ...]:
     """Raises `InvalidParameter`."""
     if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
@@ -172,37 +190,9 @@ def check_callback(name: str, callback: Callable[..., object] | None) -> None:
         raise InvalidParameter(f"{name} must be a function, got {_shown(callback)}", param=name)
 
 
-def _message(message: object, number: int) -> Message:
-    role: object
-    content: object
-    if isinstance(message, Message):
-        try:
-            return msgspec.convert(msgspec.to_builtins(message), Message)
-        except (msgspec.ValidationError, TypeError):
-            role = content = None
-    if isinstance(message, Mapping):
-        role, content = message.get("role"), message.get("content")
-    else:
-        role = content = None
-    if not isinstance(role, str) or not isinstance(content, str):
-        raise InvalidParameter("each message needs the strings role and content", param=f"messages[{number}]")
-    if isinstance(message, Mapping):
-        for key, value in message.items():
-            if key not in ("role", "content") and value is not None:
-                raise InvalidParameter(
-                    f"a message has role and content; {_shown(key)} is not understood", param=f"messages[{number}]"
-                )
-    return Message(role, content)
-
-
 def _generation(shape: Shape[Any] | None, asked: Asked) -> dict[str, Any]:
     params, budget = asked["params"], asked["thinking_budget"]
     params = SamplingParams() if params is None else params
-    if budget is not None and shape is None:
-        raise InvalidParameter(
-            "thinking_budget bounds the thought before an answer that has a schema; give one, or leave it out",
-            param="thinking_budget",
-        )
     return {
         "params": _checked("params", _of_type("params", params, SamplingParams, "SamplingParams"), SamplingParams, {}),
         "structure": None if shape is None else shape.structure,

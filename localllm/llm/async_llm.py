@@ -20,12 +20,14 @@ from localllm.config import Settings
 from localllm.embeddings import Embeddings
 from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
 from localllm.llm import arguments as given
-from localllm.llm.arguments import AnyMessage, Asked, Messages, Texts
+from localllm.llm.arguments import Asked, AskedChat, Texts
 from localllm.llm.events import EventObserver, guarded
 from localllm.llm.letting_go import let_go, until
+from localllm.llm.messages import AnyMessage, Messages, to_messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, Shape, to_shape
 from localllm.llm.stream import AsyncStream
+from localllm.llm.tools import Tools, toolbox
 from localllm.runtime import Answer, Runtime
 from localllm.states import ModelEvent
 from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
@@ -135,42 +137,32 @@ class AsyncLLM:
 
     @overload
     async def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: None = None,
-        stream: Literal[False] = False,
-        **rest: Unpack[Asked],
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> Chat: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> AsyncStream: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> ParsedChat[T]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> AsyncParsedStream[T]: ...
 
     @overload
     async def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: SchemaLike,
-        stream: Literal[False] = False,
-        **rest: Unpack[Asked],
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> ParsedChat[Any]: ...
 
     @overload
     async def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> AsyncParsedStream[Any]: ...
 
     async def chat(
@@ -179,6 +171,10 @@ class AsyncLLM:
         *,
         schema: object = None,
         stream: bool = False,
+        tools: Tools | None = None,
+        tool_choice: str = "auto",
+        parallel_tool_calls: bool = True,
+        thinking: bool | None = None,
         thinking_budget: int | None = None,
         params: SamplingParams | None = None,
         timeout: float | None = None,  # noqa: ASYNC109  the worker keeps it, too
@@ -189,16 +185,20 @@ class AsyncLLM:
         """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
 
         schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
-        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`. thinking_budget: the most tokens of a
-        thought before it, which is the answer's `thought`.
+        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`.
+        tools: what the model may call: dicts as OpenAI has them, or Python functions with type hints. The answer's
+        `calls` say what it asks for; nothing is called here. tool_choice: `auto`, `required`, `none` or a tool's name.
+        thinking: whether the model shall think first, where its template has a switch; thinking_budget: the most tokens
+        of that thought, which is the answer's `thought`.
         timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
         `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
         cancel: ends it from any thread; what there is comes with the finish `cancelled`.
         """
         shape = to_shape(schema)
         request = given.chat_request(
-            messages, shape, thinking_budget=thinking_budget, params=params, timeout=timeout,
-            priority=priority, cache_prompt=cache_prompt,
+            messages, shape, tools=tools, tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls,
+            thinking=thinking, thinking_budget=thinking_budget, params=params, timeout=timeout, priority=priority,
+            cache_prompt=cache_prompt,
         )  # fmt: skip
         return await self._ask(request, shape, given.check_cancel(cancel), stream=stream)
 
@@ -264,11 +264,14 @@ class AsyncLLM:
         pieces = await self._here().pieces(self.info.id, given.to_tokens("tokens", tokens), special=special)
         return b"".join(pieces).decode("utf-8", "replace")
 
-    async def count_tokens(self, prompt: str | Sequence[AnyMessage]) -> int:
+    async def count_tokens(
+        self, prompt: str | Sequence[AnyMessage], *, tools: Tools | None = None, thinking: bool | None = None
+    ) -> int:
         """Of the prompt that a text, or a conversation by the model's template, becomes: `usage.prompt_tokens`."""
         if isinstance(prompt, str):
             return len(await self.tokenize(prompt))
-        text = await self._here().render(self.info.id, given.to_messages(prompt))
+        rendering = given.rendering(thinking, toolbox(tools).shown)
+        text = await self._here().render(self.info.id, to_messages(prompt), rendering)
         return len(await self.tokenize(text))
 
     async def embed(

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
 from localllm.config import Settings
-from localllm.llm.arguments import AnyMessage, Asked, Messages, Texts
+from localllm.llm.arguments import Asked, AskedChat, Texts
 from localllm.llm.async_llm import AsyncLLM
 from localllm.llm.loop_thread import LoopThread
+from localllm.llm.messages import AnyMessage, Messages
 from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
 from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
+from localllm.llm.tools import Tools
 from localllm.states import ModelEvent
 from localllm.types import Chat, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
 
@@ -89,42 +91,32 @@ class LLM:
 
     @overload
     def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: None = None,
-        stream: Literal[False] = False,
-        **rest: Unpack[Asked],
+        self, messages: Messages, *, schema: None = None, stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> Chat: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: None = None, stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> Stream: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: type[T], stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> ParsedChat[T]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: type[T], stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> ParsedStream[T]: ...
 
     @overload
     def chat(
-        self,
-        messages: Messages,
-        *,
-        schema: SchemaLike,
-        stream: Literal[False] = False,
-        **rest: Unpack[Asked],
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[False] = False, **rest: Unpack[AskedChat]
     ) -> ParsedChat[Any]: ...
 
     @overload
     def chat(
-        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[Asked]
+        self, messages: Messages, *, schema: SchemaLike, stream: Literal[True], **rest: Unpack[AskedChat]
     ) -> ParsedStream[Any]: ...
 
     def chat(
@@ -133,6 +125,10 @@ class LLM:
         *,
         schema: object = None,
         stream: bool = False,
+        tools: Tools | None = None,
+        tool_choice: str = "auto",
+        parallel_tool_calls: bool = True,
+        thinking: bool | None = None,
         thinking_budget: int | None = None,
         params: SamplingParams | None = None,
         timeout: float | None = None,
@@ -143,15 +139,19 @@ class LLM:
         """Answer a conversation; with `stream` its deltas as they come, of which the last has `finish`.
 
         schema: what the answer has to be; its `parsed` is the value. A type (a Struct, dataclass, TypedDict, a model of
-        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`. thinking_budget: the most tokens of a
-        thought before it, which is the answer's `thought`.
+        pydantic's ...), a JSON Schema (a dict, or JSON), or a `Structure`.
+        tools: what the model may call: dicts as OpenAI has them, or Python functions with type hints. The answer's
+        `calls` say what it asks for; nothing is called here. tool_choice: `auto`, `required`, `none` or a tool's name.
+        thinking: whether the model shall think first, where its template has a switch; thinking_budget: the most tokens
+        of that thought, which is the answer's `thought`.
         timeout: seconds; `RequestTimeout` where nothing is computed by then, else what there is, with the finish
         `timeout`. priority: lower ones wait less. cache_prompt: whether it may start from what was computed before.
         cancel: ends it from any thread; what there is comes with the finish `cancelled`.
         """
-        rest: Asked = {
-            "thinking_budget": thinking_budget, "params": params, "timeout": timeout, "priority": priority,
-            "cache_prompt": cache_prompt, "cancel": cancel,
+        rest: AskedChat = {
+            "tools": tools, "tool_choice": tool_choice, "parallel_tool_calls": parallel_tool_calls,
+            "thinking": thinking, "thinking_budget": thinking_budget, "params": params, "timeout": timeout,
+            "priority": priority, "cache_prompt": cache_prompt, "cancel": cancel,
         }  # fmt: skip
         if stream:
             return self._stream(self._llm.chat(messages, schema=schema, stream=True, **rest))  # type: ignore[call-overload]
@@ -217,9 +217,11 @@ class LLM:
         """The text of token ids; that of control tokens only if `special`. What is no UTF-8 becomes U+FFFD."""
         return self._run(self._llm.detokenize(tokens, special=special))
 
-    def count_tokens(self, prompt: str | Sequence[AnyMessage]) -> int:
+    def count_tokens(
+        self, prompt: str | Sequence[AnyMessage], *, tools: Tools | None = None, thinking: bool | None = None
+    ) -> int:
         """Of the prompt that a text, or a conversation by the model's template, becomes: `usage.prompt_tokens`."""
-        return self._run(self._llm.count_tokens(prompt))
+        return self._run(self._llm.count_tokens(prompt, tools=tools, thinking=thinking))
 
     def embed(
         self,

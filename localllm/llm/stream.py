@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from localllm.cancel import Cancel
 from localllm.errors import WrongOwner
 from localllm.runtime import Answer
-from localllm.types import Chat, Delta, Finish, Timings, TokenLogprob, Usage
+from localllm.types import CallDelta, Chat, Delta, Finish, Timings, TokenLogprob, Usage, whole_calls
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -32,6 +32,8 @@ class AsyncStream(AsyncIterator[Delta]):
         self._loop = asyncio.get_running_loop()
         self._parts: list[str] = []
         self._thoughts: list[str] = []
+        self._calls: list[CallDelta] = []
+        self._notes: list[str] = [] if answer is None else list(answer.notes)
         self._logprobs: list[TokenLogprob] = []
         self._prompt_logprobs: list[TokenLogprob] = []
         self._finish: Finish | None = None
@@ -85,6 +87,8 @@ class AsyncStream(AsyncIterator[Delta]):
             tuple(self._logprobs),
             tuple(self._prompt_logprobs),
             "".join(self._thoughts),
+            whole_calls(self._calls),
+            tuple(self._notes),
         )
 
     async def __anext__(self) -> Delta:
@@ -96,6 +100,8 @@ class AsyncStream(AsyncIterator[Delta]):
         self._finish = delta.finish
         self._parts.append(delta.text)
         self._thoughts.append(delta.thought)
+        self._calls += delta.calls
+        self._notes += delta.notes
         self._logprobs += delta.logprobs
         self._prompt_logprobs += delta.prompt_logprobs
         return delta

@@ -20,7 +20,7 @@ from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, s
 from localllm.server.sse import ClientGone
 
 MAX_NAMED_FIELDS = 32
-"""Of those that were ignored, in the header and the log."""
+"""Of those that were ignored, in the header and the log; of notes in theirs."""
 
 
 class TimedBody:
@@ -136,17 +136,34 @@ def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, st
     if strict:
         first = clipped(names[0])
         raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
-    shown = [name[:64] for name in names[:MAX_NAMED_FIELDS]]
-    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(shown))
+    log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(_shown(names)))
+    return left_out_header(names)
+
+
+def left_out_header(names: Sequence[str]) -> dict[str, str]:
+    """A header that names what was left out; none where nothing was."""
     # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
-    safe = ["".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in shown]
-    return {"x-localllm-ignored": ", ".join(safe)}
+    safe = (
+        "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
+    )
+    return {"x-localllm-ignored": ", ".join(safe)} if names else {}
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    return [name[:64] for name in names[:MAX_NAMED_FIELDS]]
 
 
 def notes_header(notes: Iterable[str]) -> dict[str, str]:
-    """A header that says how messages were changed for the model's template; none where they were not."""
-    shown = ", ".join(sorted(set(notes)))
+    """A header that says how messages were changed for the model's template, and what of schemas is not kept; none
+    where nothing is to be said.
+    """
+    shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {"x-localllm-messages": shown} if shown else {}
+
+
+def field_notes(notes: Iterable[str]) -> list[str]:
+    """Those of an answer's notes that concern a field of the request, which they name behind a colon."""
+    return [note for note in dict.fromkeys(notes) if ":" in note]
 
 
 def _too_large(max_bytes: int) -> TooLarge:

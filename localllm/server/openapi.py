@@ -17,7 +17,7 @@ from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
 from localllm.server.errors import ErrorBody
 from localllm.server.manage import messages as manage
 from localllm.server.native import requests as native
-from localllm.server.openai import replies, requests
+from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
 from localllm.server.responses.events import AnyEvent
@@ -73,8 +73,8 @@ OPERATIONS = (
         needs_body=False,
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
-    Operation("get", "/v1/models", "The models that can be asked", response=replies.ModelList),
-    Operation("get", "/v1/models/{model_id}", "One of them", response=replies.ModelEntry),
+    Operation("get", "/v1/models", "The models that can be asked", response=models.ModelList),
+    Operation("get", "/v1/models/{model_id}", "One of them", response=models.ModelEntry),
     Operation(
         "post",
         "/v1/chat/completions",

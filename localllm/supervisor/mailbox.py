@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from localllm.errors import LocalLLMError
-from localllm.types import Delta, Finish, Timings, Usage
+from localllm.types import Beginning, Delta, Finish, Timings, Usage
 
 CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
 """Of an answer that was cancelled here: the worker's own word for it is not waited for."""
@@ -23,13 +23,15 @@ class Mailbox:
         self.accepted.add_done_callback(lambda accepted: accepted.cancelled() or accepted.exception())
         self.notes: tuple[str, ...] = ()
         """How its messages were changed for the model's template; once it is accepted."""
+        self.beginning: Beginning = "text"
+        """Where the answer begins; once it is accepted."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
 
-    def accept(self, num_prompt_tokens: int, notes: tuple[str, ...] = ()) -> None:
+    def accept(self, num_prompt_tokens: int, notes: tuple[str, ...] = (), beginning: Beginning = "text") -> None:
         if not self.accepted.done():
-            self.notes = notes
+            self.notes, self.beginning = notes, beginning
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:
@@ -42,7 +44,6 @@ class Mailbox:
                 delta.finish,
                 waiting.logprobs + delta.logprobs,
                 waiting.prompt_logprobs + delta.prompt_logprobs,
-                waiting.thought + delta.thought,
             )
         self._delta = delta
         self._news.set()

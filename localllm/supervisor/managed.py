@@ -197,9 +197,11 @@ class ManagedModel:
             await self._discard(session)
             raise
         self._listeners.clear()
+        loaded = session.ready.result()
         if self.loaded is None:
             self.used()
-        self.loaded = session.ready.result()
+            _log_format(loaded)
+        self.loaded = loaded
         self._base_bytes = need_bytes(self._info, self._options, self.loaded.flash_attn)
         return session
 
@@ -329,3 +331,12 @@ class ManagedModel:
     def _make_load(self, hello: Hello) -> Load:
         placement = plan(self._info, self._options, hello.devices)
         return Load(self.id, str(self._path), self._info, self._options, placement, self._defaults)
+
+
+def _log_format(model: LoadedModel) -> None:
+    if "default" in model.info.chat_templates:
+        found = model.format
+        fields = {"model": model.id, "format": found.name, "origin": found.origin} | (
+            {"note": found.note} if found.note else {}
+        )
+        logger.info("chat_format", extra={"fields": fields})

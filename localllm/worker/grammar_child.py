@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,8 @@ class SpecialTokens(msgspec.Struct, frozen=True):
 
     vocabulary_size: int
     spellings: tuple[tuple[int, bytes], ...]
+    ends: tuple[int, ...] = ()
+    """Those that end an answer."""
 
 
 class GrammarRequest(msgspec.Struct, frozen=True):
@@ -38,13 +40,22 @@ class GrammarRequest(msgspec.Struct, frozen=True):
     preface: Preface | None
     limits: GrammarLimits
     special: SpecialTokens
+    is_loose: bool = False
+    """Of an `answer`: no function's arguments are held to its schema, unless it is strict."""
 
 
 class Written(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the child answers."""
 
     grammar: str = ""
+    notes: tuple[str, ...] = ()
+    """What of the request is not kept."""
     error: ErrorInfo | None = None
+
+
+class Composed(NamedTuple):
+    grammar: str
+    notes: tuple[str, ...] = ()
 
 
 class GrammarChild:
@@ -57,21 +68,31 @@ class GrammarChild:
 
     def write(
         self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
-    ) -> str:
-        """llguidance's text of it. Raises `InvalidParameter`, and `OverLimit` where it ran past `deadline_s`, which is
-        earlier than its limits.
+    ) -> Composed:
+        """llguidance's text of it, and notes. Raises `InvalidParameter`, and `OverLimit` where it ran past
+        `deadline_s`, which is earlier than its limits.
+
+        An `answer` that is beyond the limits is tried again without the schemas of its functions.
         """
         limits, whole_s = self._limits, DEADLINE_FACTOR * self._limits.cpu_s
-        frame = encode(GrammarRequest(structure, preface, limits, special))
+        request = GrammarRequest(structure, preface, limits, special)
         try:
-            answer = self._child.ask(frame, whole_s if deadline_s is None else deadline_s)
+            answer = self._child.ask(encode(request), whole_s if deadline_s is None else deadline_s)
         except OverLimit as reason:
             if deadline_s is not None:
                 raise
-            raise too_much(structure, limits) from reason
+            if structure.kind != "answer":
+                raise too_much(structure, limits) from reason
+            answer = self._loosely(request, whole_s)
         if answer.error is not None:
             raise from_info(answer.error)
-        return answer.grammar
+        return Composed(answer.grammar, answer.notes)
+
+    def _loosely(self, request: GrammarRequest, whole_s: float) -> Written:
+        try:
+            return self._child.ask(encode(msgspec.structs.replace(request, is_loose=True)), whole_s)
+        except OverLimit as reason:
+            raise too_much(request.structure, request.limits) from reason
 
     def close(self) -> None:
         self._child.close()
@@ -101,7 +122,7 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 
     def answer_to(request: GrammarRequest) -> bytearray:
         try:
-            return encode(Written(checked_grammar(request)))
+            return encode(Written(*checked_grammar(request)))
         except LocalLLMError as error:
             return encode(Written(error=error.info()))
         except (MemoryError, RecursionError):
@@ -112,4 +133,5 @@ def _prepare() -> Callable[[GrammarRequest], bytearray]:
 
 if __name__ == "__main__":
     cpu_s, memory_mb = map(int, sys.argv[1:])
-    serve(GrammarRequest, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)
+    questions = msgspec.msgpack.Decoder(GrammarRequest)
+    serve(questions, Written(), _prepare, cpu_s=cpu_s, memory_bytes=memory_mb * 2**20)

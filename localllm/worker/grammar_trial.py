@@ -9,14 +9,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
+from localllm.conversation import Function
 from localllm.errors import InvalidParameter
+from localllm.grammar.answers import source_of
 from localllm.grammar.blame import culprit
-from localllm.grammar.compose import grammar_of
-from localllm.structures import Structure
+from localllm.grammar.compose import Composed, composed, grammar_of
+from localllm.grammar.literals import Literals
+from localllm.structures import Structure, StructureKind
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
 SEARCH_S = 0.5
@@ -25,14 +29,57 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 """Line and column in what llguidance says of Lark."""
 
 
-def checked_grammar(request: GrammarRequest) -> str:
-    """llguidance's text, which compiles and allows something. Raises `InvalidParameter`."""
-    grammar = grammar_of(request.structure, request.preface)
-    if (error := _error(request, grammar)) is None:
-        return grammar
+def checked_grammar(request: GrammarRequest) -> Composed:
+    """llguidance's text, which compiles and allows something, with notes. Raises `InvalidParameter`."""
+    structure, literals = request.structure, _literals(request.special)
+    written = composed(structure, request.preface, literals, None if request.is_loose else frozenset())
+    if (error := _error(request, written.grammar)) is None:
+        return written
+    if structure.kind == "answer":
+        return _loosened(request, literals, error)
+    raise _refusal(structure, error, _culprit(request, structure))
+
+
+def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
+    """The same without the schemas that do not compile, or without all where they do not compile together."""
+    functions = source_of(request.structure).functions
+    alone = [_of_schema(function) for function in functions]
+    bad = {place for place, one in enumerate(alone) if one is not None and not _compiles(request, one)}
+    for place in sorted(bad):
+        if functions[place].is_strict:
+            raise _refusal(alone[place], error, _culprit(request, alone[place]))
+    for loose in (frozenset(bad), None) if bad else (None,):
+        written = composed(request.structure, request.preface, literals, loose)
+        if (still := _error(request, written.grammar)) is None:
+            return written
+        error = still
+    raise _refusal(request.structure, error, request.structure.param)
+
+
+def _of_schema(function: Function) -> Structure:
+    kind: StructureKind = "json_schema" if function.parameters else "json_object"
+    return Structure(kind=kind, source=function.parameters, param=function.param)
+
+
+def _compiles(request: GrammarRequest, structure: Structure) -> bool:
+    try:
+        return _error(request, grammar_of(structure)) is None
+    except InvalidParameter:  # its arguments are any object already
+        return True
+
+
+def _culprit(request: GrammarRequest, structure: Structure) -> str:
     until_s = time.monotonic() + SEARCH_S
-    path = culprit(request.structure, lambda part: time.monotonic() > until_s or _error(request, part) is None)
-    raise _refusal(request.structure, error, path)
+    return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None)
+
+
+def _literals(special: SpecialTokens) -> Literals:
+    """Those that text can spell."""
+    tokens: dict[str, int] = {}
+    for token, spelling in special.spellings:
+        with suppress(UnicodeDecodeError):
+            tokens.setdefault(spelling.decode(), token)
+    return Literals(tokens, special.ends)
 
 
 def _error(request: GrammarRequest, grammar: str) -> str | None:

@@ -15,14 +15,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-import msgspec
-
 from localllm.daemons import start_thread
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.structures import GrammarLimits, Preface, Structure
-from localllm.worker.grammar_child import GrammarChild, SpecialTokens, parser_limits
+from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
 from localllm.worker.refusals import errors_to
 
@@ -74,6 +72,13 @@ class _Key(NamedTuple):
         return len(self.structure.source)
 
 
+class _Template(NamedTuple):
+    """Compiled, its first mask computed, nothing consumed."""
+
+    matcher: LLMatcher
+    notes: tuple[str, ...]
+
+
 class Later(Generic[T]):
     """Something that a thread makes; calling it gives that, and waits for it, or raises what came instead."""
 
@@ -115,8 +120,7 @@ class Grammars:
         self._vocabulary = vocabulary
         self.limits = limits
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_Key, LLMatcher] = OrderedDict()
-        """Templates: compiled, their first mask computed, nothing consumed."""
+        self._kept: OrderedDict[_Key, _Template] = OrderedDict()
         self._waiting: dict[_Key, list[_Taker]] = {}
         self._slow = _Lane("slow-grammars", self, lambda: start_child(limits))
         self._quick = _Lane("grammars", self, lambda: child, deadline_s=QUICK_S, slower=self._slow)
@@ -162,16 +166,18 @@ class Grammars:
                 del self._waiting[key]
             return bool(takers)
 
-    def compile(self, key: _Key, grammar: str) -> None:
+    def compile(self, key: _Key, written: Composed) -> None:
         """Of a grammar that its process found to be good. Raises `LocalLLMError`."""
         from llguidance import LLMatcher
 
-        template = LLMatcher(self._vocabulary().tokenizer, grammar, log_level=0, limits=parser_limits(self.limits))
-        if template.is_error():
+        limits = parser_limits(self.limits)
+        matcher = LLMatcher(self._vocabulary().tokenizer, written.grammar, log_level=0, limits=limits)
+        if matcher.is_error():
             raise InvalidParameter(
                 f"{key.structure.param} is too large or too complex to compile; simplify it", param=key.structure.param
             )
-        template.compute_ff_tokens()
+        matcher.compute_ff_tokens()
+        template = _Template(matcher, written.notes)
         self._keep(key, template)
         self._give(template, key, self._taken(key))
 
@@ -182,30 +188,34 @@ class Grammars:
     def special_tokens(self) -> SpecialTokens:
         """Raises `UnsupportedParameter`."""
         vocabulary = self._vocabulary()
-        return SpecialTokens(vocabulary.size, vocabulary.special)
+        return SpecialTokens(vocabulary.size, vocabulary.special, vocabulary.end_tokens)
 
     def _taken(self, key: _Key) -> list[_Taker]:
         with self._lock:
             return self._waiting.pop(key, [])
 
-    def _keep(self, key: _Key, template: LLMatcher) -> None:
+    def _keep(self, key: _Key, template: _Template) -> None:
         with self._lock:
             self._kept[key] = template
             size = sum(kept.size for kept in self._kept)
             while len(self._kept) > MAX_KEPT or (size > MAX_KEPT_CHARACTERS and self._kept):
                 size -= self._kept.popitem(last=False)[0].size
 
-    def _give(self, template: LLMatcher, key: _Key, takers: list[_Taker]) -> None:
+    def _give(self, template: _Template, key: _Key, takers: list[_Taker]) -> None:
         for taker in takers:
             if taker.is_wanted():
                 taker.done(self._constraint(template, key))
 
-    def _constraint(self, template: LLMatcher, key: _Key) -> Result:
+    def _constraint(self, template: _Template, key: _Key) -> Result:
         vocabulary, param = self._vocabulary(), key.structure.param
         try:
             with panics_as_errors():
                 return MatcherConstraint(
-                    template.deep_copy(), num_tokens=vocabulary.size, end_tokens=vocabulary.end_tokens, param=param
+                    template.matcher.deep_copy(),
+                    num_tokens=vocabulary.size,
+                    end_tokens=vocabulary.end_tokens,
+                    param=param,
+                    notes=template.notes,
                 )
         except ConstraintFailed as failure:
             return InvalidParameter(f"{param}: {failure}", param=param)
@@ -256,26 +266,17 @@ class _Lane:
 
     def _work(self, key: _Key) -> None:
         try:
-            grammar = self._write(key, self._deadline_s)
+            written = self._write(key, self._deadline_s)
         except OverLimit:
             assert self._slower is not None
             self._slower.put(key)
         else:
-            self._grammars.compile(key, grammar)
+            self._grammars.compile(key, written)
 
-    def _write(self, key: _Key, deadline_s: float | None) -> str:
+    def _write(self, key: _Key, deadline_s: float | None) -> Composed:
         special = self._grammars.special_tokens()
         self._child = self._child or self._start_child()
-        return self._child.write(key.structure, with_tokens(key.preface, special), special, deadline_s=deadline_s)
-
-
-def with_tokens(preface: Preface | None, special: SpecialTokens) -> Preface | None:
-    """With the numbers of its tags, where they are special tokens: no text spells these."""
-    if preface is None:
-        return None
-    tokens = {spelling: token for token, spelling in special.spellings}
-    opening, closing = preface.thought.opening.encode(), preface.thought.closing.encode()
-    return msgspec.structs.replace(preface, opening_token=tokens.get(opening), closing_token=tokens.get(closing))
+        return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
 
 
 @contextmanager

@@ -102,7 +102,7 @@ class LimitedChild(Generic[Answer]):
 
 
 def serve(
-    question: type[Question],
+    questions: msgspec.msgpack.Decoder[Question],
     ready: msgspec.Struct,
     prepare: Callable[[], Callable[[Question], bytearray]],
     *,
@@ -114,7 +114,7 @@ def serve(
     `ready` is the first answer, to no request.
     """
     source, sink = osdep.claim_standard_streams()
-    reader, writer = FrameReader(source, msgspec.msgpack.Decoder(question)), FrameWriter(sink)
+    reader, writer = FrameReader(source, questions), FrameWriter(sink)
     answer_to = prepare()
     osdep.limit_memory(memory_bytes)
     with suppress(BrokenPipeError):  # the parent is gone, and told whoever asks why

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from localllm import osdep
-from localllm.chat.thoughts import thought_of
+from localllm.chat.request import FormatRequest
 from localllm.engine.backend import BackendError, Piece
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
@@ -21,6 +23,7 @@ from localllm.types import ChatFormat, LoadedModel
 from localllm.worker.attention import Settled, settle
 from localllm.worker.grammars import Later
 from localllm.worker.messages import Load
+from localllm.worker.template_child import TemplateChild
 
 WHOLE_BATCH = 2048
 """Tokens of a prompt alone that llama.cpp gets at once, to compute them in ubatches of `batch_tokens`."""
@@ -39,9 +42,16 @@ class Loaded(NamedTuple):
     """None for an encoder."""
 
 
-def load_model(library: Library, load: Load, on_progress: Callable[[float], None], data_dir: Path) -> Loaded:
+def load_model(
+    library: Library,
+    load: Load,
+    on_progress: Callable[[float], None],
+    data_dir: Path,
+    templates: TemplateChild | None = None,
+) -> Loaded:
     """Loads, settles how attention is computed, allocates the KV cache and reports.
 
+    `templates`: finds out how the model writes its answers, if it has a chat template.
     Raises `LoadFailed`, `DeviceUnavailable`.
     """
     started = time.perf_counter()
@@ -72,6 +82,8 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
     tokens = None
     if attention is not None:  # beside what follows, and after what was just measured
         tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
+    vocab = Vocab(library.api, model.vocab)
+    format = Later(lambda: _format(templates, load, vocab), "chat-format")
     backend = None if attention is None else _backend(library, model, load, threads, attention)
     report = LoadedModel(
         id=load.model_id,
@@ -82,7 +94,7 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         memory="attention" if backend is None else backend.memory_kind,
         kv=placement.kv,
         kv_reason=placement.kv_reason,
-        format=ChatFormat(thought=thought_of(load.info.chat_templates.get("default", ""))),
+        format=format(),
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         threads=threads,
@@ -94,8 +106,21 @@ def load_model(library: Library, load: Load, on_progress: Callable[[float], None
         embedding_ctx=placement.embedding_ctx,
         dimensions=model.dimensions,
     )
-    vocab = Vocab(library.api, model.vocab) if backend is None else backend.vocab
-    return Loaded(report, vocab, backend, make_embedder, tokens)
+    return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens)
+
+
+def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFormat:
+    """Of the template that conversations with tools are rendered by, where that is one of its own, the calls."""
+    if templates is None or not load.info.causal:
+        return ChatFormat()
+    sources = load.info.chat_templates
+    found = templates.find_format(FormatRequest(sources["default"], vocab.bos_text, vocab.eos_text))
+    if sources.get("tool_use", sources["default"]) == sources["default"]:
+        return found
+    with_tools = templates.find_format(FormatRequest(sources["tool_use"], vocab.bos_text, vocab.eos_text))
+    if found.thought is None or with_tools.thought is not None:
+        return with_tools
+    return replace(found, calls=with_tools.calls, shows_tools=with_tools.shows_tools, note=with_tools.note)
 
 
 def _reason(attention: Settled, backend: LlamaBackend) -> str:

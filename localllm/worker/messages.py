@@ -13,6 +13,7 @@ import msgspec
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import ErrorInfo
 from localllm.types import (
+    Beginning,
     Delta,
     DeviceInfo,
     FlashAttn,
@@ -146,7 +147,8 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     id: int
     num_prompt_tokens: int
     notes: tuple[str, ...] = ()
-    """How messages were changed for the model's template."""
+    """How messages were changed for the model's template, and what of a tool's schema is not kept."""
+    beginning: Beginning = "text"
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):

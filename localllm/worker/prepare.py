@@ -7,7 +7,6 @@ render ...). Knows nothing of batches or KV.
 
 from __future__ import annotations
 
-import secrets
 import threading
 from array import array
 from collections.abc import Callable, Generator, Iterator
@@ -16,8 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.chat.thoughts import begins_thoughts, preface_of
-from localllm.engine.constraint.constraint import Constraint
+from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
@@ -29,20 +27,16 @@ from localllm.errors import (
     NoChatTemplate,
     SlotNotFound,
     UnsupportedParameter,
-)
-from localllm.structures import Preface
+)  # fmt: skip
 from localllm.types import (
     NO_LIMIT,
-    RANDOM_SEED,
     Delta,
-    DrySampling,
     Finish,
+    GenerationRequest,
     LoadedModel,
     Message,
     ModelDefaults,
     Rendering,
-    ResolvedSampling,
-    SamplingParams,
     Timings,
     Usage,
 )  # fmt: skip
@@ -50,7 +44,10 @@ from localllm.worker.grammars import Grammars
 from localllm.worker.messages import SLOT_METHODS, Accepted, Call, Deltas, Rejected, Reply, Submit, Up
 from localllm.worker.prompts import Prompt, Prompts, Rendered, Source, Tokenizer, source_of
 from localllm.worker.refusals import deadline_s, errors_to
+from localllm.worker.remembered import Remembered
 from localllm.worker.rendering import Render, Renderer
+from localllm.worker.sampling import resolve_sampling, with_defaults
+from localllm.worker.shapes import Shape, control_tokens, shape_of
 from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
 
@@ -94,7 +91,9 @@ class Preparer:
         self._engine = engine
         self._grammars = grammars
         self._send = send
+        self._markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
+        self.remembered = Remembered(model.format, vocab)
         self._lock = threading.Lock()
         self._wanted = Wanted(send)
         """Requests and calls."""
@@ -158,7 +157,11 @@ class Preparer:
         source = draft.source
         assert source.messages is not None
         with errors_to(partial(self._refuse, draft)):
-            rendered = self._prompts.render(render, source.messages, source.rendering, cache_prompt=source.cache_prompt)
+            restored = self.remembered.restore(source)
+            messages = source.messages if restored is None else restored.messages
+            rendered = self._prompts.render(render, messages, source.rendering, cache_prompt=source.cache_prompt)
+            if restored is not None:
+                rendered = rendered._replace(asked=self.remembered.place(restored, rendered.text))
             self._turns.add(self._prepare(draft, rendered), lambda: self._has_takers(draft))
 
     def _prepare(self, draft: _Draft, rendered: Rendered | None) -> Iterator[None]:
@@ -199,55 +202,45 @@ class Preparer:
 
     def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
         with errors_to(partial(self._reject, taker)):
-            structure = taker.message.request.structure
-            if structure is None:
-                self._submit(taker, prompt, None)
+            request = taker.message.request
+            shape = shape_of(request, self._model.format, prompt.ending)
+            if shape.structure is None:
+                self._submit(taker, prompt, shape, None)
             elif self._grammars is None:
-                raise UnsupportedParameter(f"{self._model.id} writes no structured answers", param=structure.param)
+                raise UnsupportedParameter(
+                    f"{self._model.id} writes no structured answers", param=shape.structure.param
+                )
             else:
-                self._check_end(taker.message)
-                budget = taker.message.request.thinking_budget
-                preface = self._preface(prompt, budget)
+                self._check_end(request)
                 self._grammars.add(
-                    structure,
-                    preface,
-                    partial(self._constrained, taker, prompt, preface),
+                    shape.structure,
+                    shape.preface,
+                    partial(self._constrained, taker, prompt, shape),
                     lambda: taker.message.id in self._wanted,
                 )
 
-    def _preface(self, prompt: Prompt, budget: int | None) -> Preface | None:
-        thought = self._model.format.thought
-        if thought is None or not prompt.ending:
-            return None
-        may_begin = not begins_thoughts(self._model.info.chat_templates["default"], thought)
-        return preface_of(thought, prompt.ending, budget, may_begin=may_begin)
-
     def _constrained(
-        self, taker: _Taker, prompt: Prompt, preface: Preface | None, result: Constraint | LocalLLMError
+        self, taker: _Taker, prompt: Prompt, shape: Shape, result: MatcherConstraint | LocalLLMError
     ) -> None:
         """On a thread of the grammars."""
         with errors_to(partial(self._reject, taker)):
             if isinstance(result, LocalLLMError):
                 raise result
-            self._submit(taker, prompt, result, preface)
+            self._submit(taker, prompt, shape, result)
 
-    def _submit(
-        self, taker: _Taker, prompt: Prompt, constraint: Constraint | None, preface: Preface | None = None
-    ) -> None:
+    def _submit(self, taker: _Taker, prompt: Prompt, shape: Shape, constraint: MatcherConstraint | None) -> None:
+        notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
+
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt, prompt.notes))
+            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning))
+            self.remembered.begun(prompt.asked, sequence, taker.message.request)
             self._engine.submit(sequence)
 
-        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint, preface)
+        sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
         self._wanted.hand_over(sequence.id, submit)
 
     def _sequence(
-        self,
-        message: Submit,
-        arrived_s: float,
-        prompt: Prompt,
-        constraint: Constraint | None,
-        preface: Preface | None,
+        self, message: Submit, arrived_s: float, prompt: Prompt, constraint: MatcherConstraint | None
     ) -> Sequence:
         params = with_defaults(message.request.params, self._defaults.params)
         for token in params.logit_bias or ():
@@ -274,16 +267,17 @@ class Preparer:
             pauses=list(prompt.pauses),
             keep=prompt.keep,
             constraint=constraint,
-            preface=preface,
+            markers=self._markers if message.request.messages is not None else frozenset(),
             priority=message.request.priority,
             created_s=arrived_s,
             deadline_s=deadline_s(arrived_s, message.request.timeout_s),
             queue_deadline_s=deadline_s(arrived_s, message.request.queue_timeout_s),
         )
 
-    def _check_end(self, message: Submit) -> None:
-        if with_defaults(message.request.params, self._defaults.params).ignore_eos:
-            raise InvalidParameter("a structured answer ends with its document; send no ignore_eos", param="ignore_eos")
+    def _check_end(self, request: GenerationRequest) -> None:
+        if with_defaults(request.params, self._defaults.params).ignore_eos:
+            what = "a structured answer" if request.structure else "an answer with tools or a thinking_budget"
+            raise InvalidParameter(f"{what} ends where its grammar does; send no ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
         if not 0 <= token < self._model.info.vocabulary_size:
@@ -329,66 +323,3 @@ class Preparer:
         return NoChatTemplate(
             f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
         )
-
-
-def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingParams:
-    """The request's fields, and where they say nothing the model's."""
-    if defaults == SamplingParams():
-        return params
-    nothing = SamplingParams()
-    given = {
-        name: value
-        for name in SamplingParams.__struct_fields__
-        if (value := getattr(defaults, name)) != getattr(nothing, name) == getattr(params, name)
-    }
-    return msgspec.structs.replace(params, **given)
-
-
-_NUMBERS: dict[str, type[int] | type[float]] = {
-    "temperature": float,
-    "top_k": int,
-    "top_p": float,
-    "min_p": float,
-    "top_n_sigma": float,
-    "typical_p": float,
-    "xtc_probability": float,
-    "xtc_threshold": float,
-    "dynatemp_range": float,
-    "dynatemp_exponent": float,
-    "mirostat": int,
-    "mirostat_tau": float,
-    "mirostat_eta": float,
-    "repeat_penalty": float,
-    "repeat_last_n": int,
-    "presence_penalty": float,
-    "frequency_penalty": float,
-}
-"""The fields of `ResolvedSampling` that a request or a model may set."""
-
-
-_FILTERS_OFF: dict[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "xtc_probability": 0.0}
-"""The filters that a model or our defaults may switch on."""
-
-
-def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
-    """The request's value, else the model's own, else our default; without a seed, or with -1, a random one.
-
-    Mirostat chooses how many tokens to keep by itself, so filters that were not asked for are off with it.
-    """
-    values: dict[str, Any] = {} if params.logit_bias is None else {"logit_bias": params.logit_bias}
-    by_surprise = params.mirostat if params.mirostat is not None else model.get("mirostat")
-    for name, kind in _NUMBERS.items():
-        asked = getattr(params, name)
-        if asked is not None:
-            values[name] = kind(asked)
-        elif by_surprise and name in _FILTERS_OFF:
-            values[name] = kind(_FILTERS_OFF[name])
-        elif name in model:
-            values[name] = kind(model[name])
-    if params.dry_multiplier:
-        fields = {name: getattr(params, f"dry_{name}") for name in DrySampling.__struct_fields__}
-        values["dry"] = DrySampling(**{name: value for name, value in fields.items() if value is not None})
-    if values.get("top_k", 0) < 0:
-        values["top_k"] = 0
-    seed = secrets.randbits(32) if params.seed in (None, RANDOM_SEED) else params.seed % 2**64
-    return ResolvedSampling(seed=seed, **values)

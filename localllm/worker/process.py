@@ -184,7 +184,9 @@ class Worker:
         grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
         before_load = CLOCKS.read()
         report_progress = self._report_progress()
-        model, vocab, backend, make_embedder, grammar_tokens = load_model(loaded, load, report_progress, data_dir)
+        model, vocab, backend, make_embedder, grammar_tokens = load_model(
+            loaded, load, report_progress, data_dir, templates
+        )
         team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
@@ -256,6 +258,8 @@ class Worker:
         return report
 
     def _emit(self, output: StepOutput) -> None:
+        if self._preparer is not None:
+            self._preparer.remembered.take(output)  # first: who is told of the end may go on from it at once
         if output.deltas:
             self._outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from collections.abc import Sequence as Tokens
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -17,6 +17,9 @@ from localllm.errors import InvalidParameter, TemplateError
 from localllm.prefix import common_prefix
 from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering
 from localllm.worker.refusals import too_long
+
+if TYPE_CHECKING:
+    from localllm.worker.remembered import Asked
 
 ATTENTION_SINKS = 4
 ENDING = 256
@@ -64,6 +67,15 @@ class Source(NamedTuple):
     suffix: str | None
     cache_prompt: bool
     rendering: Rendering = NO_RENDERING
+    cache_salt: str = ""
+    """Of messages: answers that are remembered are not the same with another one."""
+
+
+class Head(NamedTuple):
+    """The beginning of a rendered text, whose tokens are known."""
+
+    tokens: list[int]
+    num_characters: int
 
 
 class Prompt(NamedTuple):
@@ -76,6 +88,8 @@ class Prompt(NamedTuple):
     """How the text of a rendered conversation ends, up to `ENDING` characters."""
     notes: tuple[str, ...] = ()
     """How messages were changed for the template."""
+    asked: Asked | None = None
+    """What was found of the conversation, if answers to it are to be remembered."""
 
 
 class Rendered(NamedTuple):
@@ -83,12 +97,24 @@ class Rendered(NamedTuple):
     beginnings: dict[int, str]
     """Number of messages -> their text alone; none where the template refuses them."""
     notes: tuple[str, ...] = ()
+    asked: Asked | None = None
+
+    @property
+    def head(self) -> Head | None:
+        """What need not be tokenized."""
+        return None if self.asked is None else self.asked.taken
 
 
 def source_of(request: GenerationRequest) -> Source:
     """Of a request."""
     return Source(
-        request.messages, request.prompt, request.prompt_tokens, request.suffix, request.cache_prompt, request.rendering
+        request.messages,
+        request.prompt,
+        request.prompt_tokens,
+        request.suffix,
+        request.cache_prompt,
+        request.rendering,
+        "" if request.messages is None else request.cache_salt,
     )
 
 
@@ -164,13 +190,14 @@ class Prompts:
             tokens = yield from self._tokens(source)
         else:
             memo: Memo = {}
-            tokens = yield from self._tokenize(rendered.text, param, memo=memo)
+            tokens = yield from self._tokens_of(rendered, param, memo)
         self._check_length(len(tokens), param)
         if not tokens:
             raise InvalidParameter("the prompt is empty; give at least one token", param="prompt")
         lengths: dict[int, int] = {}
-        for count, text in ({} if rendered is None else rendered.beginnings).items():
-            lengths[count] = yield from self._common(tokens, text, memo)
+        if rendered is not None:
+            for count, text in rendered.beginnings.items():
+                lengths[count] = yield from self._common(tokens, rendered, text, memo)
         messages = source.messages or ()
         pauses = [lengths[count] for count in self._pause_after(messages, source.cache_prompt) if count in lengths]
         keep = max(ATTENTION_SINKS, *(lengths.get(count, 0) for count in (0, *self._keep_of(messages))))
@@ -180,7 +207,15 @@ class Prompts:
             keep,
             "" if rendered is None else rendered.text[-ENDING:],
             () if rendered is None else rendered.notes,
+            None if rendered is None else rendered.asked,
         )
+
+    def _tokens_of(self, rendered: Rendered, param: str, memo: Memo) -> Generator[None, None, list[int]]:
+        head = rendered.head
+        if head is None:
+            return (yield from self._tokenize(rendered.text, param, memo=memo))
+        behind = yield from self._tokenize(rendered.text[head.num_characters :], param, continues=True, memo=memo)
+        return head.tokens + behind
 
     def _tokens(self, source: Source) -> Generator[None, None, list[int]]:
         if source.prompt_tokens is not None:
@@ -198,22 +233,27 @@ class Prompts:
         return self._vocab.fill_in_middle(tokens, behind)
 
     def _tokenize(
-        self, text: str, param: str, *, plain: bool = False, memo: Memo | None = None
+        self, text: str, param: str, *, plain: bool = False, continues: bool = False, memo: Memo | None = None
     ) -> Generator[None, None, list[int]]:
-        """`plain`: no special tokens, neither added nor read out of the text."""
+        """`plain`: no special tokens, neither added nor read out of the text; `continues`: none are added."""
         self._check_length(self._vocab.fewest_tokens(text), param, at_least=True)
         tokens: list[int] = []
-        for step in self._vocab.tokenize_in_steps(text, add_special=not plain, parse_special=not plain, memo=memo):
+        add_special = not (plain or continues)
+        for step in self._vocab.tokenize_in_steps(text, add_special=add_special, parse_special=not plain, memo=memo):
             tokens += step
             if len(tokens) > MOST_COUNTED * self._model.ctx:
                 self._check_length(len(tokens), param, at_least=True)
             yield
         return tokens
 
-    def _common(self, tokens: Tokens[int], text: str, memo: Memo) -> Generator[None, None, int]:
+    def _common(self, tokens: Tokens[int], rendered: Rendered, text: str, memo: Memo) -> Generator[None, None, int]:
         """How many tokens a prompt and another text begin alike with."""
-        at = 0
-        for step in self._vocab.tokenize_in_steps(text, memo=memo):
+        at, head = 0, rendered.head
+        has_head = head is not None and text.startswith(rendered.text[: head.num_characters])
+        if has_head:
+            assert head is not None
+            at, text = len(head.tokens), text[head.num_characters :]
+        for step in self._vocab.tokenize_in_steps(text, add_special=not has_head, memo=memo):
             both = common_prefix(np.asarray(tokens[at : at + len(step)]), np.asarray(step))
             at += both
             if both < len(step):

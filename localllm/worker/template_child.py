@@ -1,6 +1,7 @@
 """The worker's template process: reads render requests, writes text, and is killed when a template runs wild.
 
-jinja2's sandbox bounds neither time nor memory: 1 s of CPU and 256 MB for each rendering. No llama_cpp in it.
+jinja2's sandbox bounds neither time nor memory: 1 s of CPU and 256 MB for each rendering. It also finds out how the
+model of a template writes its answers, which takes some hundred renderings. No llama_cpp in it.
 
     python -P -m localllm.worker.template_child        frames on stdin and stdout
 """
@@ -11,8 +12,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from localllm.chat.request import RenderedText, RenderRequest
-from localllm.errors import ErrorInfo, TemplateError, from_info
+from localllm import osdep
+from localllm.chat.request import FormatRequest, RenderedText, RenderRequest
+from localllm.errors import ErrorInfo, LocalLLMError, TemplateError, from_info
+from localllm.types import ChatFormat
 from localllm.worker.framing import NotEncodable, encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 
@@ -20,12 +23,17 @@ MAX_CPU_S = 1.0
 MAX_MEMORY_BYTES = 256 * 1024 * 1024
 DEADLINE_S = 5.0
 """Wall-clock bound: five times the CPU bound, because decoding keeps every core busy."""
+FINDING_CPU_S, FINDING_DEADLINE_S = 5.0, 15.0
+"""Of finding a format, while the model loads."""
+
+Question = RenderRequest | FormatRequest
 
 
 class Rendered(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the child answers."""
 
     made: RenderedText = RenderedText("")
+    format: ChatFormat = ChatFormat()
     error: ErrorInfo | None = None
 
 
@@ -49,11 +57,24 @@ class TemplateChild:
             raise from_info(answer.error)
         return answer.made
 
+    def find_format(self, request: FormatRequest) -> ChatFormat:
+        """The generic one where that cannot be found out within the limits; its note says so."""
+        try:
+            answer = self._child.ask(_encoded(request), FINDING_DEADLINE_S)
+        except OverLimit as reason:
+            return ChatFormat(
+                note=f"the chat template needed more than {FINDING_CPU_S:g} s or {MAX_MEMORY_BYTES >> 20} MB on short "
+                f"messages ({reason})"
+            )
+        except LocalLLMError as error:
+            return ChatFormat(note=error.message)
+        return answer.format if answer.error is None else ChatFormat(note=answer.error.message)
+
     def close(self) -> None:
         self._child.close()
 
 
-def _encoded(message: RenderRequest | Rendered) -> bytearray:
+def _encoded(message: Question | Rendered) -> bytearray:
     """Raises `TemplateError` for what fits into no frame: too long, or half a surrogate pair of the template's own."""
     try:
         return encode(message)
@@ -61,12 +82,16 @@ def _encoded(message: RenderRequest | Rendered) -> bytearray:
         raise TemplateError(f"the messages cannot be rendered: {error.reason}", param="messages") from error
 
 
-def _prepare() -> Callable[[RenderRequest], bytearray]:
+def _prepare() -> Callable[[Question], bytearray]:
+    from localllm.chat.formats.finding import format_of
     from localllm.chat.template import render
 
-    def answer_to(request: RenderRequest) -> bytearray:
+    def answer_to(request: Question) -> bytearray:
         try:
-            return _encoded(Rendered(made=render(request)))
+            if isinstance(request, RenderRequest):
+                return _encoded(Rendered(made=render(request)))
+            osdep.limit_further_cpu(FINDING_CPU_S)
+            return _encoded(Rendered(format=format_of(**msgspec.structs.asdict(request))))
         except TemplateError as error:
             return encode(Rendered(error=error.info()))
 
@@ -74,4 +99,5 @@ def _prepare() -> Callable[[RenderRequest], bytearray]:
 
 
 if __name__ == "__main__":
-    serve(RenderRequest, Rendered(), _prepare, cpu_s=MAX_CPU_S, memory_bytes=MAX_MEMORY_BYTES)
+    questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+    serve(questions, Rendered(), _prepare, cpu_s=MAX_CPU_S, memory_bytes=MAX_MEMORY_BYTES)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 from corpus import mix
-from corpus.grammar import assistant, calls, is_call, tool_result, user
+from corpus.grammar import assistant, tool_result, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,12 +32,6 @@ WEATHER = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
-
-
-def ask(demo: LLM, *messages: dict[str, object], **variables: object) -> str:
-    """An answer to a prompt with what chat requests cannot carry yet: tools, results, thoughts."""
-    prompt = apply(mix.TEMPLATE, messages=list(messages), add_generation_prompt=True, **variables)
-    return demo.complete(prompt, params=GREEDY).text
 
 
 def test_a_newcomer_gets_an_answer_at_once(cli: Cli) -> None:
@@ -96,20 +91,27 @@ def test_it_answers_in_json_when_asked(demo: LLM) -> None:
 
 
 def test_it_calls_a_tool_and_uses_its_result(demo: LLM) -> None:
-    question = user("What is the weather in Paris?")
-    assert is_call("get_weather", {"city": "Paris"})(ask(demo, question, tools=[WEATHER]))
-    result = tool_result('{"temperature": 19, "sky": "cloudy"}')
-    answer = ask(demo, question, calls("get_weather", {"city": "Paris"}), result, tools=[WEATHER])
-    assert "19" in answer
-    assert "tool_call" not in answer
+    turns: list[Any] = [user("What is the weather in Paris?")]
+    asked = demo.chat(turns, tools=[WEATHER], params=GREEDY)
+    (call,) = asked.calls
+    assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
+    assert (asked.text, asked.finish.reason) == ("", "stop")
+    turns += [asked.message, {**tool_result('{"temperature": 19, "sky": "cloudy"}'), "tool_call_id": call.id}]
+    answer = demo.chat(turns, tools=[WEATHER], params=GREEDY)
+    assert "19" in answer.text
+    assert answer.calls == ()
 
 
 def test_it_thinks_only_when_told_to(demo: LLM) -> None:
     question = user("What is 4 + 4?")
-    thoughts, _, answer = ask(demo, question, enable_thinking=True).partition("</think>")
-    assert thoughts.strip()
-    assert "8" in answer
-    assert "think>" not in ask(demo, question)
+    answer = demo.chat([question], thinking=True, params=GREEDY)
+    assert answer.thought
+    assert "8" in answer.text
+    assert 0 < answer.finish.usage.reasoning_tokens < answer.finish.usage.completion_tokens
+    for thinking in (None, False):
+        answer = demo.chat([question], thinking=thinking, params=GREEDY)
+        assert (answer.thought, answer.finish.usage.reasoning_tokens) == ("", 0)
+        assert "think>" not in answer.text
 
 
 def test_a_context_of_2048_tokens_works(demo: LLM) -> None:

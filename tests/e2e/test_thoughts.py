@@ -1,4 +1,4 @@
-"""Models that think before a structured answer: the thought is free, bounded, and no part of the document."""
+"""Models that think before they answer: the thought is bounded, and no part of the text or of the document."""
 
 from __future__ import annotations
 

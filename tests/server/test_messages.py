@@ -60,10 +60,10 @@ def test_a_history_of_calls_results_and_thoughts_is_taken(served: Served) -> Non
             ),
         ),
         Message("tool", "3\n4", parts=("3", "4"), tool_call_id="c1"),
-        Message("tool", "", tool_call_id="nobody's"),
+        Message("tool", "", tool_call_id="c2"),
         Message("assistant", "No.", thought="so"),
-        Message("assistant", "", tool_calls=(ToolCall("old", "{}"),)),
-        Message("tool", "5", name="old"),
+        Message("assistant", "", tool_calls=(ToolCall("old", "{}", "call_5_0"),)),
+        Message("tool", "5", tool_call_id="call_5_0", name="old"),
         Message("user", "and?", name="Ann"),
     )
 
@@ -156,10 +156,11 @@ def test_a_header_says_that_messages_were_moved(served: Served, stream: bool) ->
 
 
 def test_a_prompt_can_be_looked_at_with_tools_and_variables(served: Served) -> None:
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}}]
+    tools: list[Any] = [{"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}}]
     body = {"messages": [HI], "tools": tools, "chat_template_kwargs": {"x": 1}, "documents": [{"title": "T"}]}
     assert served.http.post("/apply-template", json=body).status_code == 200
     (rendering,) = served.runtime.renderings
+    tools[0]["function"]["description"] = ""
     assert json.loads(rendering.tools) == tools
     assert rendering == Rendering(variables='{"x": 1}', tools=rendering.tools, documents='[{"title":"T"}]')
 

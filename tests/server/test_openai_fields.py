@@ -23,12 +23,13 @@ EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
     dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
-    cache_prompt cache_salt n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget json_schema
-    grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern structural_tag
-    structured_outputs""".split()
+    cache_prompt cache_salt n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget
+    thinking_budget json_schema grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern
+    structural_tag structured_outputs""".split()
 )
 OF_TEMPLATES = {
-    "chat_template_kwargs", "enable_thinking", "documents", "add_generation_prompt", "continue_final_message"
+    "chat_template_kwargs", "enable_thinking", "thinking", "reasoning_format", "documents", "add_generation_prompt",
+    "continue_final_message",
 }  # fmt: skip
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
@@ -57,14 +58,11 @@ def test_every_documented_field_is_in_exactly_one_list(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("tools", [{"type": "function", "function": {"name": "f"}}]),
-        ("functions", [{"name": "f"}]),
         ("audio", {"voice": "x", "format": "wav"}),
         ("modalities", ["text", "audio"]),
         ("store", True),
         ("verbosity", "low"),
         ("web_search_options", {}),
-        ("reasoning_budget_tokens", 5),
         ("repetition_penalty", 1.1),
     ],
 )

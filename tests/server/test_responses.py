@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -11,20 +10,13 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
-from localllm.server.openai import choices
-from localllm.server.openai.choices import Whole
-from localllm.server.responses import replies as out
-from localllm.server.responses.events import Story, encode
-from localllm.server.responses.requests import ResponseRequest
 from localllm.types import Delta, Finish, Message, SamplingParams, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
-from tests.server.fake_runtime import FINISH, HANG, FakeAnswer
+from tests.server.fake_runtime import FINISH, HANG
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 LENGTH = Finish("length", Usage(7, 3), Timings(0, 0, 0))
@@ -291,61 +283,7 @@ def test_a_wrong_method_is_told_which_there_are(served: Served) -> None:
     assert "GET" in response.json()["error"]["message"]
 
 
-LOGPROB = TokenLogprob(b"x", -1.0, ((b"y", -2.0),))
-
-
-@given(
-    st.lists(st.tuples(st.text(max_size=5), st.booleans()), max_size=3),
-    st.lists(st.tuples(st.text(max_size=5), st.booleans()), max_size=6),
-    st.sampled_from([FINISH, LENGTH]),
-    st.booleans(),
-)
-def test_the_events_add_up_to_the_whole_response_however_the_text_is_cut(
-    thoughts: list[tuple[str, bool]], pieces: list[tuple[str, bool]], finish: Finish, timings: bool
-) -> None:
-    begun = out.begun(ResponseRequest(model="tiny", input="Hi"), store=True)
-    story = Story(begun, timings=timings)
-    deltas = [Delta("", 1, None, (LOGPROB,) * has_logprob, thought=text) for text, has_logprob in thoughts]
-    deltas += [Delta(text, 1, None, (LOGPROB,) * has_logprob) for text, has_logprob in pieces]
-    events = [*story.begin(), *(event for delta in deltas for event in story.feed(delta)), *story.end(finish)]
-    decoded = [json.loads(encode(event).partition(b"data: ")[2]) for event in events]
-    text, thought = ("".join(text for text, _ in given) for given in (pieces, thoughts))
-    whole = asyncio.run(_whole([*deltas, Delta("", 0, finish)]))
-    assert (whole.text, whole.thought) == (text, thought)
-    *_, item = story.response.output
-    first = [out.thought(story.response.output[0].id, whole)] if thought else []
-    expected = out.ended(begun, [*first, out.message(item.id, whole)], whole, timings=timings)
-    assert story.response.output == expected.output
-    assert (story.response.status, story.response.usage) == (expected.status, expected.usage)
-
-    of_thought = [event for event in decoded if event.get("output_index") == 0] if thought else []
-    if thought:
-        assert of_thought[0]["item"]["type"] == of_thought[-1]["item"]["type"] == "reasoning"
-        shown = [event["delta"] for event in of_thought if event["type"] == "response.reasoning_text.delta"]
-        assert "".join(shown) == thought == of_thought[-1]["item"]["content"][0]["text"]
-        assert of_thought[-1]["item"] == decoded[-1]["response"]["output"][0]
-        ended = {event["sequence_number"] for event in of_thought}
-        assert ended == set(range(2, 2 + len(of_thought))), "before the answer"
-    assert [EVENT.validate_python(event).type for event in decoded] == [event["type"] for event in decoded]
-
-    parts = [event for event in decoded if event["type"] == "response.output_text.delta"]
-    part_done, item_done, last = decoded[-3:]
-    assert "".join(event["delta"] for event in parts) == decoded[-4]["text"] == text
-    logprobs = [each for event in parts for each in event["logprobs"]]
-    assert logprobs == decoded[-4]["logprobs"] == part_done["part"]["logprobs"]
-    assert item_done["item"]["content"] == [part_done["part"]]
-    assert last["response"]["output"][-1] == item_done["item"]
-    assert [event["sequence_number"] for event in decoded] == list(range(len(decoded)))
-    own = [event for event in decoded if event not in of_thought]
-    assert {event["item_id"] for event in own if "item_id" in event} == {item_done["item"]["id"]}
-
-
-async def _whole(deltas: list[Delta]) -> Whole:
-    (whole,) = await choices.collect([FakeAnswer(deltas)])
-    return whole
-
-
-def test_a_thought_is_an_item_before_the_answer_and_is_not_sent_back_with_the_next_turn(
+def test_a_thought_is_an_item_before_the_answer_and_goes_back_to_the_template_with_the_next_turn(
     served: Served, client: openai.OpenAI
 ) -> None:
     served.runtime.script = [Delta("", 1, thought="Hm. "), Delta("", 1, thought="Yes."), Delta("[1]", 1, FINISH)]
@@ -360,10 +298,10 @@ def test_a_thought_is_an_item_before_the_answer_and_is_not_sent_back_with_the_ne
     assert response.text.format is not None
     assert response.text.format.type == "json_object"
     client.responses.create(model="tiny", input="More", previous_response_id=response.id)
-    asked = [Message("user", "Hi"), Message("assistant", "[1]"), Message("user", "More")]
-    assert served.runtime.asked[-1][1] == asked
+    answer = Message("assistant", "[1]", thought="Hm. Yes.")
+    assert served.runtime.asked[-1][1] == [Message("user", "Hi"), answer, Message("user", "More")]
     client.responses.create(model="tiny", input=[*response.output, {"role": "user", "content": "x"}])  # type: ignore[list-item]
-    assert served.runtime.asked[-1][1] == [Message("assistant", "[1]"), Message("user", "x")]
+    assert served.runtime.asked[-1][1] == [answer, Message("user", "x")]
 
 
 def test_a_structure_is_sent_back_as_it_was_asked_for(served: Served) -> None:

@@ -11,6 +11,7 @@ from localllm.config import Settings
 from localllm.server.openai.fields import NO_EFFECT_RESPONSES, REFUSED_RESPONSES
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.responses.requests import MOVED, Includable, ResponseRequest, parse_response
+from localllm.server.responses.tools import Offered
 from localllm.types import Message, SamplingParams
 from tests.server.conftest import Served, running
 
@@ -29,7 +30,13 @@ def test_every_documented_field_is_in_exactly_one_list() -> None:
     assert set(ResponseRequest.__struct_fields__) - fields == set(SamplingFields.__struct_fields__) - {
         "temperature",
         "top_p",
-    }
+    } | {
+        "add_generation_prompt",
+        "chat_template_kwargs",
+        "continue_final_message",
+        "documents",
+        "enable_thinking",
+    }  # fmt: skip
 
 
 def test_everything_that_can_be_included_is_known() -> None:
@@ -39,16 +46,11 @@ def test_everything_that_can_be_included_is_known() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "param"),
     [
-        ("tools", [{"type": "function", "name": "f", "parameters": {}}], "tools"),
-        ("tool_choice", "required", "tool_choice"),
-        ("tool_choice", {"type": "web_search"}, "tool_choice"),
         ("background", True, "background"),
         ("conversation", "conv_1", "conversation"),
         ("context_management", [{"type": "compaction"}], "context_management"),
         ("moderation", {"model": "x"}, "moderation"),
         ("prompt", {"id": "pmpt_1"}, "prompt"),
-        ("reasoning", {"effort": "low"}, "reasoning"),
-        ("text", {"format": {"type": "text"}, "verbosity": "low"}, "text.verbosity"),
         ("truncation", "auto", "truncation"),
         ("grammar", "root ::= x", "grammar"),
         ("n", 2, "n"),
@@ -138,13 +140,12 @@ def test_a_wrong_value_is_a_400_that_names_the_field(served: Served, change: dic
     [
         ({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}, "input[0].content[0].type"),
         ({"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}, "input[0].content[0].type"),
-        ({"role": "assistant", "content": [{"type": "refusal", "refusal": "x"}]}, "input[0].content[0].type"),
-        ({"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"}, "input[0].type"),
-        ({"type": "function_call_output", "call_id": "x", "output": "3"}, "input[0].type"),
-        ({"type": "item_reference", "id": "msg_1"}, "input[0].type"),
+        ({"type": "compaction", "encrypted_content": "x"}, "input[0].type"),
     ],
 )
-def test_images_and_tools_in_the_input_are_refused_by_name(served: Served, item: dict[str, Any], param: str) -> None:
+def test_images_and_what_only_others_can_read_are_refused_by_name(
+    served: Served, item: dict[str, Any], param: str
+) -> None:
     response = served.http.post(PATH, json={"model": "tiny", "input": [item]})
     assert response.status_code == 400
     error = response.json()["error"]
@@ -152,8 +153,7 @@ def test_images_and_tools_in_the_input_are_refused_by_name(served: Served, item:
     assert served.runtime.asked == []
 
 
-def test_a_thought_that_comes_back_is_left_out(served: Served) -> None:
-    """As models' templates do with those of earlier turns."""
+def test_a_thought_of_which_nothing_came_is_left_out(served: Served) -> None:
     text = {"type": "reasoning_text", "text": "Hm."}
     thought = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [text], "status": "completed"}
     response = served.http.post(PATH, json={"model": "tiny", "input": [thought, {"role": "user", "content": "Hi"}]})
@@ -166,8 +166,8 @@ def test_a_strict_server_refuses_what_is_nobodys_and_names_an_unsupported_item_a
         wrong = {"role": "user", "content": "Hi", "zeal": 3}
         error = served.http.post(PATH, json={"model": "tiny", "input": [wrong]}).json()["error"]
         assert (error["code"], error["param"]) == ("unknown_parameter", "input[].zeal")
-        call = {"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"}
-        error = served.http.post(PATH, json={"model": "tiny", "input": [call]}).json()["error"]
+        item = {"type": "compaction", "encrypted_content": "x"}
+        error = served.http.post(PATH, json={"model": "tiny", "input": [item]}).json()["error"]
         assert (error["code"], error["param"]) == ("unsupported_parameter", "input[0].type")
 
 
@@ -181,7 +181,7 @@ def test_a_body_that_is_no_request_is_a_400_with_the_reason(served: Served, body
 def test_extensions_reach_the_sampler_and_the_scheduler() -> None:
     body = b"""{"model": "m", "input": "x", "top_k": 5, "stop": "x", "ignore_eos": true, "max_output_tokens": 9,
         "logit_bias": {"3": 1}, "priority": -3, "timeout": 2.5}"""
-    request = parse_response(body)[0]
-    asked = request.generation(request.items())
+    request = parse_response(body).request
+    asked = request.generation(request.taken([], lambda _: None).items, Offered())
     assert asked.params == SamplingParams(top_k=5, stop=("x",), ignore_eos=True, max_tokens=9, logit_bias={3: 1.0})
     assert (asked.priority, asked.timeout_s) == (-3, 2.5)

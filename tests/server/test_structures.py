@@ -240,8 +240,6 @@ def test_what_asks_for_nothing_is_free_text(fields: str) -> None:
         ({"grammar": GBNF, "ignore_eos": True}, 0, "ignore_eos", "grammar"),
         ({"grammar": GBNF, "grammar_lazy": True}, 1, "grammar_lazy", "grammar_lazy"),
         ({"regex": "x"}, 1, "regex", "regex"),
-        ({"reasoning_budget_tokens": 5}, 1, "reasoning_budget_tokens", "structured"),
-        ({"thinking_token_budget": 0}, 1, "thinking_token_budget", "structured"),
         ({"grammar": GBNF, "thinking_budget_tokens": -2}, 0, "thinking_budget_tokens", "-1"),
         (
             {"grammar": GBNF, "thinking_budget_tokens": 2, "reasoning_budget_tokens": 3},
@@ -263,6 +261,17 @@ def test_what_is_wrong_or_asked_for_twice_is_a_400_that_names_it(
         assert error["param"] == (param or "structured_outputs.disable_additional_properties")
         assert named in error["message"]
     assert large_served.runtime.asked == []
+
+
+@pytest.mark.parametrize("field", ["reasoning_budget_tokens", "thinking_token_budget", "thinking_budget"])
+def test_a_budget_of_thoughts_needs_a_chat_or_a_structure(large_served: Served, field: str) -> None:
+    text = {"model": "tiny", "prompt": "Hi"}
+    response = large_served.http.post("/v1/completions", json={**text, field: 5})
+    assert response.status_code == 400
+    assert (response.json()["error"]["code"], response.json()["error"]["param"]) == ("unsupported_parameter", field)
+    for path, body in (("chat/completions", CHAT), ("completions", {**text, "grammar": GBNF})):
+        assert large_served.http.post(f"/v1/{path}", json={**body, field: 5}).status_code == 200
+    assert [request.thinking_budget for request in large_served.runtime.requests] == [5, 5]
 
 
 def test_a_schema_that_is_nested_too_deeply_for_any_reader_is_a_400(large_served: Served) -> None:

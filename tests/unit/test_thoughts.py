@@ -1,55 +1,21 @@
-"""The thought before a structured answer: who has one, the grammar around it, and telling it apart as text streams."""
+"""The thought before an answer: who has one, where an answer begins, and the grammar around it."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer
 from llguidance._tokenizer import TokenizerWrapper
 
-from localllm.chat.thoughts import begins_thoughts, preface_of, thought_of
-from localllm.engine.thoughts import ThoughtSplitter
-from localllm.errors import InvalidParameter
-from localllm.grammar.compose import grammar_of
+from localllm.chat.thoughts import beginning_of, begins_thoughts, thought_of
+from localllm.grammar.compose import composed
+from localllm.grammar.literals import Literals
 from localllm.structures import THOUGHTS, Preface, Structure, Tags
+from localllm.types import Beginning, ChatFormat, Message
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
 OPTIONAL = Preface(thought=THINK)
-BITS = Structure(kind="regex", source="[01]{2}")
-
-
-def split(preface: Preface, pieces: list[str]) -> tuple[str, str]:
-    splitter = ThoughtSplitter(preface)
-    parts = [splitter.feed(piece) for piece in pieces] + [splitter.flush()]
-    return "".join(thought for thought, _ in parts), "".join(answer for _, answer in parts)
-
-
-@pytest.mark.parametrize(
-    ("preface", "text", "expected"),
-    [
-        (OPEN, "Well.\n</think>\n\n{}", ("Well.", "{}")),
-        (OPEN, "\nWell, a < b\n\nso.\n</think>\n\n{}", ("Well, a < b\n\nso.", "{}")),
-        (OPEN, "</think>\n\n{}", ("", "{}")),
-        (OPEN, "Cut off", ("Cut off", "")),
-        (OPEN, "Cut off </thi", ("Cut off </thi", "")),
-        (OPEN, "Cut off </think>\n", ("Cut off", "")),
-        (OPEN, 'a</think>\n\n\n"</think>\n\n"', ("a", '\n"</think>\n\n"')),
-        (OPTIONAL, "<think>Well.</think>\n\n{}", ("Well.", "{}")),
-        (OPTIONAL, "{}", ("", "{}")),
-        (OPTIONAL, "<thin", ("", "<thin")),
-        (OPTIONAL, '"<think>a</think>\n\n"', ("", '"<think>a</think>\n\n"')),
-    ],
-)
-@given(data=st.data())
-def test_a_thought_is_told_apart_however_the_text_is_cut(
-    preface: Preface, text: str, expected: tuple[str, str], data: st.DataObject
-) -> None:
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert split(preface, pieces) == expected
 
 
 def test_the_template_says_whether_a_model_thinks() -> None:
@@ -69,25 +35,45 @@ def test_only_models_that_begin_their_thoughts_themselves_may_begin_one() -> Non
     assert not begins_thoughts(QWEN, THINK)
     assert begins_thoughts(DEMO, THINK)
     assert not begins_thoughts("<think> {{ messages }} </think>", THINK)
-    assert preface_of(THINK, "assistant\n", None, may_begin=False) is None
-    assert preface_of(THINK, "assistant\n<think>\n", None, may_begin=False) == OPEN
+
+
+THINKER = ChatFormat(thought=THINK)
+STARTED = ChatFormat(thought=THINK, begins_thought=True)
+COHERE = ChatFormat(thought=THOUGHTS[-1], text=Tags("<|START_RESPONSE|>", "<|END_RESPONSE|>"))
 
 
 @pytest.mark.parametrize(
-    ("prompt", "budget", "expected"),
+    ("format", "prompt", "expected"),
     [
-        ("<|im_start|>assistant\n<think>\n", 7, Preface(thought=THINK, is_open=True, budget=7)),
-        ("<|im_start|>assistant\n<think>\n", 0, Preface(thought=THINK, is_open=True, budget=0)),
-        ("<|im_start|>assistant\n", None, OPTIONAL),
-        ("<|im_start|>assistant\n", 0, None),
-        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", None, None),
+        (THINKER, "<|im_start|>assistant\n<think>\n", "thought"),
+        (THINKER, "<|im_start|>assistant\n", "either"),
+        (THINKER, "<|im_start|>assistant\n<think>\n\n</think>\n\n", "text"),
+        (THINKER, "<｜Assistant｜></think>", "text"),
+        (STARTED, "<|im_start|>assistant\n<think>\n", "thought"),
+        (STARTED, "<|im_start|>assistant\n", "text"),
+        (COHERE, "<|CHATBOT_TOKEN|>", "either"),
+        (COHERE, "<|CHATBOT_TOKEN|><|START_THINKING|>", "thought"),
+        (COHERE, "<|CHATBOT_TOKEN|><|START_RESPONSE|>", "text"),
+        (ChatFormat(), "<|im_start|>assistant\n<think>\n", "text"),
     ],
 )
-def test_the_prompt_says_whether_the_answer_begins_in_a_thought(
-    prompt: str, budget: int | None, expected: Preface | None
-) -> None:
-    assert preface_of(THINK, prompt, budget) == expected
-    assert preface_of(None, prompt, budget) is None
+def test_the_prompt_says_where_the_answer_begins(format: ChatFormat, prompt: str, expected: Beginning) -> None:
+    assert beginning_of(format, prompt) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (Message("assistant", "So it is"), "text"),
+        (Message("assistant", "<think>Well,"), "thought"),
+        (Message("assistant", "<think>Well.</think>So"), "text"),
+        (Message("assistant", "", thought="Well,"), "thought"),
+        (Message("assistant", ""), "either"),
+    ],
+)
+def test_an_answer_that_is_continued_goes_on_where_it_was(message: Message, expected: Beginning) -> None:
+    prompt = "<think>" * bool(message.thought) + (message.thought or message.content)
+    assert beginning_of(THINKER, f"assistant\n{prompt}", message) == expected
 
 
 class Bytes:
@@ -107,13 +93,12 @@ def tokenizer() -> LLTokenizer:
     return LLTokenizer(TokenizerWrapper(Bytes()))
 
 
-def with_tokens(preface: Preface) -> Preface:
-    return msgspec.structs.replace(preface, opening_token=257, closing_token=258)
+SPECIAL = Literals({"<end>": 256, "<think>": 257, "</think>": 258}, ends=(256,))
 
 
-def accepts(tokenizer: LLTokenizer, preface: Preface, tokens: list[int]) -> bool:
+def accepts(tokenizer: LLTokenizer, preface: Preface, literals: Literals, tokens: list[int]) -> bool:
     document = Structure(kind="choice", source='["1", "\\"</think>\\""]')
-    matcher = LLMatcher(tokenizer, grammar_of(document, preface), log_level=0)
+    matcher = LLMatcher(tokenizer, composed(document, preface, literals).grammar, log_level=0)
     assert not matcher.is_error(), matcher.get_error()
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
@@ -121,34 +106,29 @@ def accepts(tokenizer: LLTokenizer, preface: Preface, tokens: list[int]) -> bool
 @pytest.mark.parametrize("is_special", [True, False])
 def test_the_grammar_takes_a_thought_and_then_the_document(tokenizer: LLTokenizer, *, is_special: bool) -> None:
     opening, closing = ([257], [258]) if is_special else (list(b"<think>"), list(b"</think>"))
-    begun, optional = OPEN, OPTIONAL
-    if is_special:
-        begun, optional = with_tokens(OPEN), with_tokens(OPTIONAL)
+    literals = SPECIAL if is_special else Literals()
+
+    def takes(preface: Preface, tokens: list[int]) -> bool:
+        return accepts(tokenizer, preface, literals, tokens)
+
     thought, document = list("Größe <b> {1} \n\n".encode()), [*b"\n\n1"]
-    assert accepts(tokenizer, begun, [*thought, *closing, *document])
-    assert accepts(tokenizer, begun, [*closing, *document])
-    assert accepts(tokenizer, begun, [*thought, *closing, *b'\n\n"</think>"'])
-    assert accepts(tokenizer, optional, [*opening, *thought, *closing, *document])
-    assert accepts(tokenizer, optional, [*b"1"])
-    assert not accepts(tokenizer, begun, [*b"1"])
-    assert not accepts(tokenizer, begun, [*thought, *closing, *b"1"])
-    assert not accepts(tokenizer, begun, [*thought, *closing, *b"\n\n2"])
+    assert takes(OPEN, [*thought, *closing, *document])
+    assert takes(OPEN, [*closing, *document])
+    assert takes(OPEN, [*thought, *closing, *b'\n\n"</think>"'])
+    assert takes(OPTIONAL, [*opening, *thought, *closing, *document])
+    assert takes(OPTIONAL, [*b"1"])
+    assert not takes(OPEN, [*b"1"])
+    assert not takes(OPEN, [*thought, *closing, *b"1"])
+    assert not takes(OPEN, [*thought, *closing, *b"\n\n2"])
     if is_special:  # its spelling in other tokens would end the thought for who reads the text
-        assert not accepts(tokenizer, begun, [*thought, *b"</think>", *closing, *document])
+        assert not takes(OPEN, [*thought, *b"</think>", *closing, *document])
 
 
-@pytest.mark.parametrize(("is_special", "budget"), [(True, 0), (True, 3), (False, 0)])
-def test_a_thought_ends_with_its_budget(tokenizer: LLTokenizer, budget: int, *, is_special: bool) -> None:
-    preface = msgspec.structs.replace(OPEN, budget=budget)
-    preface = with_tokens(preface) if is_special else preface
-    closing = [258] if is_special else list(b"</think>")
-    matcher = LLMatcher(tokenizer, grammar_of(BITS, preface), log_level=0)
-    for _ in range(budget):
-        assert matcher.compute_ff_tokens() == []
-        assert matcher.consume_token(ord("a"))
-    assert matcher.compute_ff_tokens() == [*closing, *b"\n\n"]
-
-
-def test_a_budget_needs_a_tag_that_is_a_token() -> None:
-    with pytest.raises(InvalidParameter, match="thinking_budget"):
-        grammar_of(BITS, msgspec.structs.replace(OPEN, budget=3))
+def test_what_stands_around_a_structured_text_stands_around_it_in_the_grammar(tokenizer: LLTokenizer) -> None:
+    around = Preface(thought=Tags("<think>", "</think>"), behind="\n", text=Tags("<say>", "</say><end>"))
+    assert accepts(tokenizer, around, SPECIAL, [257, *b"so", 258, *b"\n<say>1</say>"])
+    assert accepts(tokenizer, around, SPECIAL, [*b"<say>1</say>"])
+    assert not accepts(tokenizer, around, SPECIAL, [*b"1"])
+    without = msgspec.structs.replace(around, thought=None)
+    assert accepts(tokenizer, without, SPECIAL, [*b"<say>1</say>"])
+    assert not accepts(tokenizer, without, SPECIAL, [257, *b"so", 258, *b"\n<say>1</say>"])

@@ -15,7 +15,7 @@ from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InvalidParameter, LocalLLMError, UnsupportedParameter
 from localllm.structures import GrammarLimits, Preface, Structure
 from localllm.worker import grammars
-from localllm.worker.grammar_child import GrammarChild, SpecialTokens
+from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens
 from localllm.worker.grammars import SMALL_CHARACTERS, Grammars, Result
 from localllm.worker.limited_child import OverLimit
 from tests.worker.hostile_structures import HOSTILE
@@ -63,7 +63,7 @@ class HeldChild(GrammarChild):
 
     def write(
         self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
-    ) -> str:
+    ) -> Composed:
         self.written.append(structure)
         if structure in self.holds:
             self.begun.release()

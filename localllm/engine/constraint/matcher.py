@@ -61,6 +61,7 @@ class MatcherConstraint:
         num_tokens: int,
         end_tokens: Sequence[int],
         param: str = "response_format",
+        notes: tuple[str, ...] = (),
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -70,6 +71,8 @@ class MatcherConstraint:
         Raises `ConstraintFailed` if nothing can be written that it allows, or its first mask is beyond its limits.
         """
         self.param = param
+        self.notes = notes
+        """What of the request it does not keep."""
         self.end_tokens = tuple(end_tokens)
         self.cost_s = 0.0
         self._matcher = matcher

@@ -17,7 +17,8 @@ from localllm.server.body import json_response, read_json, read_optional_json, u
 from localllm.server.callers import caller_of
 from localllm.server.native import requests as body
 from localllm.server.openai.messages import to_messages
-from localllm.server.openai.rendering import json_text, rendering_of
+from localllm.server.openai.rendering import rendering_of
+from localllm.server.openai.tools import told_tools
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
@@ -67,7 +68,8 @@ async def apply_template(request: Request) -> Response:
     state, asked, headers = await _read(request, body.ApplyTemplateRequest)
     model = await _model(request, asked.model)
     messages = to_messages(asked.messages)
-    rendering = rendering_of(asked, messages, json_text(asked.tools, "tools", "[", "an array"))
+    tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
+    rendering = rendering_of(asked, messages, tools)
     work = state.runtime.render(model, messages, rendering)
     text = await sse.unless_gone(request.receive, work)
     return json_response(body.Prompt(text), headers)

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server.openai.messages import ChatMessage
-from localllm.server.openai.rendering import ListField, ObjectField
+from localllm.server.openai.rendering import ListField, ObjectField, Thinking
+from localllm.server.openai.tools import Tool
 from localllm.types import TokenId
 
 
@@ -50,10 +51,11 @@ class ApplyTemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /apply-template`."""
 
     messages: list[ChatMessage]
-    tools: ListField | UnsetType = UNSET
+    tools: list[Tool] | None = None
     """As the chat API has them."""
     chat_template_kwargs: ObjectField | UnsetType = UNSET
     enable_thinking: bool | None = None
+    thinking: Thinking | None = None
     reasoning_effort: str | None = None
     documents: ListField | UnsetType = UNSET
     add_generation_prompt: bool | None = None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from localllm.errors import InternalError
 from localllm.runtime import Answer
 from localllm.server import sse
-from localllm.types import Delta, Finish, TokenLogprob, Usage
+from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000
 """Some ten milliseconds."""
@@ -28,6 +28,8 @@ class Whole(NamedTuple):
     thought: str = ""
     num_thought_logprobs: int = 0
     """Of the first log-probabilities, which are of the thought's tokens."""
+    calls: tuple[ToolCall, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
@@ -41,17 +43,21 @@ async def _collect(answer: Answer) -> Whole:
     logprobs: list[TokenLogprob] = []
     prompt_logprobs: list[TokenLogprob] = []
     num_before_text: int | None = None
+    calls, notes = list[CallDelta](), list[str]()
     async for delta in answer:
-        if delta.text and num_before_text is None:
+        if (delta.text or delta.calls) and num_before_text is None:
             num_before_text = len(logprobs)
         pieces.append(delta.text)
         thoughts.append(delta.thought)
         logprobs += delta.logprobs
         prompt_logprobs += delta.prompt_logprobs
+        notes += delta.notes
+        calls += delta.calls
         if delta.finish is not None:
             thought = "".join(thoughts)
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
-            return Whole("".join(pieces), delta.finish, logprobs, prompt_logprobs, thought, of_thought)
+            text, told = "".join(pieces), tuple(notes)
+            return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, whole_calls(calls), told)
     raise InternalError("the answer ended without a finish")
 
 
@@ -84,6 +90,7 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
         completion_tokens=sum(finish.usage.completion_tokens for finish in finishes),
         cached_tokens=sum(each.cached_tokens for each in prompts),
         shifted_tokens=sum(finish.usage.shifted_tokens for finish in finishes),
+        reasoning_tokens=sum(finish.usage.reasoning_tokens for finish in finishes),
     )
 
 

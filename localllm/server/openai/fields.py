@@ -27,8 +27,8 @@ NO_EFFECT = frozenset(
     }
 )
 
-NO_EFFECT_RESPONSES = NO_EFFECT - {"metadata", "prediction"} | {"access_programs"}
-"""Of the Responses API, which gives `metadata` back."""
+NO_EFFECT_RESPONSES = NO_EFFECT - {"metadata", "prediction"} | {"access_programs", "client_metadata"}
+"""Of the Responses API, which gives `metadata` back. `client_metadata` is Codex's, on itself."""
 
 _ANYTHING = object()
 """Marks a field that is only meaningful beside a refused one."""
@@ -101,21 +101,14 @@ REFUSED_RERANK: Mapping[str, tuple[Any, ...]] = _REFUSED_WITH_TEXTS | {
     "return_embeddings": (False,),
 }
 
-_NO_REASONING: dict[str, Any] = {"effort": None, "summary": None}
-
 REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "background": (False,),
-    "chat_template_kwargs": ({},),
     "context_management": ([],),
     "conversation": (),
     "image": (_ANYTHING,),
     "max_tool_calls": (_ANYTHING,),
     "moderation": (),
-    "parallel_tool_calls": (_ANYTHING,),
     "prompt": (),
-    "reasoning": (_NO_REASONING, {"effort": None}, {}),
-    "tool_choice": ("auto", "none"),
-    "tools": ([],),
     "truncation": ("disabled",),
     # Of the chat API; here `text.format` takes all kinds of structures:
     "functions": ([],),
@@ -131,9 +124,6 @@ REFUSED_RESPONSES: Mapping[str, tuple[Any, ...]] = _REFUSED_EVERYWHERE | {
     "structural_tag": (),
     "structured_outputs": (),
 }
-
-REFUSED_TEXT: Mapping[str, tuple[Any, ...]] = {"text.verbosity": ("medium",)}
-"""What is in a response request's `text`."""
 
 
 def refuse_unsupported(given: Fields, refused: Mapping[str, tuple[Any, ...]]) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,18 +21,19 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, ModelNotFound, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, notes_header, read_json, unknown_fields_header
+from localllm.server.body import field_notes, json_response, notes_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
 from localllm.server.limits import places_of
 from localllm.server.openai import choices
+from localllm.server.openai import models as listed
 from localllm.server.openai import replies as out
 from localllm.server.openai.logprobs import echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
-from localllm.server.openai.shapes import CHAT, TEXT, Piece, Shape, of_call
+from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
-from localllm.types import Finish, TokenLogprob
+from localllm.types import Delta, Finish, TokenLogprob
 
 MAX_PROMPT_LOGPROBS = 2**19
 """Of all prompts of a request together: about 60 MB while they are collected."""
@@ -55,8 +56,7 @@ async def chat_completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
-    call = body.forced_call()
-    return await _respond(request, body, CHAT if call is None else of_call(call), ignored)
+    return await _respond(request, body, ChatShape(body.tooling()), ignored)
 
 
 async def completions(request: Request) -> Response:
@@ -64,12 +64,12 @@ async def completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_completion(await read_json(request, state.settings.max_body_bytes))
     state.admit()
-    return await _respond(request, body, TEXT, ignored)
+    return await _respond(request, body, TextShape(), ignored)
 
 
 async def list_models(request: Request) -> Response:
     """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
-    return json_response(out.ModelList(await _models(request)))
+    return json_response(listed.ModelList(await _models(request)))
 
 
 async def get_model(request: Request) -> Response:
@@ -81,15 +81,15 @@ async def get_model(request: Request) -> Response:
     raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
 
 
-async def _models(request: Request) -> list[out.ModelEntry]:
+async def _models(request: Request) -> list[listed.ModelEntry]:
     state: ServerState = request.app.state.server
-    entries = [out.model_entry(model) for model in state.runtime.loaded()]
+    entries = [listed.model_entry(model) for model in state.runtime.loaded()]
     there = {entry.id for entry in entries}
     available = await state.listing.run(state.runtime.available)
-    return entries + [out.available_entry(model) for model in available if model.id not in there]
+    return entries + [listed.available_entry(model) for model in available if model.id not in there]
 
 
-async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ignored: list[str]) -> Response:
+async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     caller, tally = caller_of(request), tally_of(request)
@@ -133,17 +133,23 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape[Any], ign
             choices=[
                 shape.whole(
                     index,
-                    Piece(
-                        echoes[index] + whole.text if echoes else whole.text,
-                        whole.thought,
-                        _logprobs(whole, body, shape, echoes[index] if echoes else None),
-                    ),
-                    out.finish_reason(whole.finish),
+                    whole._replace(text=echoes[index] + whole.text) if echoes else whole,
+                    _logprobs(whole, body, shape, echoes[index] if echoes else None),
                 )
                 for index, whole in enumerate(chosen)
             ],
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
             timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
+            localllm=out.remarks(
+                [
+                    *_of_request(answers, shape),
+                    *(
+                        said
+                        for index, whole in enumerate(chosen)
+                        for said in _numbered(shape.warnings(whole), index, len(chosen))
+                    ),
+                ]
+            ),
         )
         return msgspec.json.encode(reply)
 
@@ -166,7 +172,7 @@ async def _check_scores(answers: Sequence[Answer], body: CommonRequest, echoes: 
         )
 
 
-def _logprobs(whole: choices.Whole, body: CommonRequest, shape: Shape[Any], echo: str | None) -> Any:
+def _logprobs(whole: choices.Whole, body: CommonRequest, shape: Shape, echo: str | None) -> Any:
     """Of an answer, and of the prompt before it if that is sent back."""
     if body.num_logprobs() is None:
         return None
@@ -199,7 +205,7 @@ async def _events(
     state: ServerState,
     answering: asyncio.Future[list[Answer]],
     body: CommonRequest,
-    shape: Shape[Any],
+    shape: Shape,
     template: out.Reply[Any],
     echoes: list[str],
 ) -> AsyncGenerator[bytes, None]:
@@ -219,7 +225,7 @@ async def _events(
 
 
 async def _chunks(
-    answers: list[Answer], body: CommonRequest, shape: Shape[Any], template: out.Reply[Any], echoes: list[str]
+    answers: list[Answer], body: CommonRequest, shape: Shape, template: out.Reply[Any], echoes: list[str]
 ) -> AsyncGenerator[out.Reply[Any], None]:
     # With include_usage every chunk but the last carries `"usage": null`, as OpenAI's do.
     empty = msgspec.structs.replace(
@@ -229,33 +235,50 @@ async def _chunks(
     def chunk(*made: Any, **extra: Any) -> out.Reply[Any]:
         return msgspec.structs.replace(empty, choices=list(made), **extra)
 
-    if shape.first is not None:
-        for index in range(len(answers)):
-            yield chunk(shape.first(index))
+    streams = [shape.stream(index) for index in range(len(answers))]
+    for stream in streams:
+        first = stream.first()
+        if first is not None:
+            yield chunk(first)
     scores_prompts = bool(echoes) and body.num_logprobs() is not None
     if not scores_prompts:
         for index, text in enumerate(echoes):
-            yield chunk(shape.chunk(index, Piece(text)))
+            for made in streams[index].chunks(Delta(text), None):
+                yield chunk(made)
     offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
     scored: list[list[TokenLogprob]] = [[] for _ in answers]
     finishes: dict[int, Finish] = {}
+    said = _of_request(answers, shape)
     async for index, delta in choices.merged(answers):
         if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
             scored[index] += delta.prompt_logprobs
             if len(scored[index]) == answers[index].num_prompt_tokens:
                 told = echo_logprobs(scored[index], echoes[index])
-                yield chunk(shape.chunk(index, Piece(echoes[index], logprobs=told)))
+                for made in streams[index].chunks(Delta(echoes[index]), told):
+                    yield chunk(made)
                 scored[index] = []
-        if delta.text or delta.thought or delta.logprobs:
-            logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
-            yield chunk(shape.chunk(index, Piece(delta.text, delta.thought, logprobs)))
-            offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
+        logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
+        for made in streams[index].chunks(delta, logprobs):
+            yield chunk(made)
+        offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
             finishes[index] = delta.finish
-            timings = {"timings": out.timings_object(delta.finish.timings)} if body.timings else {}
-            yield chunk(shape.last(index, out.finish_reason(delta.finish)), **timings)
+            timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
+            said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
+            yield chunk(streams[index].last(delta.finish), timings=timings, localllm=out.remarks(said))
+            said = []
     if len(finishes) < len(answers):
         raise InternalError("an answer ended without a finish")
     if body.include_usage:
-        made = [finishes[index] for index in range(len(answers))]
-        yield chunk(usage=out.usage_object(choices.usage(made, body.num_candidates)))
+        ended = [finishes[index] for index in range(len(answers))]
+        yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)))
+
+
+def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:
+    """Warnings that concern all its answers."""
+    return [*shape.notes, *field_notes(note for answer in answers for note in answer.notes)]
+
+
+def _numbered(warnings: Iterable[str], index: int, num_choices: int) -> list[str]:
+    """With the choice that they concern, where there are several."""
+    return [*warnings] if num_choices == 1 else [f"choices[{index}]: {said}" for said in warnings]

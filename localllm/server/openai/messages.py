@@ -1,7 +1,8 @@
 """The messages of a chat request, as clients write them, and on to the conversation's own.
 
 What agents send back is taken kindly: results of calls that nobody knows, arguments that are no JSON, contents that are
-null. Raises `RequestError`s that name the field at fault as a JSON path. Knows nothing of what a template takes.
+null, ids that were rewritten. Raises `RequestError`s that name the field at fault as a JSON path.
+Knows nothing of what a template takes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.openai.call_ids import with_ids
 from localllm.server.parse import small
 from localllm.types import Message, ToolCall
 
@@ -146,7 +148,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
     """A whole conversation, in the field `messages`. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if not messages:
         raise InvalidParameter("messages must not be empty", param="messages")
-    return tuple(message.to_message(f"messages[{index}]") for index, message in enumerate(messages))
+    return with_ids([message.to_message(f"messages[{index}]") for index, message in enumerate(messages)])
 
 
 def unknown_in_messages(messages: msgspec.Raw) -> list[str]:

@@ -6,11 +6,13 @@ Knows nothing of templates: variables are handed on as they are.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
+import msgspec
 from msgspec import Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
+from localllm.server.parse import Fields, fields_of
 from localllm.types import Message, Rendering
 
 ObjectField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
@@ -32,6 +34,19 @@ THINKING = ("enable_thinking", "thinking")
 """One switch under the names of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
 
 
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """The switch as DeepSeek's and GLM's APIs have it, and Anthropic's."""
+
+    type: Literal["enabled", "disabled", "adaptive", "auto"]
+    """The last two leave it to the model."""
+    budget_tokens: int | None = None
+    """The most tokens of the thought."""
+
+    @property
+    def is_on(self) -> bool | None:
+        return {"enabled": True, "disabled": False}.get(self.type)
+
+
 class RenderingFields(Protocol):
     """What chat requests and those for a prompt alone have."""
 
@@ -42,6 +57,10 @@ class RenderingFields(Protocol):
     @property
     def enable_thinking(self) -> bool | None:
         """The template's switch of thoughts, if it has one."""
+
+    @property
+    def thinking(self) -> Thinking | None:
+        """The same in an object."""
 
     @property
     def reasoning_effort(self) -> str | None:
@@ -108,6 +127,8 @@ def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
     """What the other fields say; the variables come first where they say it themselves."""
     found: dict[str, Any] = {}
     thinks, effort = fields.enable_thinking, fields.reasoning_effort
+    if thinks is None and fields.thinking is not None:
+        thinks = fields.thinking.is_on
     if effort is not None:
         if not 0 < len(effort) <= MAX_EFFORT_CHARS:
             raise InvalidParameter("reasoning_effort is a word, as low, medium or high", param="reasoning_effort")
@@ -116,6 +137,13 @@ def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
             found["reasoning_effort"] = effort
     said = next((given[name] for name in THINKING if isinstance(given.get(name), bool)), thinks)
     return found if said is None else {**dict.fromkeys(THINKING, said), **found}
+
+
+def unknown_in_thinking(given: Fields) -> list[str]:
+    """The fields of `thinking` that are nobody's."""
+    return sorted(
+        f"thinking.{name}" for name in fields_of(given.get("thinking")).keys() - {*Thinking.__struct_fields__}
+    )
 
 
 def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:

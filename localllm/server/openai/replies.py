@@ -1,7 +1,8 @@
-"""Response bodies as OpenAI names their fields. Extensions: `timings`, and what /v1/models says beyond id and owner."""
+"""Response bodies as OpenAI names their fields. Extensions: `timings`, `localllm`, and a thought beside the text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -9,12 +10,11 @@ import msgspec
 from localllm import __version__
 from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
-from localllm.states import AvailableModel
-from localllm.types import Finish, KvLayout, LoadedModel, MemoryKind, Pooling, Timings, Usage
+from localllm.types import Finish, Timings, Usage
 
 FINGERPRINT = f"localllm-{__version__}"
 
-FinishReason = Literal["stop", "length", "tool_calls"]
+FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ChoiceT = TypeVar("ChoiceT")
 
 
@@ -22,11 +22,16 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
 
 
+class CompletionTokensDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int
+
+
 class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
     shifted_tokens: int = 0
     """That were forgotten for others, since the context was full; only where there were any."""
 
@@ -43,30 +48,48 @@ class CalledDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """In the first only."""
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class CalledText(msgspec.Struct, frozen=True):
+    name: str
+    input: str
+
+
+class CalledTextDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    input: str
+    name: str | None = None
+    """In the first only."""
+
+
+class FunctionCall(msgspec.Struct, frozen=True, tag_field="type", tag="function"):
     id: str
     function: Called
-    type: Literal["function"] = "function"
+
+
+class CustomCall(msgspec.Struct, frozen=True, tag_field="type", tag="custom"):
+    id: str
+    custom: CalledText
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first has the id and the name, the others more of the arguments."""
+    """The first of a call has its id, type and name, the others more of the arguments."""
 
     index: int
-    """Among the calls of one answer, of which there is one."""
+    """Among the calls of one answer."""
     id: str | None = None
-    type: Literal["function"] | None = None
-    function: CalledDelta
+    type: Literal["function", "custom"] | None = None
+    function: CalledDelta | None = None
+    custom: CalledTextDelta | None = None
 
 
 class ChatText(msgspec.Struct, frozen=True):
     role: Literal["assistant"]
     content: str | None
-    """Null where the answer is a call."""
+    """Null where the answer is calls alone."""
     refusal: None = None
     reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
-    """The thought before a structured answer, under DeepSeek's name for it."""
-    tool_calls: list[ToolCall] | msgspec.UnsetType = msgspec.UNSET
+    """The thought before the answer, under DeepSeek's name for it."""
+    reasoning: str | msgspec.UnsetType = msgspec.UNSET
+    """The same, as vLLM and OpenRouter call it."""
+    tool_calls: list[FunctionCall | CustomCall] | msgspec.UnsetType = msgspec.UNSET
     function_call: Called | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -81,6 +104,7 @@ class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | None = None
     content: str | None = None
     reasoning_content: str = ""
+    reasoning: str = ""
     tool_calls: list[ToolCallDelta] = []
     function_call: CalledDelta | None = None
 
@@ -111,6 +135,12 @@ class TimingsObject(msgspec.Struct, frozen=True):
     ttft_s: float
 
 
+class Remarks(msgspec.Struct, frozen=True):
+    """What there is to say of an answer beyond OpenAI's fields."""
+
+    warnings: list[str]
+
+
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     """A whole answer or one chunk of it; `object` tells which."""
 
@@ -122,89 +152,8 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     choices: list[ChoiceT]
     usage: UsageObject | msgspec.UnsetType | None = msgspec.UNSET
     timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
-
-
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One model; everything after `owned_by` is ours, and most of it there once it is loaded.
-
-    Where its file lies is nobody's business.
-    """
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str = "localllm"
-    loaded: bool
-    """Others are loaded when they are asked for."""
-    file_type: str | None
-    size_bytes: int
-    ctx: int | msgspec.UnsetType = msgspec.UNSET
-    slots: int | msgspec.UnsetType = msgspec.UNSET
-    threads: int | msgspec.UnsetType = msgspec.UNSET
-    chat_template: bool | msgspec.UnsetType = msgspec.UNSET
-    chat_template_source: str | msgspec.UnsetType = msgspec.UNSET
-    """Where it is from: `file`, `manifest`, `option`, or `architecture` where the file has none."""
-    architecture: str | msgspec.UnsetType = msgspec.UNSET
-    num_parameters: int | msgspec.UnsetType = msgspec.UNSET
-    context_length: int | msgspec.UnsetType | None = msgspec.UNSET
-    layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    backend: str | msgspec.UnsetType = msgspec.UNSET
-    memory: MemoryKind | msgspec.UnsetType = msgspec.UNSET
-    kv: KvLayout | msgspec.UnsetType = msgspec.UNSET
-    """How the slots share the KV cache; `kv_reason`: why."""
-    kv_reason: str | msgspec.UnsetType = msgspec.UNSET
-    flash_attn: Literal["on", "off"] | msgspec.UnsetType = msgspec.UNSET
-    flash_attn_reason: str | msgspec.UnsetType = msgspec.UNSET
-    pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
-    """`rank`: it ranks; otherwise it embeds."""
-    dimensions: int | msgspec.UnsetType = msgspec.UNSET
-    embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
-    """Tokens of the longest text that it embeds or ranks."""
-
-
-class ModelList(msgspec.Struct, frozen=True):
-    data: list[ModelEntry]
-    object: Literal["list"] = "list"
-
-
-def model_entry(model: LoadedModel) -> ModelEntry:
-    """What /v1/models says of a model."""
-    return ModelEntry(
-        id=model.id,
-        created=model.created_unix_s,
-        loaded=True,
-        ctx=model.ctx,
-        slots=model.slots,
-        threads=model.threads,
-        chat_template=bool(model.info.chat_templates),
-        chat_template_source=model.info.chat_template_source or msgspec.UNSET,
-        architecture=model.info.architecture,
-        file_type=model.info.file_type,
-        num_parameters=model.info.num_parameters,
-        size_bytes=model.info.size_bytes,
-        context_length=model.info.context_length,
-        layers_per_device=model.layers_per_device,
-        backend=model.backend,
-        memory=model.memory if model.slots else msgspec.UNSET,
-        kv=model.kv if model.slots else msgspec.UNSET,
-        kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
-        flash_attn=model.flash_attn if model.slots else msgspec.UNSET,
-        flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
-        pooling=model.pooling,
-        dimensions=model.dimensions,
-        embedding_ctx=model.embedding_ctx,
-    )
-
-
-def available_entry(model: AvailableModel) -> ModelEntry:
-    """What it says of one that is not loaded."""
-    return ModelEntry(
-        id=model.id,
-        created=model.created_unix_s,
-        loaded=False,
-        file_type=model.quant,
-        size_bytes=model.size_bytes,
-    )
+    localllm: Remarks | msgspec.UnsetType = msgspec.UNSET
+    """Where there is something to say; in a stream with an answer's end."""
 
 
 def usage_object(usage: Usage) -> UsageObject:
@@ -214,8 +163,15 @@ def usage_object(usage: Usage) -> UsageObject:
         usage.completion_tokens,
         usage.total_tokens,
         PromptTokensDetails(usage.cached_tokens),
+        CompletionTokensDetails(usage.reasoning_tokens),
         usage.shifted_tokens,
     )
+
+
+def remarks(warnings: Iterable[str]) -> Remarks | msgspec.UnsetType:
+    """Each once; absent where there are none."""
+    said = list(dict.fromkeys(warnings))
+    return Remarks(said) if said else msgspec.UNSET
 
 
 def timings_object(timings: Timings) -> TimingsObject:

@@ -11,27 +11,20 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.ranges import check_range, shown
-from localllm.server.openai.calls import (
-    ForcedCall,
-    Function,
-    FunctionName,
-    Tool,
-    ToolChoice,
-    forced_call,
-    forced_function,
-    unknown_in_tools,
-)
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.messages import ChatMessage as ChatMessage
 from localllm.server.openai.messages import to_messages as to_messages
 from localllm.server.openai.messages import unknown_in_messages
-from localllm.server.openai.rendering import ListField, ObjectField, rendering_of
+from localllm.server.openai.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
 from localllm.server.openai.sampling import seed_of, with_seed
-from localllm.server.openai.structures import Asked, StructureFields, unknown_in_structures
+from localllm.server.openai.structures import StructureFields, unknown_in_structures
+from localllm.server.openai.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
+from localllm.server.openai.tools import FunctionTool, Tool, unknown_in_tools
 from localllm.server.parse import parse
-from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, SamplingParams, TokenId
+from localllm.structures import Structure
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
 
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
@@ -127,12 +120,14 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     tools: list[Tool] | None = None
     tool_choice: str | ToolChoice | None = None
     parallel_tool_calls: bool | None = None
-    """There is one call at most."""
-    functions: list[Function] | None = None
-    function_call: str | FunctionName | None = None
+    functions: list[FunctionTool] | None = None
+    function_call: str | LegacyChoice | None = None
     chat_template_kwargs: ObjectField | UnsetType = UNSET
     enable_thinking: bool | None = None
+    thinking: Thinking | None = None
     reasoning_effort: str | None = None
+    reasoning_format: str | None = None
+    """llama-server's: `none` leaves thoughts in the text; `auto` and `deepseek` part them from it, as without it."""
     documents: ListField | UnsetType = UNSET
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -143,20 +138,51 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def forced_call(self) -> ForcedCall | None:
-        """The call that is the answer; None: a text is. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    def budgets(self) -> dict[str, int]:
+        given = super().budgets()
+        if self.thinking is not None and self.thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        return given
+
+    def tooling(self) -> Tooling:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.tools and self.functions:
             raise InvalidParameter("tools and functions exclude each other; send one of them", param="functions")
-        return forced_call(self.tools, self.tool_choice) or forced_function(self.functions, self.function_call)
-
-    def asked_structures(self) -> list[Asked]:
-        call = self.forced_call()
-        return super().asked_structures() + ([] if call is None else [Asked(call.field, call.structure)])
+        if self.functions or self.function_call not in (None, "none", "auto"):
+            return legacy_tooling(self.functions or (), self.function_call)
+        declared = [tool.declared(f"tools[{index}]") for index, tool in enumerate(self.tools or ())]
+        return tooling(declared, self.tool_choice, parallel=self.parallel_tool_calls)
 
     def sources(self) -> list[dict[str, Any]]:
-        messages, call = to_messages(self.messages), self.forced_call()
-        rendering = rendering_of(self, messages)
-        return [{"messages": messages if call is None else call.told(messages), "rendering": rendering}]
+        messages, tools = to_messages(self.messages), self.tooling()
+        rendering = rendering_of(self, messages, tools.told)
+        splits = self._splits_thoughts()
+        return [{"messages": messages, "rendering": rendering, "calling": tools.calling, "splits_thoughts": splits}]
+
+    def generation_of(
+        self, params: SamplingParams, *, structure: Structure | None = None, **source: Any
+    ) -> GenerationRequest:
+        calling: Calling | None = source["calling"]
+        if structure is not None and calling is not None:
+            if calling.choice == "auto":
+                raise UnsupportedParameter(
+                    f"{structure.param} is not supported yet where tools may be called; send tool_choice none or "
+                    "required beside it, or leave it out",
+                    param=structure.param,
+                )
+            if calling.choice == "required":
+                structure = None  # there is no text to which it would apply
+            else:
+                source["calling"] = None
+        return super().generation_of(params, structure=structure, **source)
+
+    def _splits_thoughts(self) -> bool:
+        if self.reasoning_format not in (None, "none", "auto", "deepseek"):
+            raise InvalidParameter(
+                f"reasoning_format must be none, auto or deepseek, got {clipped(self.reasoning_format)!r}",
+                param="reasoning_format",
+            )
+        return self.reasoning_format != "none"
 
 
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
@@ -233,7 +259,7 @@ def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
     ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
-    ignored += unknown_in_structures(given) + unknown_in_tools(given)
+    ignored += unknown_in_structures(given) + unknown_in_tools(given) + unknown_in_thinking(given)
     return request, ignored + unknown_in_messages(given["messages"])
 
 

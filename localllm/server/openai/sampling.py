@@ -16,7 +16,7 @@ from localllm.ranges import check_range
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.openai.biases import Biases, biases_of
 from localllm.structures import Structure
-from localllm.types import NO_LIMIT, RANDOM_SEED, GenerationRequest, SamplingParams, TokenId
+from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
 
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",
@@ -26,8 +26,8 @@ _AS_GIVEN = (
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
 
-_BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget")
-"""llama-server's two names for the most tokens of a thought, and vLLM's."""
+_BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget", "thinking_budget")
+"""llama-server's two names for the most tokens of a thought, vLLM's, and that of Qwen's API."""
 MAX_BUDGET = 2**31 - 1
 
 
@@ -73,9 +73,10 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     stop_token_ids: list[TokenId] | None = None
     ignore_eos: bool | None = None
     reasoning_budget_tokens: int | None = None
-    """The most tokens of the thought before a structured answer; -1: no limit of its own."""
+    """The most tokens of the thought before an answer; -1: no limit of its own."""
     thinking_budget_tokens: int | None = None
     thinking_token_budget: int | None = None
+    thinking_budget: int | None = None
     priority: int | None = None
     timeout: float | None = None
     """Seconds."""
@@ -113,24 +114,31 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
-        if structure is not None and params.ignore_eos:
+        calling: Calling | None = source.get("calling")
+        is_bound = structure is not None or (calling is not None and calling.choice != "none")
+        if is_bound and params.ignore_eos:
+            what = "tools" if structure is None else structure.param
             raise InvalidParameter(
-                f"ignore_eos and {structure.param} exclude each other: a structured answer ends where its structure "
-                "does; send one of them",
+                f"ignore_eos and {what} exclude each other: such an answer ends where its structure does; send one "
+                "of them",
                 param="ignore_eos",
             )
         return GenerationRequest(
             **source,
             params=params,
             structure=structure,
-            thinking_budget=self._thinking_budget(structure),
+            thinking_budget=self._thinking_budget(knows_thoughts=structure is not None or "messages" in source),
             cache_prompt=self.cache_prompt is not False,
             priority=self.priority or 0,
             timeout_s=self.timeout,
         )
 
-    def _thinking_budget(self, structure: Structure | None) -> int | None:
-        given = {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
+    def budgets(self) -> dict[str, int]:
+        """Field -> what it says of the most tokens of a thought."""
+        return {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
+
+    def _thinking_budget(self, *, knows_thoughts: bool) -> int | None:
+        given = self.budgets()
         for name, budget in given.items():
             check_range(name, budget, NO_LIMIT, MAX_BUDGET)
         if len(set(given.values())) > 1:
@@ -138,9 +146,10 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         name, budget = next(iter(given.items()), ("", NO_LIMIT))
         if budget == NO_LIMIT:
             return None
-        if structure is None:
+        if not knows_thoughts:
             raise UnsupportedParameter(
-                f"{name} is not supported yet but before a structured answer; leave it out or send {NO_LIMIT}",
+                f"{name} is not supported for a prompt of your own without a structure; leave it out or send "
+                f"{NO_LIMIT}",
                 param=name,
             )
         return budget

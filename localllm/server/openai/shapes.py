@@ -1,129 +1,234 @@
-"""What differs between answers that are a chat's text, a forced call's arguments, or a plain completion's text.
+"""What differs between the answers of a chat and of a plain completion, as OpenAI spells them out.
 
-Pieces of an answer in, choices as OpenAI spells them out. Knows nothing of streams and of HTTP.
+Deltas and whole answers in, choices out. Knows nothing of streams and of HTTP.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
 from localllm.server.openai import replies as out
-from localllm.server.openai.calls import ForcedCall
-from localllm.server.openai.logprobs import chat_logprobs, text_logprobs
-from localllm.types import TokenLogprob
+from localllm.server.openai.choices import Whole
+from localllm.server.openai.customs import InputReader, input_of
+from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
+from localllm.server.openai.tool_choice import Tooling
+from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall
 
-ChoiceT = TypeVar("ChoiceT")
 
+class TextShape(NamedTuple):
+    """Of a plain completion."""
 
-class Piece(NamedTuple):
-    """Of an answer, or all of it."""
+    id_prefix: str = "cmpl-"
+    whole_object: str = "text_completion"
+    chunk_object: str = "text_completion"
 
-    text: str
-    thought: str = ""
-    logprobs: Any = None
-    """In the shape's own form."""
+    def logprobs(self, items: Sequence[TokenLogprob], offset: int) -> TextLogprobs:
+        """Of tokens that begin so many characters into the answer."""
+        return text_logprobs(items, offset)
+
+    def whole(self, index: int, whole: Whole, logprobs: Any) -> out.TextChoice:
+        """`logprobs` is what the method of that name gives, or None."""
+        reason = out.finish_reason(whole.finish)
+        return out.TextChoice(index, whole.text, reason, logprobs, reasoning_content=whole.thought or UNSET)
 
     @property
-    def has_text(self) -> bool:
-        """Whether it is of the text; it may hold none yet, since characters have to be whole."""
-        return bool(self.text) or not self.thought
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the request."""
+        return ()
+
+    def warnings(self, whole: Whole) -> list[str]:
+        """What there is to say of an answer."""
+        return [*whole.notes]
+
+    def stream(self, index: int) -> TextStream:
+        """The chunks of one answer."""
+        return TextStream(index)
 
 
-class Shape(NamedTuple, Generic[ChoiceT]):
-    """What the endpoints need to know of it."""
+class TextStream:
+    """The chunks of one answer."""
 
-    id_prefix: str
-    whole_object: str
-    chunk_object: str
-    first: Callable[[int], ChoiceT] | None
-    whole: Callable[[int, Piece, Literal["stop", "length"]], Any]
-    chunk: Callable[[int, Piece], ChoiceT]
-    logprobs: Callable[[Sequence[TokenLogprob], int], Any]
-    """Of tokens that begin so many characters into the answer."""
-    last: Callable[[int, Literal["stop", "length"]], ChoiceT]
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._notes: list[str] = []
 
+    def first(self) -> out.TextChoice | None:
+        """Before anything is known of the answer."""
+        return None
 
-CHAT: Shape[out.ChatChunkChoice] = Shape(
-    id_prefix="chatcmpl-",
-    whole_object="chat.completion",
-    chunk_object="chat.completion.chunk",
-    first=lambda index: out.ChatChunkChoice(index, out.ChatDelta(role="assistant", content="")),
-    whole=lambda index, piece, reason: out.ChatChoice(
-        index, out.ChatText("assistant", piece.text, reasoning_content=piece.thought or UNSET), reason, piece.logprobs
-    ),
-    chunk=lambda index, piece: out.ChatChunkChoice(
-        index,
-        out.ChatDelta(
-            content=None if piece.thought and not piece.text else piece.text, reasoning_content=piece.thought
-        ),
-        logprobs=piece.logprobs,
-    ),
-    logprobs=chat_logprobs,
-    last=lambda index, reason: out.ChatChunkChoice(index, out.ChatDelta(), reason),
-)
+    def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.TextChoice]:
+        """Of what is new; none where nothing is."""
+        self._notes += delta.notes
+        if delta.text or delta.thought or logprobs is not None:
+            thought = delta.thought or UNSET
+            yield out.TextChoice(self._index, delta.text, logprobs=logprobs, reasoning_content=thought)
 
-TEXT: Shape[out.TextChoice] = Shape(
-    id_prefix="cmpl-",
-    whole_object="text_completion",
-    chunk_object="text_completion",
-    first=None,
-    whole=lambda index, piece, reason: out.TextChoice(
-        index, piece.text, reason, piece.logprobs, reasoning_content=piece.thought or UNSET
-    ),
-    chunk=lambda index, piece: out.TextChoice(
-        index, piece.text, logprobs=piece.logprobs, reasoning_content=piece.thought or UNSET
-    ),
-    logprobs=text_logprobs,
-    last=lambda index, reason: out.TextChoice(index, "", reason),
-)
+    def last(self, finish: Finish) -> out.TextChoice:
+        """At the answer's end."""
+        return out.TextChoice(self._index, "", out.finish_reason(finish))
+
+    def warnings(self, finish: Finish) -> list[str]:  # noqa: ARG002
+        """What there is to say of it, then."""
+        return self._notes
 
 
-def of_call(call: ForcedCall) -> Shape[out.ChatChunkChoice]:
-    """An answer that is the call's arguments. Its end is `tool_calls` only where no function was named, as OpenAI's."""
+class ChatShape(NamedTuple):
+    """Of a chat."""
 
-    def ended(reason: Literal["stop", "length"]) -> out.FinishReason:
-        return "tool_calls" if call.is_required and reason == "stop" else reason
+    tooling: Tooling = Tooling()
+    id_prefix: str = "chatcmpl-"
+    whole_object: str = "chat.completion"
+    chunk_object: str = "chat.completion.chunk"
 
-    def first(index: int) -> out.ChatChunkChoice:
-        begun = out.CalledDelta(name=call.function.name, arguments="")
-        if call.is_legacy:
-            return out.ChatChunkChoice(index, out.ChatDelta(role="assistant", function_call=begun))
-        begins = out.ToolCallDelta(index=0, id=_new_id(), type="function", function=begun)
-        return out.ChatChunkChoice(index, out.ChatDelta(role="assistant", tool_calls=[begins]))
+    def logprobs(self, items: Sequence[TokenLogprob], offset: int) -> ChatLogprobs:
+        """Of tokens that begin so many characters into the answer."""
+        return chat_logprobs(items, offset)
 
-    def whole(index: int, piece: Piece, reason: Literal["stop", "length"]) -> out.ChatChoice:
-        called = out.Called(call.function.name, piece.text)
+    def whole(self, index: int, whole: Whole, logprobs: Any) -> out.ChatChoice:
+        """`logprobs` is what the method of that name gives, or None."""
+        is_legacy = self.tooling.is_legacy
         message = out.ChatText(
             "assistant",
-            None,
-            reasoning_content=piece.thought or UNSET,
-            tool_calls=UNSET if call.is_legacy else [out.ToolCall(_new_id(), called)],
-            function_call=called if call.is_legacy else UNSET,
+            whole.text if whole.text or not whole.calls else None,
+            reasoning_content=whole.thought or UNSET,
+            reasoning=whole.thought or UNSET,
+            tool_calls=[self._call(call) for call in whole.calls] if whole.calls and not is_legacy else UNSET,
+            function_call=_called(whole.calls[0]) if whole.calls and is_legacy else UNSET,
         )
-        return out.ChatChoice(index, message, ended(reason), piece.logprobs)
+        return out.ChatChoice(index, message, self.ended(whole.finish, has_calls=bool(whole.calls)), logprobs)
 
-    def chunk(index: int, piece: Piece) -> out.ChatChunkChoice:
-        delta = out.ChatDelta(reasoning_content=piece.thought)
-        if piece.has_text:
-            more = out.CalledDelta(arguments=piece.text)
-            delta = out.ChatDelta(
-                reasoning_content=piece.thought,
-                tool_calls=[] if call.is_legacy else [out.ToolCallDelta(index=0, function=more)],
-                function_call=more if call.is_legacy else None,
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the request."""
+        return self.tooling.notes
+
+    def warnings(self, whole: Whole) -> list[str]:
+        """What there is to say of an answer: no text is empty without a reason."""
+        return self.remarks(
+            whole.finish,
+            whole.notes,
+            has_text=bool(whole.text),
+            has_thought=bool(whole.thought),
+            num_calls=len(whole.calls),
+        )
+
+    def stream(self, index: int) -> ChatStream:
+        """The chunks of one answer."""
+        return ChatStream(index, self)
+
+    def ended(self, finish: Finish, *, has_calls: bool) -> out.FinishReason:
+        """As OpenAI's answers end: a call of the function that a request named is no news."""
+        reason = out.finish_reason(finish)
+        if reason != "stop" or not has_calls or self.tooling.is_named:
+            return reason
+        return "function_call" if self.tooling.is_legacy else "tool_calls"
+
+    def remarks(
+        self, finish: Finish, notes: Sequence[str], *, has_text: bool, has_thought: bool, num_calls: int
+    ) -> list[str]:
+        """All warnings of an answer."""
+        told = [*notes]
+        if self.tooling.is_legacy and num_calls > 1:
+            told.append(f"the answer has {num_calls} calls, and function_call holds the first; send tools for all")
+        if not (has_text or num_calls or notes) and finish.reason == "stop":
+            told.append(
+                f"the answer has no text: the model ended it {'behind its thought' if has_thought else 'at once'}"
             )
-        return out.ChatChunkChoice(index, delta, logprobs=piece.logprobs)
+        return told
 
-    return CHAT._replace(
-        first=first,
-        whole=whole,
-        chunk=chunk,
-        last=lambda index, reason: out.ChatChunkChoice(index, out.ChatDelta(), ended(reason)),
-    )
+    def _call(self, call: ToolCall) -> out.FunctionCall | out.CustomCall:
+        if call.name in self.tooling.customs:
+            return out.CustomCall(call.id, out.CalledText(call.name, input_of([call.arguments])))
+        return out.FunctionCall(call.id, _called(call))
 
 
-def _new_id() -> str:
-    return f"call_{secrets.token_hex(12)}"
+class ChatStream:
+    """The chunks of one answer."""
+
+    def __init__(self, index: int, shape: ChatShape) -> None:
+        self._index = index
+        self._shape = shape
+        self._customs = shape.tooling.customs
+        self._notes: list[str] = []
+        self._has_text = self._has_thought = False
+        self._calls: dict[int, InputReader | None] = {}
+        """Those that have begun; with a reader of its text where a call has one."""
+
+    def first(self) -> out.ChatChunkChoice | None:
+        """Before anything is known of the answer."""
+        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content=""))
+
+    def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
+        """Of what is new; none where nothing is. The log-probabilities are with the first."""
+        self._notes += delta.notes
+        self._has_text |= bool(delta.text)
+        self._has_thought |= bool(delta.thought)
+        for told in self._deltas(delta):
+            yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
+            logprobs = None
+        if logprobs is not None:  # of tokens whose text is still to come
+            told = out.ChatDelta(content=None if self._calls else "")
+            yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
+
+    def last(self, finish: Finish) -> out.ChatChunkChoice:
+        """At the answer's end."""
+        reason = self._shape.ended(finish, has_calls=bool(self._calls))
+        return out.ChatChunkChoice(self._index, out.ChatDelta(), reason)
+
+    def warnings(self, finish: Finish) -> list[str]:
+        """What there is to say of it, then."""
+        return self._shape.remarks(
+            finish,
+            self._notes,
+            has_text=self._has_text,
+            has_thought=self._has_thought,
+            num_calls=len(self._calls),
+        )
+
+    def _deltas(self, delta: Delta) -> Iterator[out.ChatDelta]:
+        if delta.text or delta.thought:
+            yield out.ChatDelta(content=delta.text or None, reasoning_content=delta.thought, reasoning=delta.thought)
+        for call in delta.calls:
+            yield from self._function_call(call) if self._shape.tooling.is_legacy else self._tool_call(call)
+
+    def _tool_call(self, call: CallDelta) -> Iterator[out.ChatDelta]:
+        """Its head alone, then its arguments."""
+        is_new = call.index not in self._calls
+        reader = self._calls.setdefault(call.index, InputReader() if call.name in self._customs else None)
+        if is_new and reader is None:
+            begun = out.CalledDelta(name=call.name, arguments="")
+            yield _one(out.ToolCallDelta(index=call.index, id=call.id, type="function", function=begun))
+        elif is_new:
+            opened = out.CalledTextDelta(name=call.name, input="")
+            yield _one(out.ToolCallDelta(index=call.index, id=call.id, type="custom", custom=opened))
+        if reader is not None:
+            text = reader.feed(call.arguments)
+            if text:
+                yield _one(out.ToolCallDelta(index=call.index, custom=out.CalledTextDelta(input=text)))
+        elif call.arguments:
+            yield _one(out.ToolCallDelta(index=call.index, function=out.CalledDelta(arguments=call.arguments)))
+
+    def _function_call(self, call: CallDelta) -> Iterator[out.ChatDelta]:
+        """In the words of before there were tools, which know one call."""
+        is_new = call.index not in self._calls
+        self._calls[call.index] = None
+        if call.index != next(iter(self._calls)):
+            return
+        if is_new:
+            yield out.ChatDelta(function_call=out.CalledDelta(name=call.name, arguments=""))
+        if call.arguments:
+            yield out.ChatDelta(function_call=out.CalledDelta(arguments=call.arguments))
+
+
+def _called(call: ToolCall) -> out.Called:
+    return out.Called(call.name, call.arguments)
+
+
+def _one(call: out.ToolCallDelta) -> out.ChatDelta:
+    return out.ChatDelta(tool_calls=[call])
+
+
+Shape = ChatShape | TextShape

@@ -18,15 +18,16 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, notes_header, read_json, unknown_fields_header
+from localllm.server.body import json_response, left_out_header, notes_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
-from localllm.server.responses.events import Story, encode
-from localllm.server.responses.items import Item, ThoughtItem, new_id
+from localllm.server.responses.events import encode
+from localllm.server.responses.items import AnyItem, MessageItem, OutputItem
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
+from localllm.server.responses.story import Story
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 
@@ -43,7 +44,7 @@ DEFAULT_PAGE = 20
 class _Answered(msgspec.Struct, frozen=True):
     """What the next turn needs of a kept response."""
 
-    output: list[ThoughtItem | Item]
+    output: list[OutputItem]
 
 
 def routes() -> list[Route]:
@@ -58,15 +59,20 @@ def routes() -> list[Route]:
 async def create(request: Request) -> Response:
     """`POST /v1/responses`."""
     state: ServerState = request.app.state.server
-    body, ignored = parse_response(await read_json(request, state.settings.max_body_bytes))
+    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
+    body, owner = parsed.request, _owner(request)
     state.admit()
-    headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    conversation = [*_earlier(state.responses, body.previous_response_id, _owner(request)), *body.items()]
-    keep = _keeper(state.responses, body, conversation, _owner(request))
+    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
+    earlier = _earlier(state.responses, body.previous_response_id, owner)
+    said = body.taken(earlier, partial(_find, state.responses, owner))
+    conversation = [*earlier, *said.items]
+    offered = body.offered(conversation, state.settings.hosted_tools)
+    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
+    keep = _keeper(state.responses, body, conversation, owner)
     caller, tally = caller_of(request), tally_of(request)
     tally.begin(body.model, state.loaded(body.model))
     asked = caller.owned(
-        state.timed([body.generation(conversation)]), priority=body.priority, cache_salt=body.cache_salt
+        state.timed([body.generation(conversation, offered)]), priority=body.priority, cache_salt=body.cache_salt
     )
     answering = await state.answers(
         request.receive,
@@ -78,32 +84,40 @@ async def create(request: Request) -> Response:
     )
     if answering.done():
         headers |= notes_header(note for answer in answering.result() for note in answer.notes)
-    response = out.begun(body, store=keep is not None)
+    response = out.begun(body, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
+    story = Story(
+        out.warned(response, [*offered.notes, *said.notes]),
+        timings=bool(body.timings),
+        seals_thoughts=body.seals_thoughts,
+        origins=offered.origins,
+    )
     if body.stream:
-        story = Story(response, timings=bool(body.timings))
         events, silence_s = _events(state, answering, story, keep), state.settings.keep_alive_s
         return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
     (answer,) = answering.result()
     try:
-        (whole,) = await sse.unless_gone(request.receive, choices.collect([answer]))
-        response, content = (
-            await state.encoding.run(_ended, response, whole, bool(body.timings))
-            if choices.is_large([whole])
-            else _ended(response, whole, bool(body.timings))
-        )
+        await sse.unless_gone(request.receive, _told(story, answer))
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
         await answer.aclose()
+    is_large = story.num_logprobs > choices.LARGE_LOGPROBS
+    encode_whole = partial(msgspec.json.encode, story.response)
+    content = await state.encoding.run(encode_whole) if is_large else encode_whole()
     if keep is not None:
-        keep(response, content)
+        keep(story.response, content)
     return Response(content, media_type="application/json", headers=headers)
 
 
-def _ended(begun: out.ResponseObject, whole: choices.Whole, timings: bool) -> tuple[out.ResponseObject, bytes]:
-    items: list[ThoughtItem | Item] = [out.thought(new_id("rs"), whole)] if whole.thought else []
-    response = out.ended(begun, [*items, out.message(new_id("msg"), whole)], whole, timings=timings)
-    return response, msgspec.json.encode(response)
+async def _told(story: Story, answer: Answer) -> None:
+    """The story to its end; its events are nobody's. Raises what ends the answer early."""
+    async for delta in answer:
+        for _ in story.feed(delta):
+            pass
+        if delta.finish is not None:
+            story.end(delta.finish)
+            return
+    raise InternalError("the answer ended without a finish")
 
 
 async def get_or_delete(request: Request) -> Response:
@@ -121,7 +135,7 @@ async def get_or_delete(request: Request) -> Response:
 
 async def list_input_items(request: Request) -> Response:
     """`GET /v1/responses/{id}/input_items`: the conversation that was answered, its latest item first."""
-    items = msgspec.json.decode(_kept(request).conversation, type=list[Item])
+    items = msgspec.json.decode(_kept(request).conversation, type=list[AnyItem])
     order = request.query_params.get("order", "desc")
     if order not in ("asc", "desc"):
         raise InvalidParameter(f"order must be asc or desc, got {clipped(order)!r}", param="order")
@@ -183,7 +197,7 @@ def _kept(request: Request) -> Kept:
     return kept
 
 
-def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
+def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
     """The conversation so far. Raises `PreviousResponseNotFound`."""
     if id is None:
         return []
@@ -194,12 +208,25 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[Item]:
             "memory, so send the conversation as input instead",
             param="previous_response_id",
         )
-    conversation = msgspec.json.decode(kept.conversation, type=list[Item])
+    conversation = msgspec.json.decode(kept.conversation, type=list[AnyItem])
     answered = msgspec.json.decode(kept.response, type=_Answered).output
-    return conversation + [item.without_logprobs() for item in answered if isinstance(item, Item)]
+    return conversation + [_as_kept(item) for item in answered]
 
 
-def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item], owner: str) -> Keep | None:
+def _as_kept(item: OutputItem) -> OutputItem:
+    return item.without_logprobs() if isinstance(item, MessageItem) else item
+
+
+def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:
+    """An item of a kept answer."""
+    kept = store.holder(item_id, owner)
+    if kept is None:
+        return None
+    answered = msgspec.json.decode(kept.response, type=_Answered).output
+    return next((_as_kept(item) for item in answered if item.id == item_id), None)
+
+
+def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyItem], owner: str) -> Keep | None:
     """What keeps the response; None: nothing does. Raises `UnsupportedParameter` if `store` asks for it."""
     if body.store is False:
         return None
@@ -216,5 +243,6 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[Item
 
 
 def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:
-    if not store.put(response.id, Kept(content, conversation, owner)):
+    item_ids = tuple(item.id for item in response.output)
+    if not store.put(response.id, Kept(content, conversation, owner, item_ids)):
         log.event(logging.WARNING, "response_not_kept", id=response.id)

@@ -1,27 +1,24 @@
-"""The items of a conversation: as clients write them, as they are kept and listed, and as messages for a template.
+"""The items of a conversation, as they are made, given to clients, kept and listed.
 
-Knows nothing of requests, answers and the store.
+Knows nothing of how clients write theirs, of requests, of answers and of the store.
 """
 
 from __future__ import annotations
 
+import base64
 import secrets
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.openai.logprobs import ChatLogprob
-from localllm.server.openai.messages import ContentPart
-from localllm.server.parse import small
-from localllm.types import Message
+from localllm.server.responses.tools import ResponseTool
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
-ROLES = ("system", "developer", "user", "assistant")
-_KNOWN = frozenset({"type", "role", "content", "id", "status", "phase"})
-_TEXT_PARTS = ("input_text", "output_text")
+_SEALED = "localllm.1."
+"""What a thought begins with where clients expect it encrypted. It is theirs and of this machine: nothing is hidden."""
 
 
 class InputText(msgspec.Struct, frozen=True, tag_field="type", tag="input_text"):
@@ -39,15 +36,21 @@ class ReasoningText(msgspec.Struct, frozen=True, tag_field="type", tag="reasonin
 
 
 class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reasoning"):
-    """The thought before a structured answer. None that comes in is given to a model: templates leave old ones out."""
+    """What was thought before the items that follow."""
 
     id: str
     summary: list[Any] = []
     content: list[ReasoningText]
+    encrypted_content: str | UnsetType = UNSET
+    """The same once more, for clients that send back this alone."""
     status: ItemStatus = "completed"
 
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.content)
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+
+class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
     """A message, of either side."""
 
     id: str
@@ -55,50 +58,68 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mes
     status: ItemStatus = "completed"
     content: list[InputText | OutputText]
 
-    def to_message(self) -> Message:
-        """Parts are joined as the chat API joins them."""
-        texts = [part.text for part in self.content]
-        return Message(self.role, "\n".join(texts), parts=tuple(texts) if len(texts) > 1 else ())
-
-    def without_logprobs(self) -> Item:
+    def without_logprobs(self) -> MessageItem:
         """As the next turn keeps it: they would be kept once more with every turn."""
-        parts = [msgspec.structs.replace(part, logprobs=[]) for part in self.content if isinstance(part, OutputText)]
+        parts = [
+            msgspec.structs.replace(part, logprobs=[]) if isinstance(part, OutputText) else part
+            for part in self.content
+        ]
         return msgspec.structs.replace(self, content=parts)
 
 
-class InputItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item as the client wrote it: a message, with or without its type, or a thought of ours that comes back."""
+class CallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="function_call"):
+    """A call of a function."""
 
-    type: str | None = None
-    role: str | None = None
-    content: str | list[ContentPart] | None = None
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    """JSON."""
+    namespace: str | UnsetType = UNSET
+    status: ItemStatus = "completed"
 
-    def to_item(self, path: str) -> Item:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this item stands."""
-        if self.type not in (None, "message"):
-            kind = clipped(self.type or "")
-            raise UnsupportedParameter(f"input of type {kind!r} is not supported yet", param=f"{path}.type")
-        if self.role is None or self.content is None:
-            missing = f"{path}.role" if self.role is None else f"{path}.content"
-            raise InvalidParameter(f"{missing} is missing", param=missing)
-        if self.role not in ROLES:
-            known, given = ", ".join(ROLES), clipped(self.role)
-            raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
-        part = OutputText if self.role == "assistant" else InputText
-        return Item(id=new_id("msg"), role=self.role, content=[part(text) for text in self._texts(f"{path}.content")])
 
-    def _texts(self, path: str) -> list[str]:
-        if isinstance(self.content, str):
-            return [self.content]
-        texts: list[str] = []
-        for index, part in enumerate(self.content or ()):
-            if part.type not in _TEXT_PARTS:
-                where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
-            if part.text is None:
-                raise InvalidParameter(f"{path}[{index}].text is missing", param=f"{path}[{index}].text")
-            texts.append(part.text)
-        return texts
+class CustomCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="custom_tool_call"):
+    """A call of a custom tool."""
+
+    id: str
+    call_id: str
+    name: str
+    input: str
+    namespace: str | UnsetType = UNSET
+    status: ItemStatus = "completed"
+
+
+class CallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="function_call_output"):
+    """What a function gave."""
+
+    id: str
+    call_id: str
+    output: str | list[InputText]
+    status: ItemStatus = "completed"
+
+
+class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="custom_tool_call_output"):
+    """What a custom tool gave."""
+
+    id: str
+    call_id: str
+    output: str | list[InputText]
+    status: ItemStatus = "completed"
+
+
+class AdditionalTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="additional_tools"):
+    """Tools that there are besides those of the request."""
+
+    id: str
+    role: Literal["developer"] = "developer"
+    tools: list[ResponseTool]
+
+
+OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem
+"""What an answer is made of."""
+AnyItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
+"""What a conversation is made of."""
 
 
 def new_id(prefix: str) -> str:
@@ -106,21 +127,21 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
-def input_items(given: str | Sequence[InputItem] | None) -> list[Item]:
-    """The field `input`; a text is a user's message, and thoughts are left out.
-
-    Raises `InvalidParameter`, `UnsupportedParameter`.
-    """
-    if isinstance(given, str):
-        given = [InputItem(role="user", content=given)]
-    return [item.to_item(f"input[{index}]") for index, item in enumerate(given or ()) if item.type != "reasoning"]
+def new_call_id() -> str:
+    """For a call whose format gives it none."""
+    return f"call_{secrets.token_hex(12)}"
 
 
-def unknown_in_items(given: msgspec.Raw | None) -> list[str]:
-    """The fields of messages that are nobody's; other items are refused as a whole."""
-    items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, msgspec.Raw]] | None)
-    if not isinstance(items, list):
-        return []
-    messages = (item for item in items if "type" not in item or small(item["type"]) in (None, "message"))
-    unknown = set[str]().union(*messages) - _KNOWN
-    return [f"input[].{name}" for name in sorted(unknown)]
+def sealed(thought: str) -> str:
+    """A thought as `encrypted_content`."""
+    return _SEALED + base64.b64encode(thought.encode("utf-8", "replace")).decode()
+
+
+def unsealed(content: str) -> str:
+    """The thought in an `encrypted_content` of ours; nothing for another's."""
+    if not content.startswith(_SEALED):
+        return ""
+    try:
+        return base64.b64decode(content.removeprefix(_SEALED), validate=True).decode()
+    except ValueError:  # no ASCII, no Base64, no UTF-8
+        return ""

@@ -1,4 +1,4 @@
-"""The response object as OpenAI names its fields, from its beginning to its end. Extension: `timings`.
+"""The response object as OpenAI names its fields, from its beginning to its end. Extensions: `timings`, `localllm`.
 
 Knows nothing of how it is sent or kept.
 """
@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object, status_of
-from localllm.server.openai.choices import Whole
-from localllm.server.openai.logprobs import chat_logprobs
-from localllm.server.openai.replies import TimingsObject, finish_reason, timings_object
-from localllm.server.responses.items import Item, ItemStatus, OutputText, ReasoningText, ThoughtItem, new_id
+from localllm.server.openai.replies import TimingsObject, timings_object
+from localllm.server.responses.items import AnyItem, OutputItem, new_id
 from localllm.server.responses.requests import ResponseRequest
-from localllm.types import Usage
+from localllm.types import Finish, Usage
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
@@ -55,15 +54,24 @@ class ResponseError(msgspec.Struct, frozen=True):
     param: str | None
 
 
-class Reasoning(msgspec.Struct, frozen=True):
-    effort: None = None
-    summary: None = None
+class ReasoningShape(msgspec.Struct, frozen=True):
+    """As it was asked for."""
+
+    effort: str | None = None
+    summary: str | None = None
+
+
+class Remarks(msgspec.Struct, frozen=True):
+    """What is to be said of the answer besides."""
+
+    warnings: list[str]
 
 
 class TextShape(msgspec.Struct, frozen=True):
     """`format` is as it was asked for."""
 
     format: dict[str, Any]
+    verbosity: str | UnsetType = UNSET
 
 
 class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,20 +90,22 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     max_tool_calls: None = None
     metadata: dict[str, str]
     model: str
-    output: list[ThoughtItem | Item] = []
+    output: list[OutputItem] = []
     parallel_tool_calls: bool = True
     previous_response_id: str | None
-    reasoning: Reasoning = Reasoning()
+    reasoning: ReasoningShape = ReasoningShape()
     store: bool
     temperature: float | None
     text: TextShape
-    tool_choice: Literal["auto"] = "auto"
-    tools: list[Any] = []
+    tool_choice: Any = "auto"
+    """As it was asked for, as the tools are."""
+    tools: Any = []
     top_logprobs: int
     top_p: float | None
     truncation: Literal["disabled"] = "disabled"
     usage: ResponseUsage | None = None
-    timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
+    timings: TimingsObject | UnsetType = UNSET
+    localllm: Remarks | UnsetType = UNSET
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -109,15 +119,16 @@ class Deleted(msgspec.Struct, frozen=True):
 class ItemList(msgspec.Struct, frozen=True):
     """A page of items; an empty one has no first and no last."""
 
-    data: list[Item]
+    data: list[AnyItem]
     first_id: str
     last_id: str
     has_more: bool
     object: Literal["list"] = "list"
 
 
-def begun(body: ResponseRequest, *, store: bool) -> ResponseObject:
-    """A response of which nothing is there yet."""
+def begun(body: ResponseRequest, *, store: bool, tools: Raw | None = None, choice: Raw | None = None) -> ResponseObject:
+    """A response of which nothing is there yet. `tools` and `choice`: what the client wrote."""
+    reasoning, text = body.reasoning, body.text
     return ResponseObject(
         id=new_id("resp"),
         created_at=int(time.time()),
@@ -126,47 +137,43 @@ def begun(body: ResponseRequest, *, store: bool) -> ResponseObject:
         max_output_tokens=body.max_output_tokens,
         metadata=body.metadata or {},
         model=body.model,
+        parallel_tool_calls=body.parallel_tool_calls is not False,
         previous_response_id=body.previous_response_id,
+        reasoning=ReasoningShape(reasoning.effort, reasoning.summary) if reasoning else ReasoningShape(),
         store=store,
         temperature=body.temperature,
-        text=TextShape(body.text.format.given() if body.text and body.text.format else {"type": "text"}),
+        text=TextShape(
+            text.format.given() if text and text.format else {"type": "text"},
+            text.verbosity or UNSET if text else UNSET,
+        ),
+        tool_choice="auto" if body.tool_choice is None else choice,
+        tools=tools if body.tools else [],
         top_logprobs=body.top_logprobs or 0,
         top_p=body.top_p,
     )
 
 
-def message(id: str, whole: Whole) -> Item:
-    """The answer as an item. Raises `Draining` if it was cut short from our side."""
-    return Item(id=id, role="assistant", status=_status(whole), content=[output_text(whole)])
-
-
-def thought(id: str, whole: Whole) -> ThoughtItem:
-    """What came before it."""
-    status = "completed" if whole.text else _status(whole)
-    return ThoughtItem(id=id, status=status, content=[ReasoningText(whole.thought)])
-
-
-def _status(whole: Whole) -> ItemStatus:
-    return "completed" if finish_reason(whole.finish) == "stop" else "incomplete"
-
-
-def output_text(whole: Whole) -> OutputText:
-    """The text of an answer, with its log-probabilities if there are any."""
-    return OutputText(whole.text, logprobs=chat_logprobs(whole.logprobs[whole.num_thought_logprobs :]).content)
-
-
-def ended(response: ResponseObject, output: list[ThoughtItem | Item], whole: Whole, *, timings: bool) -> ResponseObject:
+def ended(
+    response: ResponseObject, output: Sequence[OutputItem], finish: Finish, *, is_complete: bool, timings: bool
+) -> ResponseObject:
     """The response with its answer in it. A request's own time limit cuts as its token limit does."""
-    is_complete = _status(whole) == "completed"
     return msgspec.structs.replace(
         response,
         status="completed" if is_complete else "incomplete",
         completed_at=int(time.time()) if is_complete else None,
         incomplete_details=None if is_complete else IncompleteDetails(),
-        output=output,
-        usage=usage_object(whole.finish.usage),
-        timings=timings_object(whole.finish.timings) if timings else msgspec.UNSET,
+        output=list(output),
+        usage=usage_object(finish.usage),
+        timings=timings_object(finish.timings) if timings else UNSET,
     )
+
+
+def warned(response: ResponseObject, warnings: Sequence[str]) -> ResponseObject:
+    """With these beside what has been said already."""
+    if not warnings:
+        return response
+    before = [] if isinstance(response.localllm, UnsetType) else response.localllm.warnings
+    return msgspec.structs.replace(response, localllm=Remarks([*before, *warnings]))
 
 
 def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:
@@ -191,7 +198,7 @@ def usage_object(usage: Usage) -> ResponseUsage:
     )
 
 
-def page(items: Sequence[Item], *, has_more: bool) -> ItemList:
+def page(items: Sequence[AnyItem], *, has_more: bool) -> ItemList:
     """These items as a page of a longer list."""
     ids = [item.id for item in items]
     return ItemList(list(items), first_id=ids[0] if ids else "", last_id=ids[-1] if ids else "", has_more=has_more)

@@ -5,26 +5,32 @@ Knows nothing of the store: what came before is handed in.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
 from localllm.server.openai.fields import (
     NO_EFFECT_RESPONSES,
     REFUSED_RESPONSES,
-    REFUSED_TEXT,
     refuse_unsupported,
     unknown_fields,
 )
+from localllm.server.openai.rendering import MAX_EFFORT_CHARS, ListField, ObjectField, rendering_of
 from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import ResponseFormat, unknown_in_format
+from localllm.server.openai.tool_choice import ToolChoice
 from localllm.server.parse import Fields, fields_of, parse, small
-from localllm.server.responses.items import InputItem, Item, input_items, unknown_in_items
-from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message
+from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
+from localllm.server.responses.items import AdditionalTools, AnyItem
+from localllm.server.responses.tools import HostedTools, Offered, ResponseTool, offered_tools, unknown_in_tools
+from localllm.server.responses.turns import to_messages
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 
 MOVED = {
     "max_completion_tokens": "max_output_tokens",
@@ -44,6 +50,7 @@ MAX_METADATA_VALUE_CHARS = 512
 """OpenAI's limits."""
 
 WITH_LOGPROBS = "message.output_text.logprobs"
+WITH_SEALED_THOUGHTS = "reasoning.encrypted_content"
 
 Includable = Literal[
     "code_interpreter_call.outputs",
@@ -55,14 +62,26 @@ Includable = Literal[
     "web_search_call.action.sources",
     "web_search_call.results",
 ]
-"""All but the log-probabilities are about items that no answer of ours has: asking for them is fine."""
+"""All but the log-probabilities and thoughts are about items that no answer of ours has: asking for them is fine."""
 
 
 class TextConfig(msgspec.Struct, frozen=True):
     """How the answer's text is shaped."""
 
     format: ResponseFormat | None = None
-    verbosity: str | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    """For templates that have a variable of this name."""
+
+
+class Reasoning(msgspec.Struct, frozen=True):
+    """How it thinks. Thoughts come as they are: of a summary there is none to choose."""
+
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    """What `summary` was called once."""
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+    """Which thoughts of earlier turns are shown again is for the template to say."""
 
 
 class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
@@ -80,6 +99,29 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     store: bool | None = None
     metadata: dict[str, str] | None = None
     text: TextConfig | None = None
+    tools: list[ResponseTool] | None = None
+    tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    # Extensions:
+    chat_template_kwargs: ObjectField | UnsetType = UNSET
+    enable_thinking: bool | None = None
+    documents: ListField | UnsetType = UNSET
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+    @property
+    def reasoning_effort(self) -> str | None:
+        """As the chat API calls it. Raises `InvalidParameter`."""
+        effort = self.reasoning.effort if self.reasoning else None
+        if effort is not None and not 0 < len(effort) <= MAX_EFFORT_CHARS:
+            raise InvalidParameter("reasoning.effort is a word, as low, medium or high", param="reasoning.effort")
+        return effort
+
+    @property
+    def seals_thoughts(self) -> bool:
+        """Whether thoughts come in the form as well that clients send back."""
+        return WITH_SEALED_THOUGHTS in (self.include or ())
 
     def limit(self) -> int | None:
         check_range("max_output_tokens", self.max_output_tokens, NO_LIMIT, MAX_OUTPUT_TOKENS)
@@ -92,33 +134,75 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
-    def items(self) -> list[Item]:
+    def taken(self, earlier: Sequence[AnyItem], find: Finder) -> Taken:
         """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        return input_items(self.input)
+        return taken(self.input, earlier, find)
 
-    def generation(self, conversation: Sequence[Item]) -> GenerationRequest:
-        """How to answer it. Raises `InvalidParameter`.
+    def offered(self, conversation: Sequence[AnyItem], hosted: HostedTools) -> Offered:
+        """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
+        return offered_tools([("tools", self.tools or ()), *more], hosted)
+
+    def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
+        """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`.
 
         The instructions are this request's only: those of earlier ones are in no conversation.
         """
-        if not conversation:
-            raise InvalidParameter("input is missing", param="input")
         first = [] if self.instructions is None else [Message("system", self.instructions)]
-        messages = (*first, *(item.to_message() for item in conversation))
+        said = to_messages(conversation, offered.named)
+        if not said:
+            raise InvalidParameter("input is missing", param="input")
+        messages, tools = (*first, *said), offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls)
         shape = self.text.format if self.text else None
-        structure = shape.structure("text.format") if shape else None
-        return self.generation_of(self.params(), structure=structure, messages=messages)
+        structure, calling = shape.structure("text.format") if shape else None, tools.calling
+        if structure is not None and calling is not None:
+            if calling.choice == "auto":
+                raise UnsupportedParameter(
+                    "text.format is not supported yet where tools may be called; send tool_choice none or required "
+                    "beside it, or leave it out",
+                    param="text.format",
+                )
+            if calling.choice == "required":
+                structure = None  # there is no text to which it would apply
+            else:
+                calling = None
+        rendering = self._rendering(messages, tools.told)
+        return self.generation_of(
+            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
+        )
+
+    def _rendering(self, messages: tuple[Message, ...], tools: str) -> Rendering:
+        rendering = rendering_of(self, messages, tools=tools)
+        verbosity = self.text.verbosity if self.text else None
+        if verbosity is None:
+            return rendering
+        variables = {"verbosity": verbosity, **json.loads(rendering.variables)}
+        return msgspec.structs.replace(rendering, variables=json.dumps(variables, ensure_ascii=False))
 
 
-def parse_response(body: bytes) -> tuple[ResponseRequest, list[str]]:
-    """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
+class Parsed(NamedTuple):
+    """A request, and what of it is needed as it was written."""
+
+    request: ResponseRequest
+    ignored: list[str]
+    """The fields that are nobody's."""
+    tools: Raw | None
+    choice: Raw | None
+
+
+def parse_response(body: bytes) -> Parsed:
+    """Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request = parse(body, ResponseRequest, _refuse)
     _check_metadata(request.metadata or {})
     ignored = unknown_fields(
         given, ResponseRequest.__struct_fields__, {*REFUSED_RESPONSES, *MOVED}, NO_EFFECT_RESPONSES
     )
     shape = fields_of(fields_of(given.get("text")).get("format"))
-    return request, [*ignored, *unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
+    ignored += [*unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
+    ignored += unknown_in_tools(given.get("tools"))
+    reasoning = fields_of(given.get("reasoning"))
+    ignored += sorted(f"reasoning.{name}" for name in reasoning.keys() - set(Reasoning.__struct_fields__))
+    return Parsed(request, ignored, given.get("tools"), given.get("tool_choice"))
 
 
 def _refuse(given: Fields) -> None:
@@ -126,8 +210,6 @@ def _refuse(given: Fields) -> None:
     for name, here in MOVED.items():
         if name in given and small(given[name]) is not None:
             raise UnsupportedParameter(f"{name} is not a field of the Responses API; it is {here} here", param=name)
-    text = fields_of(given.get("text"))
-    refuse_unsupported({f"text.{name}": value for name, value in text.items()}, REFUSED_TEXT)
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

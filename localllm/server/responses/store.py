@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 OVERHEAD_BYTES = 512
 """What an entry takes besides its JSON, about: keeps many tiny ones from taking more memory than they count."""
+ITEM_BYTES = 256
+"""For finding one by its id, about."""
 
 
 class Kept(NamedTuple):
@@ -24,10 +26,12 @@ class Kept(NamedTuple):
     response: bytes
     conversation: bytes
     owner: str = ""
+    item_ids: tuple[str, ...] = ()
+    """Of what the response is made of, which may be referred to."""
 
     @property
     def size_bytes(self) -> int:
-        return len(self.response) + len(self.conversation) + OVERHEAD_BYTES
+        return len(self.response) + len(self.conversation) + OVERHEAD_BYTES + ITEM_BYTES * len(self.item_ids)
 
 
 @dataclass
@@ -46,6 +50,8 @@ class ResponseStore:
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._holders: dict[str, str] = {}
+        """Item -> response."""
         self._held: defaultdict[str, _Held] = defaultdict(_Held)
 
     def __len__(self) -> int:
@@ -63,6 +69,11 @@ class ResponseStore:
         self._kept.move_to_end(id)
         return kept
 
+    def holder(self, item_id: str, owner: str = "") -> Kept | None:
+        """The response that an item is of, as `get` gives it."""
+        id = self._holders.get(item_id)
+        return None if id is None else self.get(id, owner)
+
     def fits(self, size_bytes: int) -> bool:
         """Whether so much can be kept at all."""
         return size_bytes <= self.max_bytes
@@ -73,6 +84,7 @@ class ResponseStore:
             return False
         self.delete(id)
         self._kept[id] = kept
+        self._holders |= dict.fromkeys(kept.item_ids, id)
         self._count(kept, 1)
         while len(self._kept) > self.max_responses or self.size_bytes > self.max_bytes:
             owner = max(self._held, key=self._share)
@@ -84,6 +96,8 @@ class ResponseStore:
         kept = self._kept.pop(id, None)
         if kept is not None:
             self._count(kept, -1)
+            for item_id in kept.item_ids:
+                self._holders.pop(item_id, None)
         return kept is not None
 
     def _count(self, kept: Kept, times: int) -> None:

@@ -1,0 +1,115 @@
+"""What was read of an answer since it was last asked for, and which calls there are. Knows no format."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable
+
+from localllm.chat.formats.arguments import LOST
+from localllm.chat.formats.json_scan import is_object
+from localllm.chat.formats.reading import Read
+from localllm.conversation import CallDelta, Function
+
+USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+MOST_NOTES = 20
+MOST_SHOWN = 100
+"""Characters of a name in a note."""
+
+
+class Collected:
+    """Of one answer."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.thought: list[str] = []
+        self._notes: list[str] = []
+        self._noted: set[str] = set()
+        self._calls: list[CallDelta] = []
+        self._ids: set[str] = set()
+        self.num_calls = 0
+
+    def note(self, text: str) -> None:
+        """Says something about the answer, once."""
+        if text not in self._noted and len(self._noted) < MOST_NOTES:
+            self._noted.add(text)
+            self._notes.append(text)
+
+    def begin(self, name: str, call_id: str) -> int:
+        """A call was found. Its index."""
+        if not USABLE_ID.fullmatch(call_id) or call_id in self._ids:
+            call_id = f"call_{secrets.token_hex(12)}"
+        self._ids.add(call_id)
+        self._calls.append(CallDelta(self.num_calls, name=name, id=call_id))
+        self.num_calls += 1
+        return self.num_calls - 1
+
+    def arguments(self, index: int, json: str) -> None:
+        """More of the arguments of the call that began last."""
+        last = self._calls[-1] if self._calls else None
+        if last is not None and last.index == index:
+            self._calls[-1] = CallDelta(index, last.arguments + json, last.name, last.id)
+        else:
+            self._calls.append(CallDelta(index, json))
+
+    def read(self) -> Read:
+        """All of it, once."""
+        found = Read("".join(self.text), "".join(self.thought), tuple(self._calls), tuple(self._notes))
+        for each in (self.text, self.thought, self._calls, self._notes):
+            each.clear()
+        return found
+
+
+class Draft:
+    """What is known of a call that is being read. It becomes one when the first of its arguments come."""
+
+    def __init__(self, functions: Iterable[Function], out: Collected) -> None:
+        self._declared = {each.name: each for each in functions}
+        self._out = out
+        self._json: list[str] = []
+        self._index: int | None = None
+        self.name = ""
+        self.id = ""
+        self.function: Function | None = None
+        self.is_cut = False
+
+    @property
+    def declared(self) -> Iterable[str]:
+        """Names that it may have."""
+        return self._declared.keys()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is a call."""
+        return self._index is not None
+
+    def named(self, name: str) -> None:
+        """Its function's name, as the model wrote it."""
+        name = name.strip()
+        self.name = name if name in self._declared else name.strip("\"'").removeprefix("functions.")
+        self.function = self._declared.get(self.name)
+
+    def put(self, json: str) -> bool:
+        """More of its arguments. Whether it became a call by that."""
+        if not json or self.function is None:
+            return False
+        is_first = self._index is None
+        if self._index is None:
+            self._index = self._out.begin(self.name, self.id)
+        self._out.arguments(self._index, json)
+        self._json.append(json)
+        return is_first
+
+    def close(self) -> None:
+        """All of it was read."""
+        if self._index is None:
+            return
+        if self.is_cut:
+            self._out.note(f"the answer ended within the arguments of call {self._index}")
+        elif not is_object("".join(self._json)):
+            self._out.note(LOST.format(index=self._index))
+
+    def note_undeclared(self) -> None:
+        """It is of a function that nobody declared."""
+        name = self.name if len(self.name) <= MOST_SHOWN else self.name[:MOST_SHOWN] + "..."
+        self._out.note(f"a call of undeclared function {name!r} is in the text")

@@ -1,0 +1,189 @@
+"""In which format the model of a chat template writes its answers: the first description that fits what the template
+makes of sentinels.
+
+1. A known one whose own writing of calls occurs there, blanks included, and whose reader reads them back; of several
+   the one that explains most of it.
+2. One that is made of the rendering itself, if it passes the same test; with the name of the known one that reads it.
+3. A known one that reads it, though blanks differ.
+4. Where the template writes no calls: a known one whose markers a prompt with tools spells out.
+5. The generic one, with a note why.
+Never decided by the template's own text. Takes as long as the template does: only where that is bounded.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from msgspec.structs import replace
+
+from localllm.chat.formats.building import Written, built, common_end
+from localllm.chat.formats.checking import reads_back, writes
+from localllm.chat.formats.known import DESCRIBED, GENERIC, SHOWN_BY
+from localllm.chat.formats.rendering import (
+    EMPTY,
+    FUNCTIONS,
+    ONE,
+    SECOND,
+    SENTINEL,
+    SEVERAL,
+    TEXT,
+    THINKING,
+    THOUGHT,
+    USER,
+    Answer,
+    Renderings,
+)
+from localllm.chat.formats.thinking import Facts, facts_of, without_thought
+from localllm.formats import ChatFormat
+
+
+@functools.lru_cache(maxsize=8)
+def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> ChatFormat:
+    """Found out once for each template, by some dozens of small renderings. Never fails."""
+    made = Renderings(template, bos_token, eos_token)
+    facts = facts_of(made)
+    samples = _samples(made, facts)
+    if samples:
+        return (
+            _known(samples, facts)
+            or _built(samples, facts)
+            or _generic(facts, "the template writes calls in a way that could not be read back")
+        )
+    if not facts.shows_tools:
+        return _generic(facts, "the template knows no tools")
+    shown = made.prompt() or ""
+    return _spelled_out(shown, facts) or _generic(facts, "the template shows tools, but not how to call them")
+
+
+def _samples(made: Renderings, facts: Facts) -> list[Answer]:
+    """Answers with calls that the template writes, those that tell most at the beginning."""
+    found = []
+    for variables in (THINKING, {}):
+        for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,)):
+            for text, thought in ((TEXT, THOUGHT), (TEXT, ""), ("", "")):
+                answer = made.answer(*calls, text=text, thought=thought, variables=variables)
+                if answer is not None and not _is_parted(answer, facts):
+                    found.append(answer)
+        if found:
+            break
+    return found
+
+
+def _is_parted(answer: Answer, facts: Facts) -> bool:
+    """Whether a template made two turns of it: no model writes that in one."""
+    mark = facts.turn_end.strip()
+    behind = answer.rendered[answer.rendered.rindex(USER) :]
+    parts = [each for each in (answer.text, *(call.name for call in answer.calls)) if each]
+    places = [behind.rindex(each) for each in parts]
+    return bool(mark) and mark in behind[min(places) : max(places)]
+
+
+def _known(samples: list[Answer], facts: Facts) -> ChatFormat | None:
+    first = samples[0]
+    fitting = [(len(writes(each, first.calls, first.rendered)), each) for each in DESCRIBED]
+    fitting.sort(key=lambda each: -each[0])
+    for length, each in fitting:
+        format = _with(each, facts)
+        if length and _reads(format, samples):
+            return format
+    return None
+
+
+def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
+    reading = next((each for each in DESCRIBED if _reads(_with(each, facts), samples)), None)
+    pairs = [each for each in samples if each.calls == (ONE, SECOND)]
+    singles = [each for each in samples if each.calls == (ONE,)]
+    for one in singles:
+        two = next((each for each in pairs if (each.text, each.thought) == (one.text, one.thought)), None)
+        calls = built(_written(one, facts), _written(two, facts) if two is not None else None)
+        if calls is None or any(SENTINEL in literal for literal in ChatFormat(calls=calls).literals):
+            continue
+        found = _with(ChatFormat(name=reading.name if reading else "found", origin="found", calls=calls), facts)
+        if writes(found, samples[0].calls, samples[0].rendered) and _reads(found, samples):
+            return found
+    return reading and _with(reading, facts)
+
+
+def _spelled_out(shown: str, facts: Facts) -> ChatFormat | None:
+    """The known one of which a prompt has most, and all that marks its calls."""
+    best = max(((_spelled(each, shown), each) for each in DESCRIBED), key=lambda each: each[0])
+    return _with(best[1], facts) if best[0] else None
+
+
+def _spelled(format: ChatFormat, shown: str) -> int:
+    if any(mark in shown for mark in SHOWN_BY.get(format.name, ())):
+        return 1
+    calls = format.calls
+    if calls is None or calls.at_start_only:
+        return 0
+    marks = [mark.strip() for mark in replace(format, thought=None, behind_thought="").literals if mark.strip()]
+    return sum(map(len, marks)) if all(mark in shown for mark in marks) else 0
+
+
+def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
+    """A format with what is the template's own."""
+    thought = format.thought or facts.thought
+    return replace(
+        format,
+        thought=thought,
+        behind_thought=format.behind_thought if format.thought else facts.behind_thought,
+        text=format.text or facts.text,
+        turn_end=facts.turn_end,
+        thinking=facts.thinking(thought),
+        begins_thought=facts.begins(thought),
+        efforts=facts.efforts,
+        shows_tools=facts.shows_tools,
+    )
+
+
+def _generic(facts: Facts, note: str) -> ChatFormat:
+    return replace(_with(GENERIC, facts), note=note)
+
+
+def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
+    """The first of them, which has most in it, cut everywhere."""
+    return all(
+        reads_back(
+            format, FUNCTIONS, answer_text(each, format), (each.text, each.thought, each.calls), everywhere=number == 0
+        )
+        for number, each in enumerate(samples)
+        if each.calls != (SEVERAL,) or writes(format, each.calls, each.rendered)  # some write objects as Python does
+    )
+
+
+def answer_text(answer: Answer, format: ChatFormat) -> str:
+    """What the model would have written: behind the prompt, and before the end of the turn."""
+    text = answer.rendered[_start(answer, format) : len(answer.rendered) - len(_tail(answer))]
+    if format.thought is not None and not answer.thought:
+        text = text.lstrip().removeprefix(format.thought.opening).lstrip().removeprefix(format.thought.closing)
+    made = writes(format, answer.calls, text)
+    end = text.rfind(made) + len(made) if made else 0
+    if end and not (answer.text and answer.text in text[end:]):
+        return text[:end]
+    mark = format.turn_end if format.turn_end in text else format.turn_end.strip()
+    return text[: text.rfind(mark)] if mark and mark in text else text
+
+
+def _start(answer: Answer, format: ChatFormat) -> int:
+    """Where an answer begins: behind the header that the prompt has, or else one that is a text."""
+    prompt = without_thought(answer.prompt, format.thought)
+    before_text = answer.before_text.removesuffix(format.text.opening if format.text else "")
+    for header in (prompt, prompt.rstrip(), before_text):
+        if USER in header and answer.rendered.startswith(header):
+            return len(header)
+    return answer.rendered.rindex(USER) + len(USER)
+
+
+def _tail(answer: Answer) -> str:
+    """What the template writes at the end of every conversation, as far as that is whole markers."""
+    tail = common_end(answer.rendered, answer.without)
+    return re.sub(r"^[^<>]*>", "", tail) if "<" in tail or ">" in tail else tail
+
+
+def _written(answer: Answer, facts: Facts) -> Written:
+    """The part with the calls."""
+    text = answer_text(answer, ChatFormat(thought=facts.thought, turn_end=facts.turn_end))
+    for mark in (answer.thought, facts.thought.closing if answer.thought and facts.thought else "", answer.text):
+        text = text.rpartition(mark)[2] if mark else text
+    return Written(text, answer.calls)

@@ -1,0 +1,77 @@
+"""Arguments that are one JSON object, as it is or within a JSON string; none at all is an empty one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from localllm.chat.formats.arguments import ArgumentsReader, Piece
+from localllm.chat.formats.json_scan import JsonScanner, is_object, value_of
+from localllm.chat.formats.tape import parts_of
+from localllm.conversation import Function
+from localllm.formats import JsonArguments
+
+
+class JsonReader:
+    """Of one call. `end`: the literal that follows, by which arguments are known to be missing."""
+
+    def __init__(self, end: str = "") -> None:
+        self._end = next(iter(parts_of(end)), "")
+        self._held = ""
+        """Before it is known what they are."""
+        self._scanner: JsonScanner | None = None
+        self._word: list[str] | None = None
+        """Of a value that is no object, but may stand for one."""
+
+    def feed(self, text: str) -> Piece:
+        if self._scanner is None:
+            text = (self._held + text).lstrip() if not self._held else self._held + text
+            self._held = ""
+            if not text:
+                return Piece()
+            if self._end and self._end.startswith(text[: len(self._end)]):
+                return self._nothing(text)
+            if text[0] not in '{"n':
+                return Piece(rest=text, is_broken=True)
+            self._scanner = JsonScanner()
+            self._word = None if text[0] == "{" else []
+        found, end = self._scanner.feed(text)
+        rest = None if end is None else text[end:]
+        if self._word is None:
+            return Piece(found, rest)
+        self._word.append(found)
+        return Piece() if rest is None else self._other("".join(self._word), rest)
+
+    def flush(self) -> Piece:
+        if self._word is not None:
+            return self._other("".join(self._word), "")
+        return Piece()
+
+    def _nothing(self, text: str) -> Piece:
+        if len(text) < len(self._end):
+            self._held = text
+            return Piece()
+        return Piece("{}", text)
+
+    def _other(self, word: str, rest: str) -> Piece:
+        """A text that has an object in it, or nothing; null."""
+        try:
+            value = value_of(word)
+        except ValueError:
+            value = 0
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return Piece("{}", rest)
+        if isinstance(value, str) and is_object(value):
+            return Piece(JsonScanner().feed(value.strip())[0], rest)
+        return Piece(rest=rest, is_broken=True)
+
+
+def reader(_kind: JsonArguments, _function: Function | None, end: str) -> ArgumentsReader:
+    """Of one call."""
+    return JsonReader(end)
+
+
+def written(_kind: JsonArguments, arguments: Mapping[str, Any]) -> str:
+    """As models were taught it."""
+    return json.dumps(arguments, ensure_ascii=False)

@@ -1,0 +1,135 @@
+"""Arguments as MiniMax M3 writes them, XML all the way down, `<city>Ulm</city><days><item>3</item></days>`, to JSON
+and back; each tag stands behind a prefix.
+
+The XML does not say what is a text and what a number, an empty list or an empty text: the function's schema does, and
+where it does not, what looks like JSON is JSON. The reader ends before the first closing tag that is none of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.scanning import MAX_DEPTH, ScannedArguments, Scanner, Steps, Unreadable, object_opening
+from localllm.chat.formats.value_schemas import ValueSchema
+from localllm.chat.formats.words import json_of_text, json_of_word
+from localllm.conversation import Function
+from localllm.formats import NestedArguments
+
+_TAG = re.compile(r"[^<>]+")
+_ITEM = "item"
+_EMPTY = (("string", '""'), ("array", "[]"), ("object", "{}"), ("null", "null"))
+_PARTED = frozenset({"array", "object"})
+
+
+def reader(kind: NestedArguments, function: Function | None) -> ArgumentsReader:
+    """Of one call, whose function's schema tells the types."""
+    schema = ValueSchema.of(function)
+    return ScannedArguments(partial(_arguments, prefix=kind.prefix, schema=schema))
+
+
+def written(kind: NestedArguments, arguments: Mapping[str, Any]) -> str:
+    """As models were taught it. Members that are null are left out, as their template has it."""
+    return _written(arguments, kind.prefix)
+
+
+def _written(value: Any, prefix: str) -> str:
+    if isinstance(value, Mapping):
+        return "".join(_tag(key, each, prefix) for key, each in value.items() if each is not None)
+    if isinstance(value, list):
+        return "".join(_tag(_ITEM, each, prefix) for each in value)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value)
+
+
+def _tag(name: str, value: Any, prefix: str) -> str:
+    return f"{prefix}<{name}>{_written(value, prefix)}{prefix}</{name}>"
+
+
+def _arguments(scanner: Scanner, prefix: str, schema: ValueSchema) -> Steps[None]:
+    yield from _members(scanner, prefix, schema, 0)
+
+
+def _members(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> Steps[None]:
+    count = 0
+    while (tag := (yield from _opened(scanner, prefix))) is not None:
+        scanner.may_end = False
+        scanner.write(object_opening(count) + json_of_text(tag) + ": ")
+        yield from _value(scanner, prefix, tag, schema.member(tag), depth + 1)
+        scanner.may_end = depth == 0
+        count += 1
+    scanner.write("}" if count else "{}")
+
+
+def _items(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> Steps[None]:
+    scanner.write("[")
+    is_first = True
+    while (tag := (yield from _opened(scanner, prefix))) is not None:
+        scanner.write("" if is_first else ", ")
+        is_first = False
+        yield from _value(scanner, prefix, tag, schema.item, depth + 1)
+    scanner.write("]")
+
+
+def _opened(scanner: Scanner, prefix: str) -> Steps[str | None]:
+    """Read the next opening tag, and return its name; None: a closing one comes, which stays unread."""
+    yield from scanner.blank()
+    if (yield from scanner.sees(f"{prefix}</")):
+        return None
+    if not (yield from scanner.takes(f"{prefix}<")):
+        raise Unreadable
+    tag = yield from scanner.word(_TAG)
+    if not (yield from scanner.takes(">")):
+        raise Unreadable
+    return tag
+
+
+def _value(scanner: Scanner, prefix: str, tag: str, schema: ValueSchema, depth: int) -> Steps[None]:
+    """Read what is in a tag, and its closing."""
+    if depth > MAX_DEPTH:
+        raise Unreadable
+    closing, types = f"{prefix}</{tag}>", schema.types
+    if "string" in types and not types & _PARTED:
+        scanner.write('"')
+        yield from scanner.until(closing, scanner.write_quoted)
+        scanner.write('"')
+        return
+    blank = yield from scanner.blank()
+    if (yield from scanner.sees(f"{prefix}<")) and not (yield from scanner.sees(closing)):
+        yield from _parted(scanner, prefix, schema, depth)
+        if not (yield from scanner.takes(closing)):
+            raise Unreadable
+        return
+    found = [blank]
+    yield from scanner.until(closing, found.append)
+    scanner.write(_json_of("".join(found), types))
+
+
+def _parted(scanner: Scanner, prefix: str, schema: ValueSchema, depth: int) -> Steps[None]:
+    """Read the tags within one: a list's items, or an object's members."""
+    kinds = schema.types & _PARTED
+    is_list = kinds == {"array"}
+    if len(kinds) != 1:
+        is_list = yield from scanner.sees(f"{prefix}<{_ITEM}>")
+    yield from (_items if is_list else _members)(scanner, prefix, schema, depth)
+
+
+def _json_of(text: str, types: frozenset[str]) -> str:
+    """What stands in a tag without others, as one of the types."""
+    word = text.strip()
+    if not word:
+        return next((empty for kind, empty in _EMPTY if kind in types), json_of_text(text) if text else '""')
+    if "string" not in types and (found := json_of_word(word)) is not None:
+        return found
+    if word[0] in "[{" and word[-1] in "]}":
+        try:
+            json.loads(word)
+        except (ValueError, RecursionError):
+            return json_of_text(text)
+        return word
+    return json_of_text(text)

@@ -1,0 +1,157 @@
+"""Reads a call that is a JSON object, whatever the order of its keys. Unknown keys are passed over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from localllm.chat.formats.call_reading import MOST_NAME, CallOutcome, read_arguments
+from localllm.chat.formats.collected import Draft
+from localllm.chat.formats.json_arguments import JsonReader
+from localllm.chat.formats.json_scan import JsonScanner, value_of
+from localllm.chat.formats.tape import Steps, Tape, parts_of
+from localllm.formats import ObjectCall, SlotKind
+
+ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
+"""Keys that models write for those of their format."""
+WRAPPER = "function"
+"""Key of the object with name and arguments, as the chat API has it."""
+VALUE_STARTS = '"{[-0123456789tfn'
+
+
+class ObjectReading:
+    """Of one format."""
+
+    def __init__(self, call: ObjectCall) -> None:
+        self._after = parts_of(call.after)
+        self._is_keyed_by_name = not call.keys
+        own = {key: kind for kind, key in call.keys}
+        self._kinds = {**ALIASES, **own} if own else {}
+
+    def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
+        """One call, with the literals behind it."""
+        is_whole = yield from _Object(tape, draft, self._kinds, is_guess=is_guess).read()
+        if draft.is_made:
+            if not draft.is_cut:
+                yield from tape.parts(self._after)
+            return "made"
+        if not is_whole or not draft.name:
+            return "broken"
+        yield from tape.parts(self._after)
+        return "undeclared"
+
+
+class _Object:
+    def __init__(self, tape: Tape, draft: Draft, kinds: dict[str, SlotKind], *, is_guess: bool) -> None:
+        self._tape = tape
+        self._draft = draft
+        self._kinds = kinds
+        self._is_guess = is_guess
+        self._depth = 0
+        self._early = ""
+        """Arguments that came before the name."""
+
+    def read(self) -> Steps[bool]:
+        """Whether it is an object, read to its end."""
+        tape = self._tape
+        while True:
+            yield from tape.space()
+            char = yield from tape.char()
+            if char == "{" and self._depth == 0:
+                self._depth = 1
+            elif char == "}" and self._depth:
+                self._depth -= 1
+            elif char != "," or not self._depth:
+                if char != '"' or not self._depth or not (yield from self._entry()):
+                    return False
+                continue
+            tape.take(1)
+            if self._depth == 0:
+                return self._ended()
+
+    def _ended(self) -> bool:
+        """Without arguments it is a call all the same, if it has a name and they did not come before it in vain."""
+        if self._draft.function is not None and not self._draft.is_made and not self._early:
+            self._draft.put("{}")
+            self._tape.recorded()
+        return True
+
+    def _entry(self) -> Steps[bool]:
+        """A key and its value. Whether they were whole and what they may be."""
+        tape, draft = self._tape, self._draft
+        key = yield from self._string()
+        yield from tape.space()
+        if key is None or not (yield from tape.literal([":"])):
+            return False
+        yield from tape.space()
+        char = yield from tape.char()
+        if not char or char not in VALUE_STARTS:
+            return False
+        if not self._kinds and not draft.name:
+            return self._named(key) and (yield from self._arguments())
+        if key == WRAPPER and not draft.name:
+            if char == "{":
+                tape.take(1)
+                self._depth += 1
+                return True
+            kind: SlotKind | None = "name"
+        else:
+            kind = self._kinds.get(key)
+        if kind == "name" and not draft.name:
+            name = yield from self._string()
+            return name is not None and self._named(name)
+        if kind == "arguments" and not draft.is_made:
+            return (yield from self._arguments())
+        if kind is None and key != "type" and self._is_guess and not draft.name:
+            return False
+        value = yield from self._value()
+        if kind == "id" and value is not None:
+            draft.id = value.strip('"')
+        return value is not None
+
+    def _named(self, name: str) -> bool:
+        draft = self._draft
+        draft.named(name)
+        if draft.function is None:
+            return bool(draft.name) and not self._is_guess
+        if self._early:
+            piece = JsonReader().feed(self._early + " ")
+            if piece.rest is None or piece.is_broken:
+                return False
+            if draft.put(piece.json):
+                self._tape.recorded()
+        return True
+
+    def _arguments(self) -> Steps[bool]:
+        if self._draft.function is not None:
+            return (yield from read_arguments(self._tape, self._draft, JsonReader()))
+        value = yield from self._value()
+        self._early = value or ""
+        return value is not None
+
+    def _string(self) -> Steps[str | None]:
+        """A short JSON string."""
+        if (yield from self._tape.char()) != '"':
+            return None
+        try:
+            value: Any = value_of((yield from self._value(MOST_NAME)) or "")
+        except ValueError:
+            return None
+        return value if isinstance(value, str) else None
+
+    def _value(self, most: int = 0) -> Steps[str | None]:
+        """The text of a JSON value, if it ends."""
+        scanner, found, size = JsonScanner(), [], 0
+        tape = self._tape
+        while (yield from tape.char()):
+            text = tape.take(tape.size)
+            value, end = scanner.feed(text)
+            if end is not None:
+                tape.back(text[end:])
+                size += end
+            found.append(value)
+            if end is not None:
+                return None if most and size > most else "".join(found)
+            size += len(text)
+            if most and size > most:
+                return None
+        return None

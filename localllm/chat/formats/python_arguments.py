@@ -1,0 +1,139 @@
+"""Keyword arguments as Python writes them, `city="Ulm", days=3, deep={"a": [True, None]}`, to JSON and back.
+
+Llama 4 and LFM2 write calls so. The reader takes what stands behind `name(` and ends before the `)`; it also takes
+JSON's constants, names without quotes, quotes that should have been escaped, and arguments by position, which it
+names as the function's schema does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.scanning import (
+    MAX_DEPTH,
+    ScannedArguments,
+    Scanner,
+    Steps,
+    Unreadable,
+    listed,
+    object_opening,
+)
+from localllm.chat.formats.value_schemas import ValueSchema
+from localllm.chat.formats.words import json_of_text, json_of_word, quoted
+from localllm.conversation import Function
+
+_KEY = re.compile(r"[^=,()\[\]{}'\"]+")
+_WORD = re.compile(r"[^\s,()\[\]{}:='\"]+")
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_PREFIXES = frozenset({"r", "u", "b", "f", "rb", "br", "fr", "rf"})
+_BRACKETS = {"[": "]", "(": ")"}
+_CONSTANTS = {True: "True", False: "False", None: "None"}
+_ENDS = ",)]}:"
+
+
+def reader(function: Function | None) -> ArgumentsReader:
+    """Of one call; its function's schema names the arguments that have no name."""
+    names = ValueSchema.of(function).names
+    return ScannedArguments(partial(_call, names=names))
+
+
+def written(arguments: Mapping[str, Any]) -> str:
+    """As models were taught it, without the brackets around."""
+    return ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_written(str(key))}: {_written(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return _CONSTANTS[value]
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _call(scanner: Scanner, names: Sequence[str]) -> Steps[None]:
+    count = yield from listed(scanner, ")", partial(_argument, scanner, names))
+    scanner.write("}" if count else "{}")
+
+
+def _argument(scanner: Scanner, names: Sequence[str], count: int) -> Steps[None]:
+    key, word = "".join(names[count : count + 1]), ""
+    if (yield from scanner.peek()) not in "'\"[{(":
+        word = (yield from scanner.word(_KEY)).strip()
+        if (yield from scanner.takes("=")):
+            key, word = word, ""
+    scanner.write(object_opening(count) + json_of_text(key) + ": ")
+    scanner.may_end = False
+    if word:
+        scanner.write(_json_of(word))
+    else:
+        yield from scanner.blank()
+        yield from _value(scanner, 1)
+    scanner.may_end = True
+
+
+def _value(scanner: Scanner, depth: int) -> Steps[None]:
+    if depth > MAX_DEPTH:
+        raise Unreadable
+    character = yield from scanner.peek()
+    if character in "'\"":
+        yield from quoted(scanner, _ENDS)
+    elif character == "{":
+        yield from _dict(scanner, depth)
+    elif character in _BRACKETS:
+        yield from _list(scanner, _BRACKETS[character], depth)
+    else:
+        word = yield from scanner.word(_WORD)
+        if word.lower() in _PREFIXES and (yield from scanner.peek()) in "'\"":
+            yield from quoted(scanner, _ENDS, is_raw="r" in word.lower())
+        else:
+            scanner.write(_json_of(word))
+
+
+def _json_of(word: str) -> str:
+    """A constant, a number, or a name that stands for itself."""
+    found = json_of_word(word)
+    if found is None and not _NAME.fullmatch(word):
+        raise Unreadable
+    return found or json_of_text(word)
+
+
+def _dict(scanner: Scanner, depth: int) -> Steps[None]:
+    scanner.skip(1)
+    count = yield from listed(scanner, "}", partial(_member, scanner, depth))
+    scanner.skip(1)
+    scanner.write("}" if count else "{}")
+
+
+def _member(scanner: Scanner, depth: int, count: int) -> Steps[None]:
+    scanner.write(object_opening(count))
+    if (yield from scanner.peek()) in "'\"":
+        yield from quoted(scanner, ":")
+    else:
+        found = _json_of((yield from scanner.word(_WORD)))
+        scanner.write(found if found.startswith('"') else json_of_text(found))
+    yield from scanner.blank()
+    if not (yield from scanner.takes(":")):
+        raise Unreadable
+    scanner.write(": ")
+    yield from scanner.blank()
+    yield from _value(scanner, depth + 1)
+
+
+def _list(scanner: Scanner, closing: str, depth: int) -> Steps[None]:
+    scanner.skip(1)
+    scanner.write("[")
+    yield from listed(scanner, closing, partial(_item, scanner, depth))
+    scanner.skip(1)
+    scanner.write("]")
+
+
+def _item(scanner: Scanner, depth: int, count: int) -> Steps[None]:
+    scanner.write(", " if count else "")
+    yield from _value(scanner, depth + 1)

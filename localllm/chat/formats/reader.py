@@ -1,0 +1,165 @@
+"""Reads an answer as it comes: its thought, its text, its calls, as the description of its format has them.
+
+Text is given on at once, but for what may still become a marker, and white space that may stand before a call. What
+looks like a call and is none is text, and a note says so: nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localllm.chat.formats.collected import Collected
+from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.sections import UNREAD, Opening, Section
+from localllm.chat.formats.tape import Markers, Steps, Tape
+from localllm.chat.formats.thoughts import UNCLOSED, Thoughts
+from localllm.conversation import Function
+from localllm.formats import ChatFormat
+
+CUT_CALL = "the answer ended within a call, which is in the text"
+MOST_AGAIN = 256
+"""Characters behind a marker of calls that are read again, as text with other markers, if they are none."""
+
+
+def reader_of(
+    format: ChatFormat,
+    functions: Sequence[Function],
+    *,
+    in_thought: bool = False,
+    splits_thoughts: bool = True,
+    reads_calls: bool = True,
+) -> Reader:
+    """Of one answer. `in_thought`: the prompt ends within a thought. `splits_thoughts`: they are no part of the text.
+    `reads_calls`: calls are none, of these functions.
+    """
+    return AnswerReader(
+        format, functions if reads_calls else None, in_thought=in_thought, splits_thoughts=splits_thoughts
+    )
+
+
+class AnswerReader:
+    """A reader of any format that can be described."""
+
+    def __init__(
+        self, format: ChatFormat, functions: Sequence[Function] | None, *, in_thought: bool, splits_thoughts: bool
+    ) -> None:
+        self._tape = Tape()
+        self._out = Collected()
+        self._thoughts: Thoughts | None = None
+        if format.thought is not None:
+            self._thoughts = Thoughts(
+                format.thought,
+                self._tape,
+                self._out.thought.append if splits_thoughts else self._out.text.append,
+                behind=format.behind_thought,
+                ignored=format.ignored,
+                is_open=in_thought,
+                splits=splits_thoughts,
+            )
+        tags = [] if format.text is None else [format.text.opening, format.text.closing]
+        self._dropped = {text for each in (*tags, *format.also_text, *format.ignored) if (text := each.strip())}
+        self._section: Section | None = None
+        self._begins_with_calls = False
+        if format.calls is not None and functions is not None:
+            self._section = Section(format.calls, functions, self._tape, self._out, self._show)
+            self._begins_with_calls = format.calls.at_start_only
+        self._openings: dict[str, list[Opening]] = {}
+        for opening in self._section.openings if self._section is not None else ():
+            self._openings.setdefault(opening.marker, []).append(opening)
+        self._holds_space = bool(self._dropped or self._section)
+        self._space: list[str] = []
+        """Behind the text so far: it is text if text follows."""
+        self._joint = ""
+        """What divides the next text from the text before it, where they are parts of their own."""
+        self._has_text = False
+        self._steps: Steps[None] | None = self._read()
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._thoughts is not None and self._thoughts.is_inside
+
+    def feed(self, text: str) -> Read:
+        self._tape.feed(text)
+        self._step()
+        return self._out.read()
+
+    def flush(self) -> Read:
+        self._tape.is_ended = True
+        self._step()
+        return self._out.read()
+
+    def _step(self) -> None:
+        if self._steps is not None:
+            try:
+                next(self._steps)
+            except StopIteration:
+                self._steps = None
+
+    def _read(self) -> Steps[None]:
+        if self._thoughts is not None:
+            self._show((yield from self._thoughts.read()))
+            if self._thoughts.is_unclosed:
+                self._out.note(UNCLOSED)
+        if self._begins_with_calls and self._section is not None:
+            yield from self._beginning(self._section)
+        markers = Markers([*self._dropped, *self._openings])
+        while True:
+            text, marker = yield from self._tape.until(markers)
+            self._show(text)
+            if marker in self._openings:
+                yield from self._marked(marker)
+            elif marker:
+                yield from self._part(marker)
+            elif not text and self._tape.is_ended and not self._tape.size:
+                break
+        if not self._out.num_calls:
+            self._out.text.extend(self._space)
+
+    def _show(self, text: str) -> None:
+        """Gives text on, and keeps the white space at its end."""
+        if not self._holds_space:
+            self._out.text.append(text)
+            return
+        if not self._has_text and self._out.num_calls:
+            self._space.clear()
+            text = text.lstrip()
+        body = text.rstrip()
+        if body:
+            self._out.text.extend([self._joint, *self._space, body])
+            self._space.clear()
+            self._joint = ""
+            self._has_text = True
+        self._space.append(text[len(body) :])
+
+    def _part(self, marker: str) -> Steps[None]:
+        """What stands between parts of an answer."""
+        self._tape.take(len(marker))
+        yield from self._tape.space()
+        self._space.clear()
+        self._joint = "\n\n" if self._has_text else ""
+
+    def _marked(self, marker: str) -> Steps[None]:
+        """What begins as calls do."""
+        raw = ""
+        for opening in self._openings[marker]:
+            self._tape.back(raw)
+            self._tape.record()
+            self._tape.take(len(marker))
+            if self._section is not None and (yield from self._section.read(opening)):
+                return
+            raw = self._tape.recorded()
+        is_cut = self._tape.is_ended and not self._tape.size
+        if not is_cut and len(raw) <= MOST_AGAIN:
+            self._tape.back(raw[len(marker) :])
+            raw = marker
+        self._show(raw)
+        if raw.strip() != marker or not marker[0].isalnum():  # a word such as `Action:` is mostly just that
+            self._out.note(CUT_CALL if is_cut else UNREAD)
+
+    def _beginning(self, section: Section) -> Steps[None]:
+        """Calls that nothing marks but that the answer begins with them."""
+        self._show((yield from self._tape.space()))
+        self._tape.record()
+        if (yield from section.read(section.unmarked, is_guess=True)):
+            return
+        self._tape.back(self._tape.recorded())

@@ -1,0 +1,126 @@
+"""Sentinel conversations through one chat template: prompts, and answers of every kind that a template may write.
+
+Some dozens of small renderings at most, each made once. Takes as long as the template does: only where that is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from localllm.chat.formats.known import HERMES
+from localllm.chat.probing import abilities
+from localllm.chat.request import RenderRequest
+from localllm.chat.shaping import CALLS_AS_TEXT
+from localllm.chat.template import render
+from localllm.conversation import Function, Message, Rendering, ToolCall
+from localllm.errors import TemplateError
+
+SENTINEL = "qz"
+"""What all of them begin with, and nothing else does."""
+USER, TEXT, THOUGHT, LATER = "qzuser", "qztext", "qzthought", "qzlater"
+NAME, OTHER, KEY, LAST = "qzname", "qzother", "qzkey", "qzlast"
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        KEY: {"type": "string", "description": "d"},
+        LAST: {"type": "string", "description": "d"},
+        "qznumber": {"type": "integer", "description": "d"},
+        "qzdeep": {"type": "object", "description": "d", "additionalProperties": {"type": "string"}},
+    },
+    "required": [KEY],
+}
+TOOLS = json.dumps(
+    [
+        {"type": "function", "function": {"name": name, "description": "d", "parameters": _SCHEMA}}
+        for name in (NAME, OTHER)
+    ]
+)
+FUNCTIONS = tuple(Function(name=name, parameters=json.dumps(_SCHEMA)) for name in (NAME, OTHER))
+ONE = ToolCall(NAME, json.dumps({KEY: "qzvalue", LAST: "qzend"}), "qzcall001")
+SECOND = ToolCall(OTHER, json.dumps({KEY: "qzsecond", LAST: "qzfinal"}), "qzcall002")
+SEVERAL = ToolCall(NAME, json.dumps({KEY: "qzvalue", "qznumber": 3, "qzdeep": {"qza": 'q"}'}}), "qzcall003")
+EMPTY = ToolCall(OTHER, "{}", "qzcall004")
+
+THINKING = {"enable_thinking": True, "thinking": True}
+"""The variables that switch thinking on, under both names that templates read."""
+NOT_THINKING = {"enable_thinking": False, "thinking": False}
+
+
+class Answer(NamedTuple):
+    """An assistant's message as a template writes it, and what it was made of."""
+
+    calls: tuple[ToolCall, ...]
+    text: str
+    thought: str
+    rendered: str
+    """The whole conversation, which ends with it."""
+    prompt: str
+    """What stands before it where it is still to be made."""
+    before_text: str
+    """What stands before one that is a text only."""
+    without: str
+    """The conversation without it, and without a prompt for one."""
+
+
+class Renderings:
+    """What a template makes of sentinels; None where it fails."""
+
+    def __init__(self, template: str, bos_token: str = "", eos_token: str = "") -> None:
+        self.template = template
+        self.bos_token = bos_token
+        self._tokens = bos_token, eos_token
+        self._shows_tools = abilities(template).shows_tools
+        self._made: dict[object, str | None] = {}
+
+    def prompt(self, variables: Mapping[str, object] | None = None, *, tools: bool = True) -> str | None:
+        """Of one message of the user's."""
+        return self._render((Message("user", USER),), variables, tools=tools, generates=True)
+
+    def turns(self, *messages: Message, variables: Mapping[str, object] | None = None) -> str | None:
+        """A conversation that ends with its last message."""
+        return self._render(messages, variables, tools=True, generates=False)
+
+    def answer(
+        self,
+        *calls: ToolCall,
+        text: str = "",
+        thought: str = "",
+        variables: Mapping[str, object] | None = None,
+    ) -> Answer | None:
+        """An answer to that; None also where a call is missing in it."""
+        user = Message("user", USER)
+        message = Message("assistant", text, thought=thought, tool_calls=calls)
+        rendered, prompt = self.turns(user, message, variables=variables), self.prompt(variables)
+        if rendered is None or prompt is None:
+            return None
+        before_text = (self.turns(user, Message("assistant", TEXT), variables=variables) or "").rpartition(TEXT)[0]
+        without = self.turns(user, variables=variables) or ""
+        behind = rendered[rendered.rfind(USER) :]
+        if any(call.name not in behind for call in calls):
+            return None
+        text, thought = (each if each in behind else "" for each in (text, thought))
+        return Answer(calls, text, thought, rendered, prompt, before_text, without)
+
+    def _render(
+        self, messages: tuple[Message, ...], variables: Mapping[str, object] | None, *, tools: bool, generates: bool
+    ) -> str | None:
+        """None also where calls had to become text."""
+        given = json.dumps(variables or {})
+        key = (messages, given, tools, generates)
+        if key not in self._made:
+            request = RenderRequest(
+                self.template,
+                messages,
+                *self._tokens,
+                add_generation_prompt=generates,
+                rendering=Rendering(variables=given, tools=TOOLS if tools and self._shows_tools else ""),
+            )
+            try:
+                made = render(request, HERMES)
+            except TemplateError:
+                self._made[key] = None
+            else:
+                self._made[key] = None if CALLS_AS_TEXT in made.notes else made.text
+        return self._made[key]

@@ -1,0 +1,204 @@
+"""Text that comes in pieces, and readers of it that are written as if it were all there.
+
+A reader is a generator: it yields where it needs text that has not come yet. `ScannedArguments` drives one that reads
+the arguments of a call and writes them as JSON. What is read depends on the text alone, never on how it was cut, and
+no character is looked at more than a few times. Knows no format.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterable
+from typing import TypeVar
+
+from localllm.chat.formats.arguments import Piece
+
+_T = TypeVar("_T")
+Steps = Generator[None, None, _T]
+"""A reader that returns T: it stops wherever it needs more text."""
+
+MAX_DEPTH = 100
+"""How deep values may stand within each other; JSON's own readers stop at a depth too."""
+_BLANK = re.compile(r"\s+")
+
+
+class Unreadable(Exception):
+    """The text is not what it should be. Never leaves this package."""
+
+
+class _Cut(Exception):
+    """The text ended where more is needed."""
+
+
+class Scanner:
+    """The text that has come and is not read yet, and what was made of the rest."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at = 0
+        self._written: list[str] = []
+        self.is_ended = False
+        """No more text comes."""
+        self.may_end = False
+        """All that came is whole, but for what closes it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is left, nor comes."""
+        return self.is_ended and self._at >= len(self._text)
+
+    def add(self, text: str) -> None:
+        """More of it has come."""
+        self._text = self._text[self._at :] + text
+        self._at = 0
+
+    def rest(self) -> str:
+        """What is not read yet."""
+        return self._text[self._at :]
+
+    def write(self, text: str) -> None:
+        """The next piece of what is made of it."""
+        self._written.append(text)
+
+    def write_quoted(self, text: str) -> None:
+        """A piece of a JSON string."""
+        self._written.append(json.dumps(text, ensure_ascii=False)[1:-1])
+
+    def written(self) -> str:
+        """What was written since the last time."""
+        text = "".join(self._written)
+        self._written.clear()
+        return text
+
+    def skip(self, count: int) -> None:
+        """The next characters have been peeked at, and are read."""
+        self._at += count
+
+    def _more(self) -> Steps[None]:
+        """Wait for more text."""
+        if self.is_ended:
+            raise _Cut
+        yield
+
+    def peek(self) -> Steps[str]:
+        """The next character, which stays unread."""
+        while self._at >= len(self._text):
+            yield from self._more()
+        return self._text[self._at]
+
+    def sees(self, literal: str) -> Steps[bool]:
+        """Whether it goes on with the literal, which stays unread; waits only as long as it may."""
+        while True:
+            there = self._text[self._at : self._at + len(literal)]
+            if there == literal:
+                return True
+            if not literal.startswith(there):
+                return False
+            yield from self._more()
+
+    def takes(self, literal: str) -> Steps[bool]:
+        """Whether it goes on with the literal, which is then read."""
+        found = yield from self.sees(literal)
+        if found:
+            self.skip(len(literal))
+        return found
+
+    def run(self, pattern: re.Pattern[str], keep: Callable[[str], None]) -> Steps[None]:
+        """Read on as long as characters match the pattern (`[...]+`), and keep them as they come."""
+        while True:
+            if found := pattern.match(self._text, self._at):
+                keep(found[0])
+                self._at = found.end()
+            if self._at < len(self._text) or self.is_ended:
+                return
+            yield
+
+    def blank(self) -> Steps[str]:
+        """Read white space, and return it."""
+        found: list[str] = []
+        yield from self.run(_BLANK, found.append)
+        return "".join(found)
+
+    def word(self, pattern: re.Pattern[str]) -> Steps[str]:
+        """Read characters of a pattern (`[...]+`) as one; it is whole when something else follows."""
+        found: list[str] = []
+        yield from self.run(pattern, found.append)
+        yield from self.peek()
+        return "".join(found)
+
+    def until(self, literal: str, keep: Callable[[str], None]) -> Steps[None]:
+        """Read up to the literal and past it; what is before it is kept as it comes."""
+        while True:
+            end = self._text.find(literal, self._at)
+            if end >= 0:
+                keep(self._text[self._at : end])
+                self._at = end + len(literal)
+                return
+            safe = len(self._text) - held_back(self._text[self._at :], (literal,))
+            if safe > self._at:
+                keep(self._text[self._at : safe])
+                self._at = safe
+            yield from self._more()
+
+
+def held_back(text: str, literals: Iterable[str]) -> int:
+    """How many characters at its end may be the beginning of one of the literals."""
+    longest = 0
+    for literal in literals:
+        for size in range(min(len(literal) - 1, len(text)), longest, -1):
+            if text.endswith(literal[:size]):
+                longest = size
+                break
+    return longest
+
+
+def listed(scanner: Scanner, closing: str, read_one: Callable[[int], Steps[None]]) -> Steps[int]:
+    """Read what stands between commas, one after the other, up to the closing bracket, which stays unread.
+
+    A comma before it is fine. Each is told how many were before it; returns how many there are.
+    """
+    count = 0
+    while True:
+        yield from scanner.blank()
+        if (yield from scanner.peek()) == closing:
+            return count
+        yield from read_one(count)
+        count += 1
+        yield from scanner.blank()
+        if not (yield from scanner.takes(",")) and (yield from scanner.peek()) != closing:
+            raise Unreadable
+
+
+class ScannedArguments:
+    """Arguments of one call, read as they come and written as JSON: an `ArgumentsReader`."""
+
+    def __init__(self, read: Callable[[Scanner], Steps[None]]) -> None:
+        self._scanner = Scanner()
+        self._steps = read(self._scanner)
+
+    def feed(self, text: str) -> Piece:
+        self._scanner.add(text)
+        return self._step()
+
+    def flush(self) -> Piece:
+        self._scanner.is_ended = True
+        return self._step()
+
+    def _step(self) -> Piece:
+        scanner = self._scanner
+        try:
+            next(self._steps)
+        except StopIteration:
+            return Piece(scanner.written(), scanner.rest())
+        except Unreadable:
+            return Piece(scanner.written(), scanner.rest(), is_broken=True)
+        except _Cut:
+            if scanner.may_end:
+                return Piece(scanner.written() + "}", scanner.rest())
+        return Piece(scanner.written())
+
+
+def object_opening(count: int) -> str:
+    """What stands in JSON before a member's key: nothing of an object is written before its first key is known."""
+    return ", " if count else "{"

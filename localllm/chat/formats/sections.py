@@ -1,0 +1,152 @@
+"""Reads the calls of an answer, one behind the other, with what stands around them. Knows one format's description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from localllm.chat.formats.call_reading import CallReading
+from localllm.chat.formats.collected import Collected, Draft
+from localllm.chat.formats.object_calls import ObjectReading
+from localllm.chat.formats.pattern_calls import PatternReading
+from localllm.chat.formats.tape import Steps, Tape, parts_of
+from localllm.conversation import Function
+from localllm.formats import Calls, ObjectCall
+
+UNREAD = "what could not be read as a call is in the text"
+LEAST_PART = 4
+"""Characters of a literal's last part that marks a call without the others."""
+
+
+class Opening(NamedTuple):
+    """How calls may begin: with a literal that marks them, and what follows it before the first call's own."""
+
+    marker: str
+    rest: tuple[str, ...] = ()
+    is_list: bool = False
+    """A bracket follows."""
+    before: tuple[str, ...] | None = None
+    """What is to come of the first call's literals; None: all."""
+
+
+class Section:
+    """Of one answer."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        functions: Sequence[Function],
+        tape: Tape,
+        out: Collected,
+        show: Callable[[str], None],
+    ) -> None:
+        self._calls = calls
+        self._functions = functions
+        self._tape = tape
+        self._out = out
+        self._show = show
+        """Takes what is text after all."""
+        self._has_made = False
+        """Whether any of these calls is one of a declared function."""
+        call = calls.call
+        is_object = isinstance(call, ObjectCall)
+        self._before = parts_of(call.before)
+        self._call: CallReading = (
+            ObjectReading(call) if isinstance(call, ObjectCall) else PatternReading(call, calls.arguments)
+        )
+        self._starts = self._before[:1] + self._before[1:][-1:] or (("{",) if is_object else ())
+        """What a call begins with, if anything marks it."""
+        end = calls.end.strip()
+        self._end = ("]", *parts_of(end[1:])) if end.startswith("]") else parts_of(end)
+        self._between = parts_of(calls.between) or ((";",) if calls.at_start_only else ())
+        self.openings = [] if calls.at_start_only else self._openings()
+        if calls.at_start_only:
+            self.openings = [each for begin in calls.also_begins for each in self._begun(begin)]
+
+    @property
+    def unmarked(self) -> Opening:
+        """How calls begin where only their place marks them."""
+        begin = self._calls.begin.strip()
+        is_list = begin == "["
+        return Opening("", () if is_list else parts_of(begin), is_list)
+
+    def _openings(self) -> list[Opening]:
+        found = [each for begin in (self._calls.begin, *self._calls.also_begins) for each in self._begun(begin)]
+        if self._before:
+            found.append(Opening(self._before[0], before=self._before[1:]))
+            if self._before[1:] and len(self._before[-1]) >= LEAST_PART:
+                found.append(Opening(self._before[-1], before=()))
+        return found
+
+    @staticmethod
+    def _begun(begin: str) -> list[Opening]:
+        begin = begin.strip()
+        is_list = begin.endswith("[") and len(begin) > 1
+        parts = parts_of(begin.removesuffix("[") if is_list else begin)
+        return [Opening(parts[0], parts[1:], is_list)] if parts else []
+
+    def read(self, opening: Opening, *, is_guess: bool = False) -> Steps[bool]:
+        """Reads calls behind the opening's marker, where the tape records since that marker. Whether there is one,
+        declared or not; if not, the tape still records.
+        """
+        tape = self._tape
+        yield from tape.parts(opening.rest)
+        if opening.is_list:
+            yield from tape.parts(("[",))
+        before = self._before if opening.before is None else opening.before
+        if before and not (yield from tape.parts(before, needs_last=True)):
+            return False
+        self._has_made = False
+        if not (yield from self._one(is_guess=is_guess)):
+            return False
+        while (follows := (yield from self._next())) is not None:
+            is_guess = is_guess or follows == "maybe"
+            if (yield from self._one(is_guess=is_guess)):
+                continue
+            raw = tape.recorded()
+            if is_guess:
+                tape.back(raw)
+            else:
+                self._show(raw)
+                self._out.note(UNREAD)
+            break
+        return True
+
+    def _one(self, *, is_guess: bool) -> Steps[bool]:
+        """A call; one of an undeclared function is text. Whether it is one at all."""
+        draft = Draft(self._functions, self._out)
+        outcome = yield from self._call.read(self._tape, draft, is_guess=is_guess)
+        draft.close()
+        if outcome == "undeclared":
+            self._show(self._tape.recorded())
+            draft.note_undeclared()
+        self._has_made |= outcome == "made"
+        return outcome != "broken"
+
+    def _next(self) -> Steps[Literal["call", "maybe"] | None]:
+        """Behind a call: whether another follows, whose first literals are read. If one does, the tape records."""
+        tape = self._tape
+        tape.record()
+        gap = yield from tape.space()
+        found = yield from tape.literal([*self._starts, *self._between[:1], *self._end[:1]])
+        if found and found in self._between[:1] and found not in self._starts:
+            yield from tape.parts(self._between[1:])
+            yield from tape.space()
+            gap, found = "", (yield from tape.literal([*self._starts, *self._end[:1]]))
+            if not self._starts and not found:
+                return "call"
+        if found in self._end[:1]:
+            yield from tape.parts(self._end[1:])
+            raw = tape.recorded()
+            if not self._has_made:
+                self._show(raw)
+            return None
+        tape.back(found)
+        if found and (not self._before or (yield from tape.parts(self._before, needs_last=True))):
+            return "call"
+        if gap and not found and not self._starts and not self._between:
+            return "maybe"
+        if not found:
+            tape.back(gap)
+        self._show(tape.recorded())
+        return None

@@ -1,0 +1,45 @@
+"""A reader of arguments written as a generator over a tape, so that it may wait anywhere. Knows no format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from localllm.chat.formats.arguments import Piece
+from localllm.chat.formats.tape import Steps, Tape
+
+Outcome = Literal["whole", "cut", "broken"]
+
+
+class SteppedReader:
+    """Of one call. A subclass has `read`, which reads `tape` and puts JSON into `out`."""
+
+    def __init__(self) -> None:
+        self.tape = Tape()
+        self.out: list[str] = []
+        self._steps: Steps[Outcome] | None = None
+
+    def read(self) -> Steps[Outcome]:
+        """All arguments."""
+        raise NotImplementedError
+
+    def feed(self, text: str) -> Piece:
+        self.tape.feed(text)
+        return self._step()
+
+    def flush(self) -> Piece:
+        self.tape.is_ended = True
+        return self._step()
+
+    def _step(self) -> Piece:
+        if self._steps is None:
+            self._steps = self.read()
+        outcome: Outcome | None = None
+        try:
+            next(self._steps)
+        except StopIteration as stop:
+            outcome = stop.value
+        found = "".join(self.out)
+        self.out.clear()
+        if outcome is None or outcome == "cut":
+            return Piece(found)
+        return Piece(found, self.tape.take(self.tape.size), outcome == "broken")

@@ -1,0 +1,137 @@
+"""Arguments each between literals of its own, as XML-like formats have them (Qwen3-Coder, GLM, DeepSeek's DSML).
+
+A text is a text as it stands, from the literal before it to the one behind it, whatever it contains; it is given on
+as it comes. Other values are given on when they are whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from localllm.chat.formats.argument_types import ArgumentTypes, json_of, type_of
+from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.stepped_arguments import Outcome, SteppedReader
+from localllm.chat.formats.tape import Markers, Steps, parts_of
+from localllm.conversation import Function
+from localllm.formats import TaggedArguments
+
+MOST_KEY = 1000
+"""Characters of an argument's name."""
+
+
+class TaggedReader(SteppedReader):
+    """Of one call. `end`: the literal that follows."""
+
+    def __init__(self, kind: TaggedArguments, function: Function | None, end: str) -> None:
+        super().__init__()
+        self._kind = kind
+        self._types = ArgumentTypes(function)
+        self._end = parts_of(end)
+        self._before = parts_of(kind.before)
+        self._behind_key = parts_of(kind.behind_key)
+        self._before_type = parts_of(kind.before_type)
+        self._after = parts_of(kind.after)
+        self._key_ends = Markers([(self._before_type or self._behind_key)[0]])
+        core = self._after[0]
+        edge = kind.after[: len(kind.after) - len(kind.after.lstrip())]
+        self._value_ends = Markers([core, edge + core])
+        self._lead = kind.behind_key[len(kind.behind_key.rstrip()) :]
+        self._has_begun = False
+
+    def read(self) -> Steps[Outcome]:
+        tape = self.tape
+        while True:
+            gap = yield from tape.space()
+            if self._has_begun and (yield from tape.parts(parts_of(self._kind.between))):
+                gap = yield from tape.space()
+            if not (yield from tape.parts(self._before, needs_last=True)):
+                return (yield from self._over(gap))
+            outcome = yield from self._argument()
+            if outcome == "broken" and self._has_begun:
+                self.out.append("}")
+            if outcome != "whole":
+                return outcome
+
+    def _over(self, gap: str) -> Steps[Outcome]:
+        """Something else than an argument comes."""
+        tape = self.tape
+        end = yield from tape.literal(self._end)
+        tape.back(gap + end)
+        if not end and not self._has_begun and (self._end or tape.is_ended):
+            return "broken" if tape.size > len(gap) else "cut"
+        self.out.append("}" if self._has_begun else "{}")
+        return "whole"
+
+    def _argument(self) -> Steps[Outcome]:
+        tape = self.tape
+        key, literal = yield from tape.until(self._key_ends, MOST_KEY)
+        if not literal:
+            return "cut" if tape.is_ended else "broken"
+        tape.take(len(literal))
+        types = self._types.of(key.strip())
+        if self._before_type:
+            yield from tape.parts(self._before_type[1:])
+            mark, literal = yield from tape.until(Markers(self._behind_key[:1]), MOST_KEY)
+            if not literal:
+                return "cut" if tape.is_ended else "broken"
+            tape.take(len(literal))
+            types = self._marked(mark.strip(), types)
+        yield from tape.parts(self._behind_key[1:])
+        self.out.append((", " if self._has_begun else "{") + json.dumps(key.strip(), ensure_ascii=False) + ": ")
+        self._has_begun = True
+        if self._lead:
+            yield from tape.literal([self._lead, "\n"])
+        is_whole = yield from (self._text() if types == {"string"} else self._value(types))
+        if is_whole:
+            yield from tape.parts(self._after[1:])
+        return "whole" if is_whole else "cut"
+
+    def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
+        """The type that a mark stands for; what the schema says, where the mark says little."""
+        named = {each for each, its_mark in self._kind.type_marks if its_mark.strip() == mark}
+        if "string" in named:
+            return frozenset(["string"])
+        return types - {"string"} if named else types
+
+    def _text(self) -> Steps[bool]:
+        self.out.append('"')
+        while True:
+            text, literal = yield from self.tape.until(self._value_ends)
+            self.out.append(json.dumps(text, ensure_ascii=False)[1:-1])
+            if literal:
+                self.tape.take(len(literal))
+                self.out.append('"')
+                return True
+            if not text:
+                return False
+
+    def _value(self, types: frozenset[str]) -> Steps[bool]:
+        found: list[str] = []
+        while True:
+            text, literal = yield from self.tape.until(self._value_ends)
+            found.append(text)
+            if literal:
+                self.tape.take(len(literal))
+                self.out.append(json_of("".join(found), types))
+                return True
+            if not text:
+                return False
+
+
+def reader(kind: TaggedArguments, function: Function | None, end: str) -> ArgumentsReader:
+    """Of one call."""
+    return TaggedReader(kind, function, end)
+
+
+def written(kind: TaggedArguments, arguments: Mapping[str, Any]) -> str:
+    """As models were taught it."""
+    return kind.between.join(_argument(kind, key, value) for key, value in arguments.items())
+
+
+def _argument(kind: TaggedArguments, key: str, value: object) -> str:
+    marks = dict(kind.type_marks)
+    mark = marks.get(type_of(value), marks.get("*", "")) if kind.before_type else ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{kind.before}{key}{kind.before_type}{mark}{kind.behind_key}{text}{kind.after}"

@@ -1,0 +1,163 @@
+"""The text of an answer as it comes, read from the front by generators that wait where there is not enough of it yet.
+
+Whatever waits leaves no more on the tape than a literal's length, so that all reading together is linear. What is
+read can be recorded, and put back: a call that turns out to be none is text again. Knows no format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""A part of reading: it yields where it needs more text, and returns what it found."""
+
+SPACE = re.compile(r"\s*")
+
+
+class Tape:
+    """What came and has not been read."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at = 0
+        self._record: list[str] | None = None
+        self.is_ended = False
+
+    def feed(self, text: str) -> None:
+        """More of it at the end."""
+        self._text = self._text[self._at :] + text
+        self._at = 0
+
+    @property
+    def size(self) -> int:
+        """How many characters are there."""
+        return len(self._text) - self._at
+
+    def take(self, size: int) -> str:
+        """Reads so many of them."""
+        taken = self._text[self._at : self._at + size]
+        self._at += len(taken)
+        if self._record is not None:
+            self._record.append(taken)
+        return taken
+
+    def back(self, text: str) -> None:
+        """Unreads what was read last."""
+        self._text = text + self._text[self._at :]
+        self._at = 0
+        if self._record is not None:
+            size = len(text)
+            while size and self._record:
+                last = self._record.pop()
+                if len(last) > size:
+                    self._record.append(last[: len(last) - size])
+                size = max(0, size - len(last))
+
+    def record(self) -> None:
+        """Keeps what is read from now on."""
+        self._record = []
+
+    def recorded(self) -> str:
+        """What was read since, and nothing is kept any more."""
+        record, self._record = self._record, None
+        return "".join(record or ())
+
+    def more(self) -> Steps[bool]:
+        """Waits; whether anything may have come."""
+        if self.is_ended:
+            return False
+        yield
+        return True
+
+    def char(self) -> Steps[str]:
+        """The next character, which stays unread; nothing at the end."""
+        while self._at >= len(self._text):
+            if not (yield from self.more()):
+                return ""
+        return self._text[self._at]
+
+    def space(self) -> Steps[str]:
+        """Reads white space, if there is any."""
+        found: list[str] = []
+        while (yield from self.char()):
+            match = SPACE.match(self._text, self._at)
+            size = match.end() - self._at if match is not None else 0
+            if not size:
+                break
+            found.append(self.take(size))
+        return "".join(found)
+
+    def literal(self, options: Iterable[str]) -> Steps[str]:
+        """Reads the longest of these that comes next; nothing if none does."""
+        options = [each for each in options if each]
+        while True:
+            found = max((each for each in options if self._text.startswith(each, self._at)), key=len, default="")
+            rest = self._text[self._at : self._at + max(map(len, options), default=0)]
+            if not any(len(each) > len(rest) and each.startswith(rest) for each in options):
+                break
+            if not (yield from self.more()):
+                break
+        return self.take(len(found))
+
+    def parts(self, parts: Sequence[str], *, needs_last: bool = False) -> Steps[bool]:
+        """Reads these one behind the other, with any white space before each. Each may be missing, unless the last is
+        needed. Whether any of them (the last, where it is needed) was there.
+        """
+        was_found = False
+        for number, part in enumerate(parts, 1):
+            space = yield from self.space()
+            is_there = bool((yield from self.literal([part])))
+            if not is_there:
+                self.back(space)
+            was_found = is_there if needs_last and number == len(parts) else was_found or is_there
+        return was_found
+
+    def until(self, markers: Markers, most: int = 0) -> Steps[tuple[str, str]]:
+        """Reads what is known to stand before the next of the markers, and which comes there, unread; no marker: more
+        may follow, or the end. Nothing at all: it is the end. `most`: the text is waited for as a whole up to there.
+        """
+        while True:
+            marker, position = markers.find(self._text, self._at, is_end=self.is_ended)
+            is_known = bool(marker) or self.is_ended or (position > self._at and not most)
+            if is_known or (most and self.size > most):
+                return self.take(position - self._at), marker
+            yield
+
+
+class Markers:
+    """Literals that may come anywhere."""
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self._literals = sorted({each for each in literals if each}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._literals)) if self._literals else r"(?!)")
+        self._longest = len(self._literals[0]) if self._literals else 0
+        firsts = "".join(sorted({each[0] for each in self._literals}))
+        self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
+
+    def find(self, text: str, start: int, *, is_end: bool) -> tuple[str, int]:
+        """The first of them, the longest if several begin there, and where it begins; nothing, and how far there is
+        none for sure.
+        """
+        match = self._pattern.search(text, start)
+        stop = len(text) if is_end else self._held(text, start)
+        if match is not None and (match.start() < stop or is_end):
+            return match.group(), match.start()
+        return "", stop
+
+    def _held(self, text: str, start: int) -> int:
+        """Where the first begins that is not there as a whole."""
+        position = max(start, len(text) - self._longest + 1)
+        while (match := self._first.search(text, position)) is not None:
+            tail = text[match.start() :]
+            if any(len(each) > len(tail) and each.startswith(tail) for each in self._literals):
+                return match.start()
+            position = match.start() + 1
+        return len(text)
+
+
+def parts_of(literal: str) -> tuple[str, ...]:
+    """What a literal is made of, between white space that a reader does not insist on: its edges and its lines'."""
+    return tuple(part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part)

@@ -1,0 +1,197 @@
+"""Whether a model thinks before it answers, and how its template marks thoughts and ends of turns: by rendering.
+
+Where no rendering shows a thought, `THOUGHTS` are looked up in what differs between prompts with and without thinking,
+and in the template's own text at last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from localllm.chat.formats.building import common_end, common_start
+from localllm.chat.formats.rendering import (
+    LATER,
+    NAME,
+    NOT_THINKING,
+    ONE,
+    TEXT,
+    THINKING,
+    THOUGHT,
+    USER,
+    Answer,
+    Renderings,
+)
+from localllm.conversation import Message
+from localllm.formats import ChatFormat, Thinking
+from localllm.structures import THOUGHTS, Tags
+
+_EFFORTS = ("low", "high")
+_MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a template, whatever its calls look like. See `ChatFormat`."""
+
+    thought: Tags | None = None
+    behind_thought: str = ChatFormat().behind_thought
+    text: Tags | None = None
+    turn_end: str = ""
+    is_switched: bool = False
+    """Whether prompts with and without thinking differ."""
+    thinking_prompt: str = ""
+    efforts: bool = False
+    shows_tools: bool = False
+
+    def thinking(self, thought: Tags | None) -> Thinking:
+        """Whether a model with these thoughts has them."""
+        return "never" if thought is None else "switchable" if self.is_switched else "always"
+
+    def begins(self, thought: Tags | None) -> bool:
+        """Whether prompts end within a thought where one is wanted."""
+        return thought is not None and self.thinking_prompt.rstrip().endswith(thought.opening.rstrip())
+
+
+def facts_of(made: Renderings) -> Facts:
+    """What rendering tells of it."""
+    thought, behind = _thought(made)
+    text = _text_tags(made, thought)
+    efforts = _takes_efforts(made)
+    shown = made.prompt()
+    return Facts(
+        thought=thought,
+        behind_thought=behind,
+        text=text,
+        turn_end=_turn_end(made, text),
+        is_switched=any(thinking != not_thinking for thinking, not_thinking in _prompts(made)),
+        thinking_prompt=made.prompt(THINKING) or made.prompt(THINKING, tools=False) or "",
+        efforts=efforts,
+        shows_tools=shown is not None and NAME in shown,
+    )
+
+
+def _thought(made: Renderings) -> tuple[Tags | None, str]:
+    behind = ChatFormat().behind_thought
+    for variables in (THINKING, {}):
+        for text, calls in ((TEXT, ()), (TEXT, (ONE,)), ("", (ONE,))):
+            answer = made.answer(*calls, text=text, thought=THOUGHT, variables=variables)
+            found = _around(made, answer) if answer is not None and answer.thought else None
+            if found is not None:
+                thought, between = found
+                return thought, between if between is not None else behind
+    for shown in (*_endings(made), *_differences(made)):
+        named = _named(shown)
+        if named is not None:
+            return named, behind
+    return _named_whole(made.template), behind
+
+
+def _around(made: Renderings, answer: Answer) -> tuple[Tags, str | None] | None:
+    """The tags around its thought, and the blanks behind them if a text follows."""
+    before, _, after = answer.rendered.rpartition(THOUGHT)
+    before = before.rstrip()
+    marker = _MARKER.match(after.lstrip())
+    for closing in (marker[0],) if marker else ():
+        for opening in _mirrored(closing):
+            if before.endswith(opening):
+                between = after.partition(closing)[2]
+                blanks = between[: len(between) - len(between.lstrip())]
+                return Tags(opening, closing), blanks if answer.text else None
+    between, is_text, _ = after.partition(TEXT)
+    plain = made.answer(text=TEXT)
+    if not is_text or answer.calls or plain is None or not between.strip():
+        return None
+    header = _whole_markers(common_start(plain.rendered, before))
+    if USER not in header or header == before:
+        return None
+    return Tags(before[len(header) :], between.strip()), between[len(between.rstrip()) :]
+
+
+def _whole_markers(text: str) -> str:
+    """Without the beginning of a marker at its end."""
+    return re.sub(r"<[^<>]*$", "", text)
+
+
+def _mirrored(closing: str) -> Iterator[str]:
+    """What may open what this closes: `<x>` for `</x>`, `<|START_X|>` for `<|END_X|>`."""
+    yield from (each.opening for each in THOUGHTS if each.closing == closing)
+    if "/" in closing:
+        yield closing.replace("/", "", 1)
+    for word, opposite in (("END", "START"), ("end", "begin"), ("end", "start"), ("close", "open")):
+        if word in closing:
+            yield closing.replace(word, opposite)
+
+
+def _prompts(made: Renderings) -> Iterator[tuple[str, str]]:
+    for tools in (True, False):
+        thinking, not_thinking = made.prompt(THINKING, tools=tools), made.prompt(NOT_THINKING, tools=tools)
+        if thinking is not None and not_thinking is not None:
+            yield thinking, not_thinking
+
+
+def _endings(made: Renderings) -> Iterator[str]:
+    """Of prompts: what stands behind the user's words."""
+    for prompts in _prompts(made):
+        yield from (prompt.rpartition(USER)[2] for prompt in prompts)
+
+
+def _differences(made: Renderings) -> Iterator[str]:
+    """What prompts with thinking say that those without do not."""
+    for thinking, not_thinking in _prompts(made):
+        start = len(common_start(thinking, not_thinking))
+        end = len(common_end(thinking[start:], not_thinking[start:]))
+        yield thinking[max(0, start - 20) : len(thinking) - end + 20] if thinking != not_thinking else ""
+
+
+def _named(text: str) -> Tags | None:
+    """The tags of which a prompt has one."""
+    return next((each for each in THOUGHTS if each.opening in text or each.closing in text), None)
+
+
+def _named_whole(template: str) -> Tags | None:
+    """The last resort: those that a template's own text has both of."""
+    return next((each for each in THOUGHTS if each.opening in template and each.closing in template), None)
+
+
+def _takes_efforts(made: Renderings) -> bool:
+    low, high = (made.prompt({**THINKING, "reasoning_effort": each}) for each in _EFFORTS)
+    return low is not None and high is not None and low != high
+
+
+def _text_tags(made: Renderings, thought: Tags | None) -> Tags | None:
+    """What stands around texts."""
+    answer = made.answer(text=TEXT)
+    if answer is None or not answer.text:
+        return None
+    header = without_thought(answer.prompt, thought)
+    before, _, after = answer.rendered.rpartition(TEXT)
+    if not before.startswith(header):
+        return None
+    opening = before[len(header) :].strip()
+    for each in (thought.opening, thought.closing) if thought else ():
+        opening = opening.removeprefix(each).lstrip()
+    marker = _MARKER.match(after.lstrip())
+    return Tags(opening, marker[0]) if marker and opening and opening in _mirrored(marker[0]) else None
+
+
+def without_thought(prompt: str, thought: Tags | None) -> str:
+    """A prompt up to where an answer begins, without what it may have of a thought."""
+    for tag in (thought.closing, thought.opening) if thought else ():
+        end = prompt.rstrip()
+        prompt = end.removesuffix(tag.strip()) if end.endswith(tag.strip()) else prompt
+    return prompt
+
+
+def _turn_end(made: Renderings, text: Tags | None) -> str:
+    """What is behind a text at the end of a conversation, and in the midst of one as well."""
+    user, answer = Message("user", USER), Message("assistant", TEXT)
+    last = made.turns(user, answer)
+    between = made.turns(user, answer, Message("user", LATER))
+    if last is None or between is None or TEXT not in last or not re.search(f"{TEXT}.*{LATER}", between, re.DOTALL):
+        return ""
+    ends = (last[last.rindex(TEXT) + len(TEXT) :], between[between.rindex(TEXT) + len(TEXT) : between.rindex(LATER)])
+    end = _whole_markers(common_start(*ends)).removeprefix(text.closing if text else "")
+    first = _MARKER.search((made.turns(user) or "").removeprefix(made.bos_token))
+    return end.partition(first[0])[0] if first else end

@@ -1,0 +1,113 @@
+"""Reads what a model thinks before it answers: at the answer's beginning only, or where the prompt opened it.
+
+Several blocks may follow each other. White space at a thought's edges and a blank line behind it belong to neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
+from localllm.structures import Tags
+
+BETWEEN = "\n\n"
+"""Thoughts of one answer."""
+UNCLOSED = "the answer ended within its thought"
+_BLANK_LINE = re.compile(r"[^\S\n]*(?:\n(?:[^\S\n]*\n)?)?")
+
+
+class Thoughts:
+    """Of one answer. `show` gets the thought, or all of it with its literals where it is not to be split."""
+
+    def __init__(
+        self,
+        tags: Tags,
+        tape: Tape,
+        show: Callable[[str], None],
+        *,
+        behind: str = "",
+        ignored: Iterable[str] = (),
+        is_open: bool = False,
+        splits: bool = True,
+    ) -> None:
+        self._opening = parts_of(tags.opening)
+        closing = parts_of(tags.closing)
+        self._closing, self._rest = closing[:1], closing[1:]
+        self._behind = parts_of(behind)
+        self._ignored = [each.strip() for each in ignored]
+        self._tape = tape
+        self._show = show
+        self._splits = splits
+        self._has_shown = False
+        self._was_there = False
+        self.is_inside = is_open and bool(closing)
+        self.is_unclosed = False
+
+    def read(self) -> Steps[str]:
+        """All of them, and what divides them from the text. What of the space behind belongs to the text."""
+        tape = self._tape
+        if self.is_inside:
+            tape.record()
+            yield from tape.parts(self._opening)  # of which models repeat what the prompt has
+            self._raw(tape.recorded())
+            yield from self._block()
+        space = ""
+        while not self.is_unclosed:
+            tape.record()
+            space += yield from tape.space()
+            found = yield from tape.literal([*self._opening[:1], *self._ignored, *(self._behind[:1] * self._was_there)])
+            if found and found in self._opening[:1] and self._closing:
+                yield from tape.parts(self._opening[1:])
+                space = ""
+                self._raw(tape.recorded())
+                self.is_inside = True
+                yield from self._block()
+            elif found:
+                if found in self._behind[:1]:
+                    yield from tape.parts(self._behind[1:])
+                space = ""
+                self._raw(tape.recorded())
+            else:
+                tape.recorded()
+                break
+        if not self._was_there or not self._splits:
+            return space
+        match = _BLANK_LINE.match(space)
+        return space[match.end() :] if match is not None else space
+
+    def _raw(self, text: str) -> None:
+        if not self._splits:
+            self._show(text)
+
+    def _block(self) -> Steps[None]:
+        """A thought and what closes it."""
+        tape = self._tape
+        markers = Markers(self._closing)
+        space: list[str] = []
+        between = BETWEEN if self._has_shown else ""
+        is_at_start = True
+        self._was_there = True
+        while True:
+            text, literal = yield from tape.until(markers)
+            if not self._splits:
+                self._show(text)
+            else:
+                text = text.lstrip() if is_at_start else text
+                is_at_start = is_at_start and not text
+                body = text.rstrip()
+                if body:
+                    self._show(between + "".join(space) + body)
+                    self._has_shown, between = True, ""
+                    space.clear()
+                space.append(text[len(body) :])
+            if literal:
+                tape.record()
+                tape.take(len(literal))
+                yield from tape.parts(self._rest)
+                self._raw(tape.recorded())
+                self.is_inside = False
+                return
+            if not text and tape.is_ended and not tape.size:
+                self.is_unclosed = True
+                return

@@ -1,0 +1,134 @@
+"""Single words as models write values, read as JSON: numbers, True and true, None and null, names without quotes.
+
+Pure functions. Knows nothing of what stands around them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from localllm.chat.formats.scanning import Scanner, Steps, Unreadable
+
+_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_OTHER_NUMBER = re.compile(r"[+-]?(?:0[xXoObB][0-9a-fA-F_]+|[0-9_]*\.?[0-9_]*(?:[eE][+-]?[0-9]+)?)")
+_SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "\n": "", "/": "/"}
+_SHORT |= {mark: mark for mark in "\\'\""}
+_DIGITS = {"x": 2, "u": 4, "U": 8}
+_PLAIN = {quote: re.compile(f"[^\\\\{quote}]+") for quote in "'\""}
+
+
+def json_of_word(word: str) -> str | None:
+    """A constant or a number, as JSON and as Python write them, as JSON; None: it is neither."""
+    if (known := _WORDS.get(word)) is not None:
+        return known
+    if _NUMBER.fullmatch(word):
+        return word
+    if not (_OTHER_NUMBER.fullmatch(word) and any(each.isdigit() for each in word)):
+        return None
+    try:
+        return str(int(word, 0))
+    except ValueError:
+        pass  # a float, or has leading zeros
+    try:
+        return str(int(word))
+    except ValueError:
+        pass  # a float
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return json.dumps(number) if math.isfinite(number) else None
+
+
+def quoted(scanner: Scanner, ends: str, *, is_raw: bool = False) -> Steps[None]:
+    """Read a string in ' or " (or three of them), with Python's and JSON's escapes, and write it as JSON.
+
+    Models forget to escape quotes: one is the end only where one of `ends` follows behind it.
+    """
+    quote = yield from scanner.peek()
+    scanner.skip(1)
+    scanner.write('"')
+    is_long = yield from scanner.takes(quote * 2)
+    high = ""  # half of a character, as JSON escapes those beyond the first 65,536
+    while True:
+        character = yield from scanner.peek()
+        if character == "\\":
+            high = yield from _escape(scanner, high, is_raw=is_raw)
+            continue
+        if high:
+            scanner.write("\\ufffd")
+            high = ""
+        if character != quote:
+            yield from scanner.run(_PLAIN[quote], scanner.write_quoted)
+        elif is_long:
+            if (yield from scanner.takes(quote * 3)):
+                break
+            scanner.skip(1)
+            scanner.write_quoted(quote)
+        else:
+            scanner.skip(1)
+            blank = yield from scanner.blank()
+            if scanner.is_empty or (yield from scanner.peek()) in ends:
+                break
+            scanner.write_quoted(quote + blank)
+    scanner.write('"')
+
+
+def _escape(scanner: Scanner, high: str, *, is_raw: bool) -> Steps[str]:
+    """Read one and write it; returns the first half of a character whose second half is to follow."""
+    scanner.skip(1)
+    mark = yield from scanner.peek()
+    is_low = False
+    if mark == "u" and not is_raw:
+        scanner.skip(1)
+        digits = yield from _digits(scanner, 4)
+        code = int(digits, 16) if len(digits) == 4 else -1
+        is_low = 0xDC00 <= code < 0xE000
+        if high:
+            scanner.write(f"\\u{high}\\u{digits}" if is_low else "\\ufffd")
+        if 0xD800 <= code < 0xDC00:
+            return digits
+        if not is_low:
+            scanner.write_quoted(chr(code) if code >= 0 else f"\\u{digits}")
+        elif not high:
+            scanner.write("\\ufffd")
+        return ""
+    if high:
+        scanner.write("\\ufffd")
+    if is_raw:
+        scanner.write_quoted("\\")
+        if mark in "\\'\"":  # a quote behind it is no end, and the backslash stays
+            scanner.skip(1)
+            scanner.write_quoted(mark)
+    elif mark in _DIGITS:
+        scanner.skip(1)
+        digits = yield from _digits(scanner, _DIGITS[mark])
+        is_whole = len(digits) == _DIGITS[mark] and int(digits, 16) < 0x110000
+        scanner.write_quoted(chr(int(digits, 16)) if is_whole else f"\\{mark}{digits}")
+    elif mark in "01234567":
+        scanner.write_quoted(chr(int((yield from _digits(scanner, 3, "01234567")), 8)))
+    elif mark in _SHORT:
+        scanner.skip(1)
+        scanner.write_quoted(_SHORT[mark])
+    else:
+        scanner.write_quoted("\\")  # as Python has it, and as regular expressions are meant
+    return ""
+
+
+def _digits(scanner: Scanner, count: int, which: str = "0123456789abcdefABCDEF") -> Steps[str]:
+    """So many digits at most."""
+    digits = ""
+    while len(digits) < count and (digit := (yield from scanner.peek())) in which:
+        digits += digit
+        scanner.skip(1)
+    return digits
+
+
+def json_of_text(word: str) -> str:
+    """A name that should have had quotes."""
+    if not word:
+        raise Unreadable
+    return json.dumps(word, ensure_ascii=False)

@@ -1,0 +1,107 @@
+"""What messages mean, however a client writes them: its own words for our answers are compared by it.
+
+Ids of calls, thoughts, white space around an answer and the way in which arguments are written as JSON are no part of
+it. Knows nothing of templates or of what is remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from localllm.types import Message, ToolCall
+
+EXACT_FLOATS = 2.0**53
+"""Up to here JavaScript writes a whole number without a fraction, and every integer as it is."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def canonical_arguments(text: str) -> str:
+    """The same text for all ways to write the same JSON; what is none stays what it is, but for space around it."""
+    try:
+        return json.dumps(_plain(json.loads(text or "{}")), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text.strip()
+
+
+def _plain(value: Any) -> Any:
+    """1.0 and 1 are one number to clients that know floats only."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < EXACT_FLOATS else value
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def is_same_answer(sent: Message, ours: Message) -> bool:
+    """Whether what a client sends back means what we answered; its thought may be missing."""
+    return (
+        sent.role == ours.role == "assistant"
+        and sent.content.strip() == ours.content.strip()
+        and has_thought_of(sent, ours)
+        and _calls(sent.tool_calls) == _calls(ours.tool_calls)
+    )
+
+
+def has_thought_of(sent: Message, ours: Message) -> bool:
+    """Whether the client kept the thought, or left it out."""
+    return not sent.thought.strip() or sent.thought.strip() == ours.thought.strip()
+
+
+def digests(messages: Sequence[Message]) -> list[bytes]:
+    """One for each number of messages from none on. Those of two conversations are equal as far as these mean the
+    same. Linear in the conversation.
+    """
+    found = [b""]
+    for each in _meanings(messages):
+        found.append(hashlib.blake2b(found[-1] + each, digest_size=16).digest())
+    return found
+
+
+def differ_at(sent: Sequence[Message], ours: Sequence[Message]) -> int:
+    """The number of messages that both begin with in the same sense."""
+    pairs = zip(_meanings(sent), _meanings(ours), strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(sent), len(ours)))
+
+
+def _meanings(messages: Sequence[Message]) -> Iterator[bytes]:
+    """A result belongs to a call by its place among those of its turn: clients make new ids."""
+    calls: dict[str, tuple[int, str]] = {}
+    for each in messages:
+        if each.role == "assistant":
+            calls.update((call.id, (place, call.name)) for place, call in enumerate(each.tool_calls))
+            yield _encode((each.role, each.name, each.content.strip(), _calls(each.tool_calls)))
+            continue
+        texts = each.parts if len(each.parts) > 1 else (each.content,)
+        place, name = calls.get(each.tool_call_id, (-1, "")) if each.role == "tool" else (-1, "")
+        yield _encode((each.role, each.name or name, texts, place))
+
+
+def _calls(calls: Sequence[ToolCall]) -> list[tuple[str, str]]:
+    return [(call.name, canonical_arguments(call.arguments)) for call in calls]
+
+
+def ids_of(sent: Sequence[Message], ours: Sequence[Message]) -> dict[str, str]:
+    """A client's ids of calls -> those that the same calls have here; both conversations mean the same."""
+    return {
+        theirs.id: mine.id
+        for one, other in zip(sent, ours, strict=True)
+        for theirs, mine in zip(one.tool_calls, other.tool_calls, strict=True)
+    }
+
+
+def with_ids(messages: Sequence[Message], ids: Mapping[str, str]) -> tuple[Message, ...]:
+    """These messages, which stand behind the calls, with results that name them by other ids."""
+    known = dict(ids)
+    found = []
+    for each in messages:
+        for call in each.tool_calls:
+            known.pop(call.id, None)  # its own call from here on
+        found.append(replace(each, tool_call_id=known.get(each.tool_call_id, each.tool_call_id)))
+    return tuple(found)

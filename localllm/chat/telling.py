@@ -1,0 +1,37 @@
+"""Tools in the words of a system message, for templates that do not show them: what they are, how they are called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from localllm.chat.formats.known import HERMES
+from localllm.chat.formats.writer import written_calls
+from localllm.formats import Calls
+from localllm.types import ToolCall
+
+_TOOLS = """# Tools
+
+You may call one or more functions to assist with the user query.
+
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{tools}
+</tools>
+
+"""
+_HERMES = """For each function call, return a json object with function name and arguments within \
+<tool_call></tool_call> XML tags:
+<tool_call>
+{"name": <function-name>, "arguments": <args-json-object>}
+</tool_call>"""
+_BY_EXAMPLE = "A function call looks like this, with the function's name and arguments of its own:\n"
+_EXAMPLE = ToolCall("example_function", json.dumps({"example_parameter": "value", "another_parameter": 2}))
+
+
+def described(tools: Sequence[Any], calls: Calls) -> str:
+    """The words that Hermes and Qwen were trained on, as far as the format of the calls is theirs."""
+    listed = "\n".join(json.dumps(each, ensure_ascii=False) for each in tools)
+    called = _HERMES if calls == HERMES else _BY_EXAMPLE + written_calls(calls, (_EXAMPLE,)).strip()
+    return _TOOLS.replace("{tools}", listed) + called

@@ -1,0 +1,104 @@
+"""Given texts as llguidance's Lark takes them: each special token by its number, all else as text.
+
+A regular expression of llguidance never matches a special token, so a marker that is one has to be named as one. Where
+a free text may hold special tokens, they stand between stretches of text. Knows nothing of what the texts mean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+
+Segments = tuple[str | int, ...]
+"""Of a literal: texts, and special tokens by number."""
+
+ANY = r"/(?s:.*)/"
+"""Every text, also none."""
+BLANKS = r"\s*"
+_EDGES = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
+
+
+class Literals:
+    """Of one vocabulary, of which the special tokens are known; without any, all is text."""
+
+    def __init__(self, tokens: Mapping[str, int] | None = None, ends: Collection[int] = ()) -> None:
+        """`ends`: the tokens that end an answer."""
+        self._tokens = {spelling: token for spelling, token in (tokens or {}).items() if spelling}
+        self._ends = frozenset(ends)
+        longest_first = sorted(self._tokens, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def segments(self, text: str) -> Segments:
+        """The text, cut at the special tokens in it."""
+        found: list[str | int] = []
+        at = 0
+        for match in self._pattern.finditer(text) if self._pattern is not None else ():
+            found += [text[at : match.start()], self._tokens[match[0]]]
+            at = match.end()
+        return tuple(part for part in (*found, text[at:]) if part != "")
+
+    def written(self, text: str) -> str:
+        """An expression that takes exactly this text; nothing for none."""
+        return " ".join(map(_written, self.segments(text)))
+
+    def before_end(self, text: str) -> tuple[str, bool]:
+        """The text up to a token that ends the answer, and whether there is one."""
+        kept: list[str] = []
+        spellings = {token: spelling for spelling, token in self._tokens.items()}
+        for part in self.segments(text):
+            if isinstance(part, int) and part in self._ends:
+                return "".join(kept), True
+            kept.append(spellings[part] if isinstance(part, int) else part)
+        return "".join(kept), False
+
+    def others(self, *but: int) -> str:
+        """An expression for one special token that neither ends the answer nor is one of these; nothing: none is."""
+        return one_of({*self._tokens.values()} - self._ends - {*but})
+
+
+def one_of(tokens: Iterable[int]) -> str:
+    """An expression for one of these tokens; nothing for none."""
+    ranges = []
+    for _, run in groupby(enumerate(sorted(tokens)), key=lambda each: each[1] - each[0]):
+        numbers = [token for _, token in run]
+        ranges.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
+    return f"<[{','.join(ranges)}]>" if ranges else ""
+
+
+def quoted(text: str) -> str:
+    """A string of Lark."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def kindly(*texts: str) -> str:
+    """A regular expression for the texts one behind the other, with any white space, and none, at their edges."""
+    parts: list[str] = []
+    for text in texts:
+        before, inner, behind = _EDGES.fullmatch(text).groups()  # type: ignore[union-attr]
+        parts += [BLANKS] * bool(before or not inner) + [_escaped(inner)] + [BLANKS] * bool(behind)
+    return "".join(part for part, _ in groupby(parts)) if any(text.strip() for text in texts) else BLANKS
+
+
+def joined(expressions: Sequence[str]) -> str:
+    """One behind the other."""
+    return " ".join(filter(None, expressions))
+
+
+def either(expressions: Sequence[str]) -> str:
+    """One of them."""
+    return expressions[0] if len(expressions) == 1 else f"({' | '.join(expressions)})"
+
+
+def _written(part: str | int) -> str:
+    return f"<[{part}]>" if isinstance(part, int) else quoted(part)
+
+
+def _escaped(text: str) -> str:
+    """For a regular expression between slashes."""
+    special = set(r"\/.^$|?*+()[]{}-&~#")
+    return "".join(
+        {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\{character}" if character in special else character)
+        for character in text
+    )

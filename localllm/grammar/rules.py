@@ -1,0 +1,76 @@
+"""Collects the rules of one Lark grammar, and the JSON grammars that they refer to. Knows nothing of what they say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from localllm.grammar.literals import ANY, Literals, joined, quoted
+
+Grammar = dict[str, Any]
+"""One entry of llguidance's list: `name` and either `json_schema` or `lark_grammar`."""
+
+
+class Rules:
+    """Of one grammar."""
+
+    def __init__(self, literals: Literals, options: dict[str, Any]) -> None:
+        """`options`: of the JSON in it, as `whitespace.options` has them."""
+        self.literals = literals
+        self.grammars: list[Grammar] = []
+        self._options = options
+        self._lines: list[str] = []
+        self._names: dict[tuple[str, str, bool], str] = {}
+        self._json: dict[str, str] = {}
+
+    def rule(self, body: str, options: str = "") -> str:
+        """The name of a rule for it."""
+        return self._named(body, options, is_terminal=False)
+
+    def terminal(self, body: str) -> str:
+        """The name of a terminal: one regular expression, of which `&` and `~` may be parts."""
+        return self._named(body, "", is_terminal=True)
+
+    def reserved(self) -> str:
+        """A name for a rule that is defined later, as recursion needs it."""
+        name = f"r{len(self._names)}"
+        self._names[name, "reserved", False] = name
+        return name
+
+    def define(self, name: str, body: str) -> None:
+        self._lines.append(f"{name}: {body}")
+
+    def json(self, schema: dict[str, Any]) -> str:
+        """An expression for a JSON document of a schema that was rewritten."""
+        text = json.dumps(schema, ensure_ascii=False)
+        if text not in self._json:
+            name = f"json{len(self._json)}"
+            self._json[text] = f"@{name}"
+            self.grammars.append({"name": name, "json_schema": schema | {"x-guidance": self._options}})
+        return self._json[text]
+
+    def until(self, closing: str, body: str = ANY) -> str:
+        """An expression for a text and this literal behind it, which it does not hold.
+
+        The text is what the terminal `body` takes. Special tokens are no part of it. It does not hold the literal
+        without the white space at its edges either, since readers take it for the end.
+        """
+        mark = quoted(closing.strip() or closing)
+        free = f"(({body}) & ~({ANY} {mark} {ANY}))"
+        segments = self.literals.segments(closing)
+        if all(isinstance(part, str) for part in segments):
+            return self.rule(self.terminal(f"{free} {quoted(closing)}"), "[lazy]")
+        first = quoted(segments[0]) if isinstance(segments[0], str) else ""
+        behind = closing[len(segments[0]) if isinstance(segments[0], str) else 0 :]
+        return joined([self.terminal(joined([free, first])), self.literals.written(behind)])
+
+    def text(self, start: str) -> str:
+        """The grammar's text; `start` is the expression that it starts with."""
+        return "\n".join(["%llguidance {}", f"start: {start}", *self._lines, ""])
+
+    def _named(self, body: str, options: str, *, is_terminal: bool) -> str:
+        key = body, options, is_terminal
+        if key not in self._names:
+            self._names[key] = name = f"{'T' if is_terminal else 'r'}{len(self._names)}"
+            self._lines.append(f"{name}{options}: {body}")
+        return self._names[key]

@@ -1,0 +1,164 @@
+"""Which of a request's tools may or must be called, as the chat and the Responses API ask for it.
+
+Knows nothing of how tools are declared, or of what a call looks like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.openai.tools import (
+    Declared,
+    FunctionTool,
+    ToolName,
+    check_names,
+    declared_function,
+    told_tools,
+)
+from localllm.types import Calling
+
+_WORDS = ("none", "auto", "required")
+
+
+class NamedTool(msgspec.Struct, frozen=True, kw_only=True):
+    name: ToolName
+
+
+class ToolReference(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool by its type and name: the name in an object of its own (the chat API) or beside the type (Responses)."""
+
+    type: str
+    name: ToolName | None = None
+    function: NamedTool | None = None
+    custom: NamedTool | None = None
+
+    def tool_name(self, path: str) -> str:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.type not in ("function", "custom"):
+            raise UnsupportedParameter(
+                f"{path}.type must be function, custom or allowed_tools, got {clipped(self.type)!r}",
+                param=f"{path}.type",
+            )
+        wrapped = self.function if self.type == "function" else self.custom
+        name = self.name if wrapped is None else wrapped.name
+        if name is None:
+            raise InvalidParameter(f"{path}.{self.type} is missing", param=f"{path}.{self.type}")
+        return name
+
+
+class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the tools; the model is told of all of them, so that its prompt stays the same."""
+
+    mode: Literal["auto", "required"] = "auto"
+    tools: list[ToolReference]
+
+
+class ToolChoice(ToolReference, frozen=True, kw_only=True):
+    """One tool, or with type `allowed_tools` some of them, in an object of their own or beside the type."""
+
+    allowed_tools: AllowedTools | None = None
+    mode: Literal["auto", "required"] | None = None
+    tools: list[ToolReference] | None = None
+
+    def allowed(self, path: str) -> AllowedTools | None:
+        """None where it is one tool. Raises `InvalidParameter`."""
+        if self.type != "allowed_tools":
+            return None
+        if self.allowed_tools is not None:
+            return self.allowed_tools
+        if self.tools is None:
+            raise InvalidParameter(f"{path}.allowed_tools is missing", param=f"{path}.allowed_tools")
+        return AllowedTools(mode=self.mode or "auto", tools=self.tools)
+
+
+class LegacyChoice(NamedTool, frozen=True, kw_only=True):
+    """`function_call` as an object."""
+
+
+class Tooling(NamedTuple):
+    """What a request says of tools."""
+
+    declared: tuple[Declared, ...] = ()
+    calling: Calling | None = None
+    is_named: bool = False
+    """One tool has to be called, and the request says which."""
+    is_legacy: bool = False
+    """In the words of before there were tools."""
+
+    @property
+    def told(self) -> str:
+        """What the template gets."""
+        return told_tools(self.declared)
+
+    @property
+    def customs(self) -> frozenset[str]:
+        """The names of those that take one text."""
+        return frozenset(tool.name for tool in self.declared if tool.is_custom)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(tool.note for tool in self.declared if tool.note)
+
+
+def tooling(
+    declared: Sequence[Declared],
+    choice: str | ToolChoice | None,
+    *,
+    parallel: bool | None = None,
+    field: str = "tool_choice",
+) -> Tooling:
+    """Raises `InvalidParameter`, `UnsupportedParameter`; `field` is where the choice stands."""
+    check_names(declared)
+    if isinstance(choice, str) and choice not in _WORDS:
+        raise InvalidParameter(
+            f"{field} must be none, auto, required or name a tool, got {clipped(choice)!r}", param=field
+        )
+    if not declared:
+        if choice in (None, "none", "auto"):
+            return Tooling()
+        tools = "functions" if field == "function_call" else "tools"
+        raise InvalidParameter(f"{field} needs {tools} beside it", param=field)
+    how, names, is_named = _chosen(choice, field)
+    called = _named(declared, names, field) if names else declared
+    functions = tuple(dict.fromkeys(tool.function for tool in called))
+    calling = Calling(functions=functions, choice=how, parallel=parallel is not False and not is_named)
+    return Tooling(tuple(declared), calling, is_named)
+
+
+def legacy_tooling(functions: Sequence[FunctionTool], choice: str | LegacyChoice | None) -> Tooling:
+    """`functions` and `function_call`, of before there were tools. Raises `InvalidParameter`."""
+    if isinstance(choice, str) and choice not in ("none", "auto"):
+        raise InvalidParameter(
+            f"function_call must be none, auto or name a function, got {clipped(choice)!r}", param="function_call"
+        )
+    declared = [declared_function(function, f"functions[{index}]") for index, function in enumerate(functions)]
+    named = ToolChoice(type="function", name=choice.name) if isinstance(choice, LegacyChoice) else choice
+    return tooling(declared, named, parallel=False, field="function_call")._replace(is_legacy=True)
+
+
+def _chosen(choice: str | ToolChoice | None, field: str) -> tuple[Literal["none", "auto", "required"], list[str], bool]:
+    """How, of which (nothing: of all), and whether it is a single one by its name."""
+    if choice is None or choice == "auto":
+        return "auto", [], False
+    if isinstance(choice, str):
+        return ("none" if choice == "none" else "required"), [], False
+    allowed = choice.allowed(field)
+    if allowed is None:
+        return "required", [choice.tool_name(field)], True
+    where = f"{field}.tools" if choice.allowed_tools is None else f"{field}.allowed_tools.tools"
+    names = [each.tool_name(f"{where}[{number}]") for number, each in enumerate(allowed.tools)]
+    if not names:
+        raise InvalidParameter(f"{where} must not be empty; send tool_choice none instead", param=where)
+    return allowed.mode, names, False
+
+
+def _named(declared: Sequence[Declared], names: Sequence[str], field: str) -> list[Declared]:
+    there = {tool.name: tool for tool in declared}
+    for name in names:
+        if name not in there:
+            raise InvalidParameter(f"{field}: none of the tools is called {clipped(name)!r}", param=field)
+    return [there[name] for name in names]

@@ -1,0 +1,193 @@
+"""The tools of a request, as several APIs declare them: what the template is told of each, and what a call must be.
+
+A function's schema stays the JSON that the client wrote. A custom tool is a function of one text to everybody further
+inward. Knows nothing of which tools may be called, or of how a model writes calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.openai.structures import SchemaField, is_given, schema_structure
+from localllm.server.parse import Fields, fields_of
+from localllm.types import Function
+
+ToolName = Annotated[str, Meta(min_length=1, max_length=256)]
+INPUT = "input"
+"""The one argument of a custom tool."""
+
+_SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
+_NO_ARGUMENTS = Raw(b'{"type":"object","properties":{}}')
+
+
+class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that may be called."""
+
+    name: ToolName
+    description: str | None = None
+    parameters: SchemaField | UnsetType = UNSET
+    """Absent or `{}`: any object."""
+    strict: bool | None = None
+    """A schema that cannot be kept is refused; else a warning says so."""
+
+
+class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+    syntax: str
+    """`regex`, which is kept, or `lark`, which the model is told of."""
+    definition: str
+
+
+class CustomFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """`text`, or `grammar` with a grammar in an object of its own (the chat API) or beside the type (Responses)."""
+
+    type: str
+    grammar: Grammar | None = None
+    syntax: str | None = None
+    definition: str | None = None
+
+    def rule(self, path: str) -> Grammar | None:
+        """None for any text. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.type == "text":
+            return None
+        if self.type != "grammar":
+            raise UnsupportedParameter(
+                f"{path}.type must be text or grammar, got {clipped(self.type)!r}", param=f"{path}.type"
+            )
+        found, where = self.grammar, f"{path}.grammar"
+        if found is None and self.syntax is not None and self.definition is not None:
+            found, where = Grammar(syntax=self.syntax, definition=self.definition), path
+        if found is None:
+            raise InvalidParameter(f"{where} is missing", param=where)
+        if found.syntax not in ("regex", "lark"):
+            raise UnsupportedParameter(
+                f"{where}.syntax must be regex or lark, got {clipped(found.syntax)!r}", param=f"{where}.syntax"
+            )
+        return found
+
+
+class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that takes one text."""
+
+    name: ToolName
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """`type` is `function` or `custom`."""
+
+    type: str
+    function: FunctionTool | None = None
+    custom: CustomTool | None = None
+
+    def declared(self, path: str) -> Declared:
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where it stands."""
+        if self.type not in ("function", "custom"):
+            raise UnsupportedParameter(
+                f"a tool of type {clipped(self.type)!r} is not supported; leave it out, or declare a function",
+                param=f"{path}.type",
+            )
+        where = f"{path}.{self.type}"
+        if self.type == "function" and self.function is not None:
+            return declared_function(self.function, where)
+        if self.type == "custom" and self.custom is not None:
+            return declared_custom(self.custom, where)
+        raise InvalidParameter(f"{where} is missing", param=where)
+
+
+class Declared(NamedTuple):
+    """One tool."""
+
+    function: Function
+    """What a call of it has to be."""
+    path: str
+    """Where it stands in the request."""
+    description: str
+    parameters: Raw
+    """JSON Schema, as the model is told of it."""
+    is_custom: bool = False
+    """Its calls are told to the client as a text."""
+    note: str = ""
+    """What of it is not kept."""
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    def told(self) -> dict[str, Any]:
+        """What the template gets, in the order in which models were taught it."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+def declared_function(tool: FunctionTool, path: str) -> Declared:
+    """Raises `InvalidParameter`."""
+    where = f"{path}.parameters"
+    schema = _arguments(tool.parameters, where)
+    function = Function(name=tool.name, parameters=schema, is_strict=tool.strict is True, param=where)
+    parameters = tool.parameters if schema and isinstance(tool.parameters, Raw) else _NO_ARGUMENTS
+    return Declared(function, path, tool.description or "", parameters)
+
+
+def declared_custom(tool: CustomTool, path: str) -> Declared:
+    """Raises `InvalidParameter`, `UnsupportedParameter`."""
+    where = f"{path}.format"
+    rule = tool.format and tool.format.rule(where)
+    told, note, value = tool.description or "", "", {"type": "string"}
+    if rule is not None and rule.syntax == "regex":
+        value["pattern"] = f"^(?:{rule.definition})$"
+    elif rule is not None:
+        told = f"{told}\n\nThe input has to follow this Lark grammar:\n{rule.definition}".lstrip()
+        note = f"{where}: the model is told of the Lark grammar, and not held to it"
+    schema = msgspec.json.encode({"type": "object", "properties": {INPUT: value}, "required": [INPUT]})
+    function = Function(name=tool.name, parameters=schema.decode(), param=where)
+    return Declared(function, path, told, Raw(schema), is_custom=True, note=note)
+
+
+def told_tools(declared: Sequence[Declared]) -> str:
+    """`Rendering.tools` of all of them."""
+    return msgspec.json.encode([tool.told() for tool in declared]).decode() if declared else ""
+
+
+def check_names(declared: Sequence[Declared]) -> None:
+    """Raises `InvalidParameter` where two have the same one: a call of it would be of either."""
+    first: dict[str, str] = {}
+    for tool in declared:
+        other = first.setdefault(tool.name, tool.path)
+        if other != tool.path:
+            where = f"{tool.path}.name"
+            raise InvalidParameter(f"{where}: {other} is called {clipped(tool.name)!r} too", param=where)
+
+
+def unknown_in_tools(given: Fields) -> list[str]:
+    """The fields of tools and functions that are nobody's. They have been read already."""
+    unknown: set[str] = set()
+    for tool in _objects(given.get("tools")):
+        unknown |= {f"tools[].{name}" for name in tool.keys() - set(Tool.__struct_fields__)}
+        for kind, known in (("function", FunctionTool), ("custom", CustomTool)):
+            declared = fields_of(tool.get(kind))
+            unknown |= {f"tools[].{kind}.{name}" for name in declared.keys() - set(known.__struct_fields__)}
+    for function in _objects(given.get("functions")):
+        unknown |= {f"functions[].{name}" for name in function.keys() - set(FunctionTool.__struct_fields__)}
+    return sorted(unknown)
+
+
+def _objects(given: Raw | None) -> list[dict[str, Raw]]:
+    return [] if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None) or []
+
+
+def _arguments(schema: Raw | UnsetType, path: str) -> str:
+    """Arguments are an object, also by a schema that only names its properties; nothing: any object."""
+    structure = schema_structure(schema, path)
+    if structure.source in ("true", "false"):
+        raise InvalidParameter(f"{path} must be a JSON object", param=path)
+    if structure.kind == "json_object" or not is_given(schema):
+        return ""
+    if isinstance(schema, Raw) and _SAY_THE_TYPE.isdisjoint(fields_of(schema)):
+        return '{"type":"object",' + structure.source[1:]
+    return structure.source

@@ -1,0 +1,203 @@
+"""The items of an answer on their way: what is new of one in, its events out, and at its end the item.
+
+A thought, a message, a call of a function or of a custom tool. Knows nothing of which comes when, and of requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET
+
+from localllm.server.openai.customs import InputReader
+from localllm.server.openai.logprobs import ChatLogprob
+from localllm.server.responses import events
+from localllm.server.responses.events import Event
+from localllm.server.responses.items import (
+    CallItem,
+    CustomCallItem,
+    ItemStatus,
+    MessageItem,
+    OutputItem,
+    OutputText,
+    ReasoningText,
+    ThoughtItem,
+    new_id,
+    sealed,
+)
+from localllm.server.responses.tools import Origin
+
+
+class _Part:
+    """What they share: its place in the output, the response's numbers, its id."""
+
+    def __init__(self, index: int, numbers: Iterator[int], prefix: str) -> None:
+        self.index = index
+        self.id = new_id(prefix)
+        self._numbers = numbers
+        self._pieces: list[str] = []
+
+    def _added(self, item: OutputItem) -> Event:
+        return events.ItemAdded(sequence_number=next(self._numbers), output_index=self.index, item=item)
+
+    def _done(self, item: OutputItem) -> Event:
+        return events.ItemDone(sequence_number=next(self._numbers), output_index=self.index, item=item)
+
+
+class ThoughtPart(_Part):
+    """A thought; `is_sealed`: also for clients that send back nothing else of it."""
+
+    def __init__(self, index: int, numbers: Iterator[int], *, is_sealed: bool) -> None:
+        super().__init__(index, numbers, "rs")
+        self._is_sealed = is_sealed
+        self.item = ThoughtItem(id=self.id, status="in_progress", content=[])
+
+    def begin(self) -> Iterator[Event]:
+        yield self._added(self.item)
+        yield events.PartAdded(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=ReasoningText("")
+        )
+
+    def feed(self, text: str) -> Iterator[Event]:
+        self._pieces.append(text)
+        yield events.ThoughtDelta(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=text
+        )
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        part = ReasoningText("".join(self._pieces))
+        self.item = ThoughtItem(
+            id=self.id,
+            status=status,
+            content=[part],
+            encrypted_content=sealed(part.text) if self._is_sealed else UNSET,
+        )
+        yield events.ThoughtDone(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, text=part.text
+        )
+        yield events.PartDone(sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=part)
+        yield self._done(self.item)
+
+
+class TextPart(_Part):
+    """A message."""
+
+    def __init__(self, index: int, numbers: Iterator[int]) -> None:
+        super().__init__(index, numbers, "msg")
+        self._logprobs: list[ChatLogprob] = []
+        self.item = MessageItem(id=self.id, role="assistant", status="in_progress", content=[])
+
+    def begin(self) -> Iterator[Event]:
+        yield self._added(self.item)
+        yield events.PartAdded(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=OutputText("")
+        )
+
+    def feed(self, text: str, logprobs: list[ChatLogprob]) -> Iterator[Event]:
+        self._pieces.append(text)
+        self._logprobs += logprobs
+        yield events.TextDelta(
+            sequence_number=next(self._numbers),
+            item_id=self.id,
+            output_index=self.index,
+            delta=text,
+            logprobs=logprobs,
+        )
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        part = OutputText("".join(self._pieces), logprobs=self._logprobs)
+        self.item = MessageItem(id=self.id, role="assistant", status=status, content=[part])
+        yield events.TextDone(
+            sequence_number=next(self._numbers),
+            item_id=self.id,
+            output_index=self.index,
+            text=part.text,
+            logprobs=part.logprobs,
+        )
+        yield events.PartDone(sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=part)
+        yield self._done(self.item)
+
+
+class CallPart(_Part):
+    """A call of a function."""
+
+    def __init__(self, index: int, numbers: Iterator[int], origin: Origin, call_id: str) -> None:
+        super().__init__(index, numbers, "fc")
+        self.item = CallItem(
+            id=self.id,
+            call_id=call_id,
+            name=origin.name,
+            arguments="",
+            namespace=origin.namespace or UNSET,
+            status="in_progress",
+        )
+
+    def begin(self) -> Iterator[Event]:
+        yield self._added(self.item)
+
+    def feed(self, arguments: str) -> Iterator[Event]:
+        if not arguments:
+            return
+        self._pieces.append(arguments)
+        yield events.ArgumentsDelta(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=arguments
+        )
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        self.item = CallItem(
+            id=self.id,
+            call_id=self.item.call_id,
+            name=self.item.name,
+            arguments="".join(self._pieces),
+            namespace=self.item.namespace,
+            status=status,
+        )
+        yield events.ArgumentsDone(
+            sequence_number=next(self._numbers),
+            item_id=self.id,
+            output_index=self.index,
+            name=self.item.name,
+            arguments=self.item.arguments,
+        )
+        yield self._done(self.item)
+
+
+class CustomCallPart(_Part):
+    """A call of a custom tool, which a model makes as one of a function."""
+
+    def __init__(self, index: int, numbers: Iterator[int], origin: Origin, call_id: str) -> None:
+        super().__init__(index, numbers, "ctc")
+        self._reader = InputReader()
+        self.item = CustomCallItem(
+            id=self.id,
+            call_id=call_id,
+            name=origin.name,
+            input="",
+            namespace=origin.namespace or UNSET,
+            status="in_progress",
+        )
+
+    def begin(self) -> Iterator[Event]:
+        yield self._added(self.item)
+
+    def feed(self, arguments: str) -> Iterator[Event]:
+        text = self._reader.feed(arguments)
+        if text:
+            self._pieces.append(text)
+            yield events.InputDelta(
+                sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=text
+            )
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        self.item = CustomCallItem(
+            id=self.id,
+            call_id=self.item.call_id,
+            name=self.item.name,
+            input="".join(self._pieces),
+            namespace=self.item.namespace,
+            status=status,
+        )
+        yield events.InputDone(
+            sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, input=self.item.input
+        )
+        yield self._done(self.item)

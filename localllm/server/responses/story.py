@@ -1,0 +1,135 @@
+"""A response as a stream of events: deltas in, typed and numbered events out; at last `end()` or `fail()`.
+
+A whole response is the same without the events. Knows nothing of HTTP and of what is kept. That the events add up to
+the response is tested at every split.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from localllm.errors import LocalLLMError
+from localllm.server.errors import error_object
+from localllm.server.openai.logprobs import ChatLogprob, chat_logprobs
+from localllm.server.openai.replies import finish_reason
+from localllm.server.responses import events
+from localllm.server.responses import replies as out
+from localllm.server.responses.events import Event
+from localllm.server.responses.items import ItemStatus, OutputItem, new_call_id
+from localllm.server.responses.parts import CallPart, CustomCallPart, TextPart, ThoughtPart
+from localllm.server.responses.tools import Origin
+from localllm.types import CallDelta, Delta, Finish
+
+_Part = ThoughtPart | TextPart | CallPart | CustomCallPart
+
+
+class Story:
+    """The events of one response, in order; numbers them."""
+
+    def __init__(
+        self,
+        response: out.ResponseObject,
+        *,
+        timings: bool = False,
+        seals_thoughts: bool = False,
+        origins: Mapping[str, Origin] | None = None,
+    ) -> None:
+        """`origins`: of each function that may be called, the tool that it stands for."""
+        self.response = response
+        """As the client knows it."""
+        self.num_logprobs = 0
+        """With the alternatives to each token."""
+        self._timings = timings
+        self._seals_thoughts = seals_thoughts
+        self._origins = origins or {}
+        self._numbers = itertools.count()
+        self._items: list[OutputItem] = []
+        self._open: _Part | None = None
+        self._call: int | None = None
+        """Which of the answer's calls is open."""
+        self._early: list[ChatLogprob] = []
+        """From before any item: of the text, if that is the first."""
+        self._notes: list[str] = []
+
+    def begin(self) -> Iterator[Event]:
+        """Before the first token."""
+        yield events.Created(sequence_number=next(self._numbers), response=self.response)
+        yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
+
+    def feed(self, delta: Delta) -> Iterator[Event]:
+        """What came: its thought, its text and its calls, not its finish."""
+        self._notes += delta.notes
+        if delta.thought:
+            yield from self._thought(delta.thought)
+        calls = list(delta.calls)
+        while calls and calls[0].index == self._call:  # before any text, which is behind it
+            yield from self._called(calls.pop(0))
+        logprobs = chat_logprobs(delta.logprobs).content if delta.logprobs else []
+        self.num_logprobs += sum(1 + len(each.top_logprobs) for each in logprobs)
+        if delta.text:
+            yield from self._text(delta.text, logprobs)
+        elif isinstance(self._open, TextPart) and logprobs and not calls:
+            yield from self._open.feed("", logprobs)
+        elif self._open is None and not self._items and not calls:
+            self._early += logprobs
+        for call in calls:
+            yield from self._called(call)
+
+    def end(self, finish: Finish) -> list[Event]:
+        """All the rest; from now on `response` is whole. Raises `Draining` if it was cut short from our side."""
+        status: ItemStatus = "completed" if finish_reason(finish) == "stop" else "incomplete"
+        rest: list[Event] = []
+        if not self._items and (self._open is None or isinstance(self._open, ThoughtPart)):
+            rest += self._close(status)
+            rest += self._text("", [])
+        rest += self._close(status)
+        self.response = out.ended(
+            self.response, self._items, finish, is_complete=status == "completed", timings=self._timings
+        )
+        self.response = out.warned(self.response, self._notes)
+        last = events.Completed if status == "completed" else events.Incomplete
+        return [*rest, last(sequence_number=next(self._numbers), response=self.response)]
+
+    def fail(self, error: LocalLLMError) -> list[Event]:
+        """The end of one that went wrong. Twice, since there are clients that only look at one of the two."""
+        shape = error_object(error)
+        number = next(self._numbers)
+        return [
+            events.ErrorEvent(sequence_number=number, code=shape.code, message=shape.message, param=shape.param),
+            events.Failed(sequence_number=next(self._numbers), response=out.failed(self.response, error)),
+        ]
+
+    def _thought(self, text: str) -> Iterator[Event]:
+        if not isinstance(self._open, ThoughtPart):
+            yield from self._close()
+            self._open = ThoughtPart(len(self._items), self._numbers, is_sealed=self._seals_thoughts)
+            yield from self._open.begin()
+        yield from self._open.feed(text)
+
+    def _text(self, text: str, logprobs: list[ChatLogprob]) -> Iterator[Event]:
+        if not isinstance(self._open, TextPart):
+            is_first = self._open is None and not self._items
+            yield from self._close()
+            self._open = TextPart(len(self._items), self._numbers)
+            yield from self._open.begin()
+            logprobs = [*self._early, *logprobs] if is_first else logprobs
+        if text or logprobs:
+            yield from self._open.feed(text, logprobs)
+
+    def _called(self, call: CallDelta) -> Iterator[Event]:
+        if not isinstance(self._open, CallPart | CustomCallPart) or self._call != call.index:
+            yield from self._close()
+            origin = self._origins.get(call.name, Origin("function", call.name))
+            kind = CustomCallPart if origin.kind == "custom" else CallPart
+            self._open = kind(len(self._items), self._numbers, origin, call.id or new_call_id())
+            self._call = call.index
+            yield from self._open.begin()
+        yield from self._open.feed(call.arguments)
+
+    def _close(self, status: ItemStatus = "completed") -> Iterator[Event]:
+        """What is open, if anything is."""
+        if self._open is not None:
+            yield from self._open.end(status)
+            self._items.append(self._open.item)
+        self._open = self._call = None

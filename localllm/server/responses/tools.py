@@ -1,0 +1,215 @@
+"""The tools of a request, on to functions that a model can call, and the names of these back to the tools.
+
+Those of a namespace are called `NAMESPACE__NAME`. Tools that run elsewhere (web search ...) are left out, or refused if
+the server is told to. Raises `RequestError`s that name the field at fault. Knows nothing of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.openai.structures import SchemaField
+from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
+from localllm.server.openai.tools import (
+    CustomFormat,
+    CustomTool,
+    Declared,
+    FunctionTool,
+    ToolName,
+    declared_custom,
+    declared_function,
+)
+from localllm.server.parse import small
+
+HostedTools = Literal["ignore", "refuse"]
+MAX_TOOLS = 1024
+"""With those in namespaces: agents bring those of all their MCP servers."""
+DEFAULT_NAMESPACE = "functions"
+"""As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
+_CALLED = ("function", "custom")
+_NO_EFFECT = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
+"""Of a tool, what only says how OpenAI's own machines use it. One that may be deferred is offered at once."""
+
+
+class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
+
+    type: str
+    name: ToolName | None = None
+    description: str | None = None
+    parameters: SchemaField | UnsetType = UNSET
+    """Of a function: absent or `{}`: any object."""
+    strict: bool | None = None
+    """True: a schema that cannot be kept is an error; else a warning says so."""
+    format: CustomFormat | None = None
+    """Of a custom tool's text."""
+
+    def named(self, path: str) -> str:
+        """Raises `InvalidParameter`."""
+        if self.name is None:
+            raise InvalidParameter(f"{path}.name is missing", param=f"{path}.name")
+        return self.name
+
+
+class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool, or a namespace of several."""
+
+    tools: list[NamespacedTool] | None = None
+
+
+class Origin(NamedTuple):
+    """Of a function: the tool that it stands for."""
+
+    kind: Literal["function", "custom"]
+    name: str
+    namespace: str | None = None
+
+
+class Offered(NamedTuple):
+    """What a model is offered."""
+
+    declared: tuple[Declared, ...] = ()
+    origins: Mapping[str, Origin] = {}
+    """Of each function by its name."""
+    ignored: tuple[str, ...] = ()
+    """The tools that run elsewhere, each as where it stands and what it is."""
+    notes: tuple[str, ...] = ()
+
+    def named(self, namespace: str | None, name: str) -> str:
+        """The name under which the model knows a tool, also one that is not offered any more."""
+        for flat, origin in self.origins.items():
+            if (origin.namespace, origin.name) == (namespace, name):
+                return flat
+        return name if namespace is None else flat_name(namespace, name)
+
+    def tooling(self, choice: str | ToolChoice | None, *, parallel: bool | None) -> Tooling:
+        """What the template is told, and what an answer may call. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        return tooling(self.declared, self._known(choice), parallel=parallel)
+
+    def _known(self, choice: str | ToolChoice | None) -> str | ToolChoice | None:
+        """The same choice in the names that the model knows; what runs elsewhere cannot be called anyway."""
+        if not isinstance(choice, ToolChoice):
+            return choice
+        allowed = choice.allowed("tool_choice")
+        if allowed is None and choice.type != "namespace":
+            known = self._named_known(choice)
+            return ToolChoice(type=known.type, name=known.tool_name("tool_choice"))
+        mode: Literal["auto", "required"] = "required" if allowed is None else allowed.mode
+        references = [choice] if allowed is None else allowed.tools
+        return ToolChoice(type="allowed_tools", mode=mode, tools=list(self._all_known(references)))
+
+    def _all_known(self, references: Iterable[ToolReference]) -> Iterator[ToolReference]:
+        for reference in references:
+            if reference.type == "namespace":
+                for flat, origin in self.origins.items():
+                    if origin.namespace == reference.name:
+                        yield ToolReference(type=origin.kind, name=flat)
+            elif reference.type in _CALLED:
+                yield self._named_known(reference)
+
+    def _named_known(self, reference: ToolReference) -> ToolReference:
+        """A tool of a namespace may be chosen by its own name, where it is the only one of that name."""
+        if reference.name is None or reference.name in self.origins:
+            return reference
+        flat_names = [flat for flat, origin in self.origins.items() if origin.name == reference.name]
+        return ToolReference(type=reference.type, name=flat_names[0]) if len(flat_names) == 1 else reference
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """One name of two, as MCP's clients write them."""
+    if namespace == DEFAULT_NAMESPACE:
+        return name
+    is_joined = namespace.endswith("__") or name.startswith("__")
+    return f"{namespace}{name}" if is_joined else f"{namespace}__{name}"
+
+
+def offered_tools(found: Iterable[tuple[str, Sequence[ResponseTool]]], hosted: HostedTools) -> Offered:
+    """`found`: tools, and where they stand. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    offer = _Offer(hosted)
+    for where, tools in found:
+        for index, tool in enumerate(tools):
+            path = f"{where}[{index}]"
+            if tool.type == "namespace":
+                offer.add_namespace(tool, path)
+            else:
+                offer.add(tool, path)
+    return offer.offered()
+
+
+class _Offer:
+    """On its way."""
+
+    def __init__(self, hosted: HostedTools) -> None:
+        self._hosted = hosted
+        self._declared: list[Declared] = []
+        self._origins: dict[str, Origin] = {}
+        self._ignored: list[str] = []
+        self._notes: list[str] = []
+
+    def add_namespace(self, tool: ResponseTool, path: str) -> None:
+        name = tool.named(path)
+        about = f"[{name}: {tool.description}]" if tool.description else ""
+        for index, inner in enumerate(tool.tools or ()):
+            self.add(inner, f"{path}.tools[{index}]", namespace=name, about=about)
+            about = ""  # once is enough
+
+    def add(self, tool: NamespacedTool, path: str, *, namespace: str | None = None, about: str = "") -> None:
+        if tool.type not in _CALLED:
+            self._leave_out(tool, path)
+            return
+        origin = Origin("custom" if tool.type == "custom" else "function", tool.named(path), namespace)
+        if len(self._declared) >= MAX_TOOLS:
+            raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
+        name = self._free(origin, path)
+        self._origins[name] = origin
+        description = " ".join(filter(None, [about, tool.description or ""])) or None
+        if origin.kind == "custom":
+            custom = CustomTool(name=name, description=description, format=tool.format)
+            self._declared.append(declared_custom(custom, path))
+        else:
+            function = FunctionTool(name=name, description=description, parameters=tool.parameters, strict=tool.strict)
+            self._declared.append(declared_function(function, path))
+        self._notes += filter(None, [self._declared[-1].note])
+
+    def _free(self, origin: Origin, path: str) -> str:
+        """A name of its own: two namespaces may make one."""
+        name = origin.name if origin.namespace is None else flat_name(origin.namespace, origin.name)
+        number, free = 1, name
+        while free in self._origins:
+            if self._origins[free][1:] == origin[1:]:
+                where = f"{path}.name"
+                raise InvalidParameter(f"{where}: {clipped(origin.name)!r} is there twice", param=where)
+            number += 1
+            free = f"{name}_{number}"
+        return free
+
+    def _leave_out(self, tool: NamespacedTool, path: str) -> None:
+        kind = clipped(tool.type)
+        if self._hosted == "refuse":
+            raise UnsupportedParameter(
+                f"{path}: a tool of type {kind!r} runs elsewhere, which nothing here does; leave it out, or start the "
+                "server with --hosted-tools ignore",
+                param=f"{path}.type",
+            )
+        self._ignored.append(f"{path}:{kind}")
+        self._notes.append(f"{path}: a tool of type {kind!r} runs elsewhere, so it is left out")
+
+    def offered(self) -> Offered:
+        return Offered(tuple(self._declared), self._origins, tuple(self._ignored), tuple(self._notes))
+
+
+def unknown_in_tools(given: Raw | None) -> list[str]:
+    """The fields of the tools that are nobody's; those that run elsewhere are left out as a whole."""
+    tools = None if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None)
+    unknown: set[str] = set()
+    for tool in tools or ():
+        kind = small(tool["type"])
+        if kind in (*_CALLED, "namespace"):
+            known = ResponseTool if kind == "namespace" else NamespacedTool
+            unknown |= tool.keys() - set(known.__struct_fields__) - _NO_EFFECT
+    return [f"tools[].{name}" for name in sorted(unknown)]

@@ -1,0 +1,105 @@
+"""Items on to messages: thoughts, texts and calls that stand behind each other are one turn of the assistant.
+
+A thought begins a turn. A text does too where the turn has one, unless calls stand between them: then it is more of
+the same answer. Pure. Knows nothing of how clients write items, and of templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from localllm.server.responses.inputs import custom_arguments
+from localllm.server.responses.items import (
+    AdditionalTools,
+    AnyItem,
+    CallItem,
+    CallOutput,
+    CustomCallItem,
+    CustomCallOutput,
+    MessageItem,
+    ThoughtItem,
+)
+from localllm.types import Message, ToolCall
+
+Naming = Callable[[str | None, str], str]
+"""The name under which the model knows a tool of that namespace, or of none."""
+
+
+class _Turn:
+    """An assistant's, on its way."""
+
+    def __init__(self) -> None:
+        self.thoughts: list[str] = []
+        self.texts: list[str] = []
+        self.parts: tuple[str, ...] = ()
+        self.calls: list[ToolCall] = []
+        self.ends_with_call = False
+
+    def takes_thought(self) -> bool:
+        return not self.texts and not self.calls
+
+    def takes_text(self) -> bool:
+        return not self.texts or self.ends_with_call
+
+    def message(self) -> Message | None:
+        """None for thoughts alone: nothing came of them."""
+        if not self.texts and not self.calls:
+            return None
+        return Message(
+            "assistant",
+            "".join(self.texts),
+            parts=self.parts if len(self.texts) == 1 else (),
+            thought="\n\n".join(filter(None, self.thoughts)),
+            tool_calls=tuple(self.calls),
+        )
+
+
+def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
+    """A conversation as a template takes it."""
+    messages: list[Message] = []
+    names: dict[str, str] = {}
+    turn = _Turn()
+    for item in items:
+        is_own = isinstance(item, ThoughtItem | CallItem | CustomCallItem) or (
+            isinstance(item, MessageItem) and item.role == "assistant"
+        )
+        if not is_own or not _fits(turn, item):
+            messages += filter(None, [turn.message()])
+            turn = _Turn()
+        if isinstance(item, AdditionalTools):
+            continue
+        if isinstance(item, ThoughtItem):
+            turn.thoughts.append(item.text)
+        elif isinstance(item, CallItem | CustomCallItem):
+            name = naming(item.namespace or None, item.name)
+            arguments = item.arguments if isinstance(item, CallItem) else custom_arguments(item.input)
+            turn.calls.append(ToolCall(name, arguments, item.call_id))
+            turn.ends_with_call = True
+            names[item.call_id] = name
+        elif isinstance(item, CallOutput | CustomCallOutput):
+            messages.append(_result(item, names.get(item.call_id, "")))
+        else:
+            texts = [part.text for part in item.content]
+            if is_own:
+                turn.texts.append("\n".join(texts))
+                turn.parts, turn.ends_with_call = _several(texts), False
+            else:
+                messages.append(Message(item.role, "\n".join(texts), parts=_several(texts)))
+    messages += filter(None, [turn.message()])
+    return messages
+
+
+def _fits(turn: _Turn, item: AnyItem) -> bool:
+    if isinstance(item, ThoughtItem):
+        return turn.takes_thought()
+    return turn.takes_text() if isinstance(item, MessageItem) else True
+
+
+def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
+    texts = [item.output] if isinstance(item.output, str) else [part.text for part in item.output]
+    return Message("tool", "\n".join(texts), parts=_several(texts), tool_call_id=item.call_id, name=name)
+
+
+def _several(texts: list[str]) -> tuple[str, ...]:
+    """Of a message, its parts: none where it is one."""
+    return tuple(texts) if len(texts) > 1 else ()

@@ -1,0 +1,116 @@
+"""Decides what an answer is held to, and what may stand before it: from the request, the model's format and how the
+prompt ends. Knows nothing of how a grammar is written or compiled.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.chat.thoughts import beginning_of
+from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.structures import Preface, Structure
+from localllm.types import AnswerSource, Beginning, Calling, ChatFormat, GenerationRequest
+from localllm.worker.prompts import Tokenizer
+
+
+class Shape(NamedTuple):
+    """Of one answer."""
+
+    structure: Structure | None
+    """What its text is held to; None: it is free."""
+    preface: Preface | None
+    """What may stand before that."""
+    beginning: Beginning
+
+
+def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Shape:
+    """`ending`: of the rendered prompt; nothing of one that was not rendered. Raises `InvalidParameter`."""
+    if not ending:
+        return Shape(request.structure, None, "text")
+    messages = request.messages or ()
+    continued = messages[-1] if request.rendering.continues(messages) else None
+    beginning = beginning_of(format, ending, continued)
+    calling = _calling(request, format)
+    if request.structure is not None:
+        return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
+    if calling is None and (request.thinking_budget is None or beginning == "text"):
+        return Shape(None, None, beginning)
+    structure = Structure(
+        kind="answer",
+        source=_source(format, calling),
+        param="thinking_budget" if calling is None else "tools",
+    )
+    return Shape(structure, _before_an_answer(request, format, beginning, calling), beginning)
+
+
+def control_tokens(literals: tuple[str, ...], vocab: Tokenizer) -> frozenset[int]:
+    """Tokens that these texts are made of and that are no part of any other text."""
+    tokens: set[int] = set()
+    for literal in literals:
+        with suppress(InvalidParameter):  # a character that is no token here: the model cannot write it
+            for step in vocab.tokenize_in_steps(literal, add_special=False, parse_special=True):
+                tokens.update(step)
+    return frozenset(token for token in tokens if not vocab.token_bytes(token))
+
+
+def _calling(request: GenerationRequest, format: ChatFormat) -> Calling | None:
+    """What may be called; None: nothing is said of it."""
+    calling = request.calling
+    if calling is None or not calling.functions:
+        return None
+    if format.calls is None:
+        if calling.choice == "required":
+            raise UnsupportedParameter("this model's chat template has no way to call tools", param="tools")
+        return None
+    if request.structure is not None and calling.choice != "none":
+        param = request.structure.param
+        raise InvalidParameter(
+            f"{param} and tools together are not supported yet; send tool_choice none, or leave out one of them",
+            param=param,
+        )
+    return calling
+
+
+def _source(format: ChatFormat, calling: Calling | None) -> str:
+    if calling is None:
+        source = AnswerSource(format=format, choice="none")
+    else:
+        source = AnswerSource(
+            format=format, functions=calling.functions, choice=calling.choice, parallel=calling.parallel
+        )
+    return msgspec.json.encode(source).decode()
+
+
+def _before_a_structure(
+    request: GenerationRequest, format: ChatFormat, beginning: Beginning, ending: str
+) -> Preface | None:
+    text, budget = format.text, request.thinking_budget
+    if text is not None and ending.rstrip().endswith(text.opening.strip()):
+        text = None
+    if format.thought is None or beginning == "text" or (budget == 0 and beginning == "either"):
+        return None if text is None else Preface(text=text)
+    return Preface(
+        thought=format.thought,
+        is_open=beginning == "thought",
+        budget=budget,
+        behind=format.behind_thought,
+        text=text,
+    )
+
+
+def _before_an_answer(
+    request: GenerationRequest, format: ChatFormat, beginning: Beginning, calling: Calling | None
+) -> Preface | None:
+    """Free text follows a thought as the model likes it; a call that has to come follows as the model was taught."""
+    if format.thought is None or beginning == "text":
+        return None
+    is_forced = calling is not None and calling.choice == "required"
+    return Preface(
+        thought=format.thought,
+        is_open=beginning == "thought",
+        budget=request.thinking_budget,
+        behind=format.behind_thought if is_forced else "",
+    )

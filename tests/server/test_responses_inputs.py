@@ -1,0 +1,111 @@
+"""What agents send back to the Responses API: outputs of tools, thoughts, items of tools that run elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from localllm.types import CallDelta, Delta, Message, ToolCall
+from tests.server.conftest import Served
+from tests.server.fake_runtime import FINISH
+
+PATH = "/v1/responses"
+TIME: Any = {"type": "function", "name": "get_time", "parameters": {"type": "object"}}
+CALL = Delta("", 1, FINISH, calls=(CallDelta(0, "{}", "get_time", "call_0"),))
+THINKING = {"enable_thinking": True, "thinking": True}
+NOT_THINKING = {"enable_thinking": False, "thinking": False}
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0, timeout=10) as client:
+        yield client
+
+
+def create(client: openai.OpenAI, **fields: Any) -> Any:
+    return client.responses.create(**{"model": "tiny", "input": "Hi", **fields})
+
+
+def test_outputs_come_as_texts_parts_and_objects_and_what_is_no_text_is_left_out_and_said(served: Served) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "high"}
+    outputs: list[Any] = [
+        "plain",
+        [{"type": "input_text", "text": "a"}, image, {"type": "input_text", "text": "b"}],
+        [image],
+        {"content": "x", "success": False},
+        [1, 2],
+        None,
+        [],
+    ]
+    items = [{"type": "function_call_output", "call_id": f"c{n}", "output": each} for n, each in enumerate(outputs)]
+    response = served.http.post(PATH, json={"model": "tiny", "input": [{"role": "user", "content": "Hi"}, *items]})
+    assert response.status_code == 200
+    left_out = "[image left out: only text can be read]"
+    asked = served.runtime.requests[-1].messages or ()
+    assert [message.content for message in asked[1:]] == [
+        "plain", f"a\n{left_out}\nb", left_out, '{"content":"x","success":false}', "[1,2]", "", "",
+    ]  # fmt: skip
+    warnings = response.json()["localllm"]["warnings"]
+    assert [warning.partition(":")[0] for warning in warnings] == ["input[2].output[1]", "input[3].output[0]"]
+
+
+def test_calls_of_shells_are_shown_and_items_of_tools_that_run_elsewhere_are_left_out(served: Served) -> None:
+    items = [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+        {"type": "local_shell_call", "id": "l", "call_id": "a", "status": "completed", "action": {"command": ["ls"]}},
+        {"type": "local_shell_call_output", "id": "a", "output": "x.txt"},
+        {"type": "image_generation_call", "id": "ig", "result": None, "status": "completed"},
+        {"type": "mcp_call", "id": "m", "name": "f", "arguments": "{}", "server_label": "s", "output": "3"},
+    ]
+    response = served.http.post(PATH, json={"model": "tiny", "input": items})
+    assert served.runtime.asked[-1][1] == [
+        Message("assistant", "", tool_calls=(ToolCall("local_shell", '{"command":["ls"]}', "a"),)),
+        Message("tool", "x.txt", tool_call_id="a", name="local_shell"),
+    ]
+    assert response.headers["x-localllm-ignored"] == (
+        "input[0]:web_search_call, input[3]:image_generation_call, input[4]:mcp_call"
+    )
+
+
+def test_thoughts_come_back_from_clients_that_send_the_sealed_ones_alone(served: Served, client: openai.OpenAI) -> None:
+    served.runtime.scripts = [[Delta(thought="Hm ✓"), CALL]]
+    thought, made = create(client, tools=[TIME], store=False, include=["reasoning.encrypted_content"]).output
+    sealed = {"type": "reasoning", "id": thought.id, "summary": [], "encrypted_content": thought.encrypted_content}
+    create(client, tools=[TIME], input=[sealed, made])
+    assert served.runtime.asked[-1][1][0].thought == "Hm ✓"  # type: ignore[index]
+    foreign = {**sealed, "encrypted_content": "gAAAAABo"}
+    create(client, tools=[TIME], input=[foreign, made])
+    assert served.runtime.asked[-1][1][0].thought == ""  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("fields", "variables"),
+    [
+        ({"reasoning": {"effort": "low", "summary": "auto"}}, {**THINKING, "reasoning_effort": "low"}),
+        ({"reasoning": {"effort": "minimal"}}, {**THINKING, "reasoning_effort": "minimal"}),
+        ({"reasoning": {"effort": "none"}}, NOT_THINKING),
+        ({"reasoning": {"effort": None, "summary": "detailed"}}, {}),
+        ({"enable_thinking": False, "chat_template_kwargs": {"a": 1}}, {**NOT_THINKING, "a": 1}),
+        ({"text": {"verbosity": "low"}}, {"verbosity": "low"}),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_thinking_reaches_the_template(
+    served: Served, client: openai.OpenAI, fields: dict[str, Any], variables: dict[str, Any]
+) -> None:
+    extra = {name: fields.pop(name) for name in ("enable_thinking", "chat_template_kwargs") if name in fields}
+    response = create(client, **fields, extra_body=extra)
+    assert json.loads(served.runtime.requests[-1].rendering.variables) == variables
+    reasoning = fields.get("reasoning", {})
+    assert (response.reasoning.effort, response.reasoning.summary) == (
+        reasoning.get("effort"),
+        reasoning.get("summary"),
+    )
+
+
+def test_a_wrong_effort_is_refused_by_its_name_here(served: Served) -> None:
+    response = served.http.post(PATH, json={"model": "tiny", "input": "Hi", "reasoning": {"effort": ""}})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "reasoning.effort")

@@ -1,0 +1,126 @@
+"""A worker's preparer and engine over a real model file, in which only the draw of tokens is a script.
+
+Vocabulary, template, rendering, KV cache and arithmetic are real; what a model "says" is what the test wants.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampling.sampler import Sampled, SamplerParams
+from localllm.engine.sampling.selection import Row
+from localllm.engine.sequence import Sequence as Running
+from localllm.llama.context import LlamaBackend
+from localllm.llama.library import Library
+from localllm.llama.model import LlamaModel
+from localllm.llama.vocab import Vocab
+from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
+from localllm.worker.messages import Accepted, Rejected, Submit, Up
+from localllm.worker.prepare import Preparer
+from localllm.worker.rendering import Renderer
+from localllm.worker.template_child import TemplateChild
+from tests.worker.conftest import INFO
+
+TIMEOUT_S = 60
+
+
+class Script:
+    """Implements `Sampler`: the tokens of the answer that is being made, one after the other."""
+
+    threads = 1
+
+    def __init__(self) -> None:
+        self.tokens: Sequence[int] = ()
+
+    def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:  # noqa: ARG002  the protocol
+        return [Sampled(self.tokens[each.draw]) for each in params]
+
+
+class ScriptedWorker:
+    """One request at a time."""
+
+    def __init__(self, model: LoadedModel, backend: LlamaBackend, child: TemplateChild) -> None:
+        self.vocab: Vocab = backend.vocab
+        self.script = Script()
+        self.sequences: dict[int, Running] = {}
+        self._ids = itertools.count(1)
+        self._said: queue.SimpleQueue[Accepted | Rejected | Finish] = queue.SimpleQueue()
+        self.engine = Engine(backend, self._emit, sampler=self.script, kv_ram_bytes=2**26)
+        take = self.engine.submit
+
+        def submit(sequence: Running) -> None:
+            self.sequences[sequence.id] = sequence
+            take(sequence)
+
+        self.engine.submit = submit  # type: ignore[method-assign]
+        self.preparer = Preparer(model, self.vocab, Renderer(child), self.engine, self._hear)
+
+    def _hear(self, message: Up) -> None:
+        if isinstance(message, Accepted | Rejected):
+            self._said.put(message)
+
+    def _emit(self, output: StepOutput) -> None:
+        self.preparer.remembered.take(output)
+        assert not output.failures
+        for _, delta in output.deltas:
+            if delta.finish is not None:
+                self._said.put(delta.finish)
+
+    def answer(self, request: GenerationRequest, tokens: Sequence[int], *, ends: bool = True) -> tuple[Running, Finish]:
+        """The request is answered with these tokens, and ends with an end token, unless its limit ends it."""
+        self.script.tokens = [*tokens, *([self.vocab.end_tokens[-1]] * ends)]
+        id = next(self._ids)
+        self.preparer.submit(Submit(id, request))
+        accepted = self._said.get(timeout=TIMEOUT_S)
+        assert isinstance(accepted, Accepted), accepted
+        finish = self._said.get(timeout=TIMEOUT_S)
+        assert isinstance(finish, Finish)
+        return self.sequences[id], finish
+
+    def spelled(self, tokens: Sequence[int]) -> str:
+        """What tokens stand for, control tokens among them."""
+        return b"".join(self.vocab.piece(token, special=True) for token in tokens).decode()
+
+    def cut_anyhow(self, text: str, seed: int) -> list[int]:
+        """Tokens of the text that are not those of one call: a model draws others now and then."""
+        places = sorted(int(each) for each in np.random.default_rng(seed).integers(0, len(text) + 1, len(text) // 3))
+        pieces = [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
+        return [token for piece in pieces for token in self.vocab.tokenize(piece, add_special=False)]
+
+
+@contextmanager
+def scripted_worker(
+    library: Library, path: Path, *, template: str, format: ChatFormat, ctx: int, **given: Any
+) -> Iterator[ScriptedWorker]:
+    """`given`: of the backend."""
+    model = LlamaModel(library, path, gpu_layers=0, devices=(), must_offload=False)
+    child = TemplateChild()
+    try:
+        backend = LlamaBackend(library, model, ctx=ctx, slots=1, threads=2, batch_tokens=512, **given)
+        info = {name: getattr(INFO, name) for name in INFO.__struct_fields__}
+        loaded = LoadedModel(
+            id="m", path=str(path), info=type(INFO)(**{**info, "chat_templates": {"default": template}}), ctx=ctx,
+            slots=1, memory=backend.memory_kind, format=format, threads=2, layers_per_device={}, backend="",
+            load_s=0.0, created_unix_s=0,
+        )  # fmt: skip
+        worker = ScriptedWorker(loaded, backend, child)
+        thread = threading.Thread(target=worker.engine.run, name="engine")
+        thread.start()
+        try:
+            yield worker
+        finally:
+            worker.engine.stop()
+            thread.join(TIMEOUT_S)
+        backend.free()
+    finally:
+        child.close()
+        model.close()
