@@ -42,8 +42,8 @@ FORMATS = {
     ),
     "deepseek": AgentFormat(
         "deepseek-ai-DeepSeek-V3.1.jinja",
-        tuple(f"<｜{word}｜>" for word in _DEEPSEEK),  # noqa: RUF001
-        "<｜end▁of▁sentence｜>",  # noqa: RUF001
+        tuple(f"<｜{word}｜>" for word in _DEEPSEEK),
+        "<｜end▁of▁sentence｜>",
     ),
     "harmony": AgentFormat(
         "openai-gpt-oss-120b.jinja",
