@@ -8,7 +8,7 @@ from localllm.chat.formats.call_reading import MOST_NAME, CallOutcome, read_argu
 from localllm.chat.formats.collected import Draft
 from localllm.chat.formats.json_arguments import JsonReader
 from localllm.chat.formats.json_scan import JsonScanner, value_of
-from localllm.chat.formats.tape import Steps, Tape, parts_of
+from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
 from localllm.formats import ObjectCall, SlotKind
 
 ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
@@ -139,19 +139,15 @@ class _Object:
         return value if isinstance(value, str) else None
 
     def _value(self, most: int = 0) -> Steps[str | None]:
-        """The text of a JSON value, if it ends."""
+        """The text of a JSON value, if it ends (within so many characters)."""
         scanner, found, size = JsonScanner(), [], 0
         tape = self._tape
-        while (yield from tape.char()):
-            text = tape.take(tape.size)
+        while (not most or size < most) and (yield from tape.char()):
+            text = tape.chunk(min(CHUNK, most - size)) if most else tape.chunk()
             value, end = scanner.feed(text)
-            if end is not None:
-                tape.back(text[end:])
-                size += end
             found.append(value)
             if end is not None:
-                return None if most and size > most else "".join(found)
+                tape.back(text[end:])
+                return "".join(found)
             size += len(text)
-            if most and size > most:
-                return None
         return None

@@ -43,14 +43,16 @@ class TaggedReader(SteppedReader):
     def read(self) -> Steps[Outcome]:
         tape = self.tape
         while True:
+            tape.record()
             gap = yield from tape.space()
             if self._has_begun and (yield from tape.parts(parts_of(self._kind.between))):
                 gap = yield from tape.space()
             if not (yield from tape.parts(self._before, needs_last=True)):
                 return (yield from self._over(gap))
             outcome = yield from self._argument()
-            if outcome == "broken" and self._has_begun:
-                self.out.append("}")
+            if outcome == "broken":
+                tape.back(tape.recorded())
+                self.out.append("}" * self._has_begun)
             if outcome != "whole":
                 return outcome
 
@@ -68,17 +70,18 @@ class TaggedReader(SteppedReader):
         tape = self.tape
         key, literal = yield from tape.until(self._key_ends, MOST_KEY)
         if not literal:
-            return "cut" if tape.is_ended else "broken"
+            return self._cut()
         tape.take(len(literal))
         types = self._types.of(key.strip())
         if self._before_type:
             yield from tape.parts(self._before_type[1:])
             mark, literal = yield from tape.until(Markers(self._behind_key[:1]), MOST_KEY)
             if not literal:
-                return "cut" if tape.is_ended else "broken"
+                return self._cut()
             tape.take(len(literal))
             types = self._marked(mark.strip(), types)
         yield from tape.parts(self._behind_key[1:])
+        tape.recorded()
         self.out.append((", " if self._has_begun else "{") + json.dumps(key.strip(), ensure_ascii=False) + ": ")
         self._has_begun = True
         if self._lead:
@@ -87,6 +90,10 @@ class TaggedReader(SteppedReader):
         if is_whole:
             yield from tape.parts(self._after[1:])
         return "whole" if is_whole else "cut"
+
+    def _cut(self) -> Outcome:
+        """A literal is missing: where the answer ends, or where something else stands."""
+        return "cut" if self.tape.is_ended and not self.tape.size else "broken"
 
     def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
         """The type that a mark stands for; what the schema says, where the mark says little."""
