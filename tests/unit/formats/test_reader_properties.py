@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """What holds for every answer: what is written is read again, nothing is lost, no text waits, time is linear."""
 
 from __future__ import annotations
