@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from localllm.chat.formats.known import DESCRIBED
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.writer import written
 from localllm.conversation import ToolCall
-from localllm.formats import ChatFormat, PatternCall, TaggedArguments
+from localllm.formats import ChatFormat, JsonArguments, PatternCall, TaggedArguments
 from tests.unit.formats.answers import (
     COHERE,
     DSML,
@@ -34,6 +35,11 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3), max_leaves=6
 )
 keys = st.text(st.characters(categories=["L", "N"], include_characters="_"), min_size=1, max_size=8)
+KNOWN = [format for format in DESCRIBED if format.calls is not None]
+JSON_OR_TAGGED = [
+    each for each in KNOWN if each.calls and isinstance(each.calls.arguments, JsonArguments | TaggedArguments)
+]
+every_known = pytest.mark.parametrize("format", KNOWN, ids=lambda format: format.name)
 every_format = pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
 
 
@@ -63,6 +69,7 @@ def json_for(name: str, arguments: dict[str, object]) -> str:
 def answers(draw: st.DrawFn, format: ChatFormat) -> tuple[str, str, list[ToolCall]]:
     thought = draw(words).strip() if format.thought is not None else ""
     text = draw(words).strip()
+    is_first = format.calls is not None and format.calls.at_start_only
     names = st.sampled_from([each.name for each in FUNCTIONS])
     made = draw(
         st.lists(
@@ -71,10 +78,10 @@ def answers(draw: st.DrawFn, format: ChatFormat) -> tuple[str, str, list[ToolCal
                 names,
                 arguments_for(format),
             ),
-            max_size=1 if format is LLAMA else 3,
+            max_size=1 if is_first else 3,
         )
     )
-    return thought, "" if format is LLAMA and made else text, made
+    return thought, "" if is_first and made else text, made
 
 
 def cut(raw: str, cuts: list[int]) -> list[str]:
@@ -104,11 +111,36 @@ def bits(format: ChatFormat) -> list[str]:
     if isinstance(format.calls.call, PatternCall):
         slots = format.calls.call.slots
         found += [format.calls.opening + "other" + slots[0].behind, "0" + slots[-2].behind]
+    found += ["a=", "(", ")", "'", "<a>", "</a>", ":", "=", "<"]
     return found
 
 
+@pytest.mark.parametrize("format", JSON_OR_TAGGED, ids=lambda format: format.name)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_what_is_written_in_a_known_format_is_read_again(format: ChatFormat, data: st.DataObject) -> None:
+    _, text, made = data.draw(answers(format))
+    raw = written(format, "", text, made)
+    expected = Answer("", text, tuple((each.name, json.loads(each.arguments)) for each in made))
+    for pieces in ([raw], cut(raw, data.draw(some_cuts)), list(raw)):
+        assert without_ids(read(format, pieces)) == expected
+
+
+@every_known
+@settings(max_examples=20)
+@given(data=st.data())
+def test_no_answer_in_a_known_format_is_lost_or_depends_on_its_pieces(format: ChatFormat, data: st.DataObject) -> None:
+    parts = st.sampled_from(bits(format)) | st.text(max_size=3)
+    raw = "".join(data.draw(st.lists(parts, max_size=25)))
+    whole = without_ids(read(format, [raw], splits_thoughts=False))
+    for pieces in (cut(raw, data.draw(some_cuts)), list(raw)):
+        assert without_ids(read(format, pieces, splits_thoughts=False)) == whole
+    if not format.text and not format.ignored and not whole.calls:
+        assert whole.text == raw
+
+
 @every_format
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_whatever_is_no_call_is_text_and_nothing_is_lost(format: ChatFormat, data: st.DataObject) -> None:
     parts = st.sampled_from(bits(format)) | st.text(max_size=3)
