@@ -60,7 +60,7 @@ class PythonTagReader:
             except StopIteration:
                 self._steps = None
         found, self._read = merged(self._read, self._out.read()), Read()
-        return found
+        return found._replace(calls=tuple(sorted(found.calls, key=lambda call: call.index)))
 
     def _give(self, text: str) -> None:
         """To the inner reader."""
