@@ -31,7 +31,7 @@ def weather(**arguments: Any) -> tuple[str, Any]:
     return ("get_weather", arguments)
 
 
-OTHER = ("other", {})
+OTHER: tuple[str, Any] = ("other", {})
 
 
 def dump(value: Any) -> str:
