@@ -37,6 +37,9 @@ from localllm.chat.formats.rendering import (
 from localllm.chat.formats.thinking import Facts, facts_of, without_thought
 from localllm.formats import ChatFormat
 
+MOST_ANSWER = 2000
+"""Characters of an answer made of sentinels."""
+
 
 @functools.lru_cache(maxsize=8)
 def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> ChatFormat:
@@ -143,13 +146,15 @@ def _generic(facts: Facts, note: str) -> ChatFormat:
 
 def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
     """The first of them, which has most in it, cut everywhere."""
-    return all(
-        reads_back(
-            format, FUNCTIONS, answer_text(each, format), (each.text, each.thought, each.calls), everywhere=number == 0
-        )
-        for number, each in enumerate(samples)
-        if each.calls != (SEVERAL,) or writes(format, each.calls, each.rendered)  # some write objects as Python does
-    )
+    for number, each in enumerate(samples):
+        if each.calls == (SEVERAL,) and not writes(format, each.calls, each.rendered):
+            continue  # some write objects as Python does
+        answer, expected = answer_text(each, format), (each.text, each.thought, each.calls)
+        if len(answer) > MOST_ANSWER:
+            return False
+        if not reads_back(format, FUNCTIONS, answer, expected, everywhere=number == 0):
+            return False
+    return True
 
 
 def answer_text(answer: Answer, format: ChatFormat) -> str:
