@@ -121,6 +121,13 @@ WRITES_PYTHON = {"ByteDance-Seed-OSS", "openbmb-MiniCPM5-1B"}
 """Objects within arguments, by mistake."""
 
 
+@pytest.fixture(scope="module", params=TEMPLATES, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    """Of the module, so that all tests of a template run one behind the other: it is compiled and probed once."""
+    given: Path = request.param
+    return given
+
+
 @cache
 def of(path: Path) -> ChatFormat:
     return format_of(path.read_text("utf-8"), bos_token="<s>", eos_token="</s>")
@@ -150,7 +157,6 @@ def test_the_table_has_all_of_them() -> None:
 
 
 @needs_templates
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_a_template_has_the_format_that_a_person_would_name(path: Path) -> None:
     found = of(path)
     opening = found.thought.opening if found.thought else ""
@@ -159,7 +165,6 @@ def test_a_template_has_the_format_that_a_person_would_name(path: Path) -> None:
 
 
 @needs_templates
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path) -> None:
     """The longest answer with calls at every place, the others whole and character by character."""
     found = of(path)
@@ -178,7 +183,6 @@ def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path) -> N
 
 
 @needs_templates
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_an_answer_that_is_cut_off_loses_nothing_of_what_came(path: Path) -> None:
     """What is read of a beginning is a beginning of what is read of the whole, but for the pieces of a marker."""
     found = of(path)
@@ -206,7 +210,6 @@ def _starts(made: str, whole: str) -> bool:
 
 
 @needs_templates
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
 def test_an_undeclared_function_is_text_with_a_note(path: Path) -> None:
     found = of(path)
     for answer, text in answers(path, found):
