@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 Segments = tuple[str | int, ...]
@@ -28,6 +29,15 @@ class Literals:
         self._ends = frozenset(ends)
         longest_first = sorted(self._tokens, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    @classmethod
+    def of_vocabulary(cls, spellings: Iterable[tuple[int, bytes]], ends: Collection[int] = ()) -> Literals:
+        """Of its special tokens: those that text can spell."""
+        tokens: dict[str, int] = {}
+        for token, spelling in spellings:
+            with suppress(UnicodeDecodeError):
+                tokens.setdefault(spelling.decode(), token)
+        return cls(tokens, ends)
 
     def segments(self, text: str) -> Segments:
         """The text, cut at the special tokens in it."""
