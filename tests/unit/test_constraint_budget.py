@@ -109,7 +109,7 @@ def test_what_is_looked_ahead_at_is_what_comes(seed: int, *, is_special: bool) -
     rng = random.Random(seed)
     constraint, _ = opened(rng.randrange(1, 6), is_special=is_special)
     taken: list[int] = []
-    while not constraint.is_complete and len(taken) < 40:
+    while not finished(constraint) and len(taken) < 40:
         guess = [rng.choice([*b"ab01\n<", CLOSE]) for _ in range(rng.randrange(6))]
         num_allowed = constraint.num_allowed([*constraint.forced, *guess]) - len(constraint.forced)
         ahead = [*constraint.forced, *guess[:num_allowed]]
@@ -122,5 +122,9 @@ def test_what_is_looked_ahead_at_is_what_comes(seed: int, *, is_special: bool) -
                 assert constraint.allows(ahead[place], 0)
                 constraint.take(ahead[place])
                 taken.append(ahead[place])
-            if constraint.is_complete:
+            if finished(constraint):
                 break
+
+
+def finished(constraint: MatcherConstraint) -> bool:
+    return constraint.is_complete

@@ -205,8 +205,9 @@ class MatcherConstraint:
         if tokens:
             self._matcher.consume_tokens(tokens)
             self._forced += tokens
-            for token in tokens if self._budget is not None else ():
-                self._budget.take(token)
+            if self._budget is not None:
+                for token in tokens:
+                    self._budget.take(token)
 
     def _within_budget(self, tokens: Sequence[int]) -> list[int]:
         """Those of the first ones between which nothing else has to come."""
