@@ -28,7 +28,7 @@ class Spelled(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """An opening of which a special token is the first part."""
+    """An opening with a special token in it."""
 
     token: int
     rest: Segments
@@ -62,13 +62,10 @@ def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openin
         literal.append(calls.call.before + brace)
         if len(before) > 1 and len(before[-1]) >= LEAST_PART:
             spelled.append(_spelled("", calls.call.before[calls.call.before.rindex(before[-1]) :], brace))
-    firsts = _firsts_of_others(format_, literals)
-    marked = []
-    for text in dict.fromkeys(each.lstrip() for each in literal):
-        first, *rest = literals.segments(text)
-        if isinstance(first, int):
-            is_early = first not in firsts or not any(isinstance(part, str) and part.strip() for part in rest)
-            marked.append(Marked(first, tuple(rest), is_early))
+    others = _others(format_)
+    marked = [
+        found for text in dict.fromkeys(literal) if (found := _marked(text.lstrip(), others, literals)) is not None
+    ]
     return Openings(tuple(dict.fromkeys(spelled)), tuple(marked))
 
 
@@ -115,8 +112,23 @@ def _behind(whole: str, parts: list[str]) -> str:
     return whole[at:]
 
 
-def _firsts_of_others(format_: ChatFormat, literals: Literals) -> set[str | int]:
-    """What the literals begin with that open no call."""
+def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
+    """By its first special token. Where text is before that, it has to be a token that nothing else has."""
+    segments = literals.segments(text)
+    place = next((place for place, part in enumerate(segments) if isinstance(part, int)), None)
+    if place is None:
+        return None
+    token, rest = segments[place], segments[place + 1 :]
+    assert isinstance(token, int)
+    if place:
+        is_used = any(token in literals.segments(other) for other in others)
+        return None if is_used else Marked(token, rest, is_early=True)
+    is_first = any(literals.segments(other.lstrip())[:1] == (token,) for other in others)
+    has_text = any(isinstance(part, str) and part.strip() for part in rest)
+    return Marked(token, rest, is_early=not is_first or not has_text)
+
+
+def _others(format_: ChatFormat) -> list[str]:
+    """The literals that open no call."""
     tags = [each for each in (format_.thought, format_.text) if each is not None]
-    others = [*(text for tag in tags for text in (tag.opening, tag.closing)), *format_.also_text, *format_.ignored]
-    return {segments[0] for other in others if (segments := literals.segments(other.lstrip()))}
+    return [*(text for tag in tags for text in (tag.opening, tag.closing)), *format_.also_text, *format_.ignored]
