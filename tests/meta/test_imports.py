@@ -65,7 +65,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.template_child": BASE | {"chat"},
     "worker.grammar_child": BASE | {"structures"},
     "worker.grammar_trial": BASE | {"conversation", "grammar", "structures"},
-    "worker.grammars": BASE | {"daemons", "engine", "structures"},
+    "worker.grammars": BASE | {"daemons", "engine", "grammar.literals", "structures"},
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
     "answers": {"types", "supervisor", "chat.formats"},
     "finding": BASE | {"threads", "supervisor", "registry", "gguf"},
