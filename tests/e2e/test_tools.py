@@ -172,7 +172,7 @@ def test_a_thought_stands_before_the_call_within_its_budget(llm: LLM) -> None:
         check_calls(chat)
         assert (len(chat.calls), chat.text) == (1, "")
         assert bool(chat.thought) == (budget > 0) or not chat.thought.strip()
-        assert chat.finish.usage.reasoning_tokens <= budget + 3, "and what closes it"
+        assert chat.finish.usage.reasoning_tokens <= budget + 8, "and what closes it, counted by characters"
 
 
 def test_a_budget_bounds_the_thought_of_a_free_answer(llm: LLM) -> None:
@@ -180,7 +180,7 @@ def test_a_budget_bounds_the_thought_of_a_free_answer(llm: LLM) -> None:
         pytest.skip("its markers are no tokens")
     params = SamplingParams(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, max_tokens=60, seed=3)
     chat = llm.chat(ASKED, thinking=True, thinking_budget=5, params=params)
-    assert chat.finish.usage.reasoning_tokens <= 7
+    assert chat.finish.usage.reasoning_tokens <= 5 + 8
     assert chat.text
     assert "think>" not in chat.thought
 
