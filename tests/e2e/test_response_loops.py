@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,17 +43,21 @@ SEARCH: Any = {"type": "web_search"}
 
 
 @pytest.fixture(scope="module")
-def client(home: Path) -> Iterator[openai.OpenAI]:
-    with (
-        Sidecar.start(["demo", "--slots=2", "--ctx=2048"]) as sidecar,
-        openai.OpenAI(base_url=f"{sidecar.url}/v1", api_key=sidecar.token, max_retries=0, timeout=TIMEOUT_S) as client,
-    ):
+def sidecar(home: Path) -> Iterator[Sidecar]:
+    with Sidecar.start(["demo", "--slots=2", "--ctx=2048"]) as sidecar:
+        yield sidecar
+
+
+@pytest.fixture
+def client(sidecar: Sidecar) -> Iterator[openai.OpenAI]:
+    url = f"{sidecar.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=sidecar.token, max_retries=0, timeout=TIMEOUT_S) as client:
         yield client
 
 
 def asked(client: openai.OpenAI, *, stream: bool, **fields: Any) -> Any:
     made = client.responses.create(**{"model": "demo", "max_output_tokens": 200, "stream": stream, **fields})
-    return list(made)[-1].response if stream else made  # type: ignore[union-attr]
+    return list(made)[-1].response if stream else made
 
 
 def check(item: Any) -> str:
@@ -119,3 +125,20 @@ def test_a_stream_says_what_a_whole_response_does(client: openai.OpenAI, seed: i
 
     assert said(whole) == said(streamed)
     assert all(check(item) for item in whole.output if item.status == "completed")
+
+
+def test_openais_client_for_node_runs_a_loop(sidecar: Sidecar) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    if subprocess.run([node, "-e", 'require("openai")'], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the openai package of npm; NODE_PATH names the folder that holds it")
+    script = Path(__file__).with_name("node_responses.js")
+    done = subprocess.run(
+        [node, str(script), f"{sidecar.url}/v1", sidecar.token, "demo"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "all is well\n", done.stderr

@@ -6,9 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import openai
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from localllm.errors import RequestError
+from localllm.server.responses.items import AnyItem
+from localllm.server.responses.requests import parse_response
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
@@ -149,3 +155,44 @@ def test_tokens_of_the_thought_are_counted(served: Served, client: openai.OpenAI
     finish = Finish("stop", Usage(7, 5, reasoning_tokens=3), Timings(0, 0, 0))
     served.runtime.script = [Delta("x", 5, finish, thought="Hm.")]
     assert create(client).usage.output_tokens_details.reasoning_tokens == 3
+
+
+KINDS = [
+    None, "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
+    "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call_output", "apply_patch_call", "item_reference",
+    "additional_tools", "web_search_call", "mcp_call", "compaction",
+]  # fmt: skip
+WORDS = st.sampled_from(["user", "assistant", "f", "x", "call_0", "", "input_text", "namespace", "function"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["type", "text", "name", "tools", "content"]), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+FIELDS = ["id", "role", "content", "call_id", "name", "namespace", "arguments", "input", "output", "action", "tools"]
+ITEMS = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(KINDS),
+    st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5),
+)
+
+
+@given(st.lists(ITEMS, max_size=5), VALUES, VALUES)
+@settings(max_examples=300)
+def test_whatever_comes_is_a_conversation_or_an_error_that_names_a_field(
+    items: list[dict[str, Any]], tools: Any, choice: Any
+) -> None:
+    body = {"model": "tiny", "input": items, "tools": tools, "tool_choice": choice}
+    try:
+        request = parse_response(json.dumps(body).encode()).request
+        said = request.taken([], lambda _: None)
+        asked = request.generation(said.items, request.offered(said.items, "ignore"))
+    except RequestError as error:
+        named = error.param
+    else:
+        assert asked.messages
+        assert msgspec.json.decode(msgspec.json.encode(said.items), type=list[AnyItem])
+        return
+    assert named
