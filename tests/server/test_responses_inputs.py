@@ -159,8 +159,8 @@ def test_tokens_of_the_thought_are_counted(served: Served, client: openai.OpenAI
 
 KINDS = [
     None, "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
-    "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call_output", "apply_patch_call", "item_reference",
-    "additional_tools", "web_search_call", "mcp_call", "compaction",
+    "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call_output",
+    "apply_patch_call", "item_reference", "additional_tools", "web_search_call", "mcp_call", "compaction",
 ]  # fmt: skip
 WORDS = st.sampled_from(["user", "assistant", "f", "x", "call_0", "", "input_text", "namespace", "function"])
 VALUES = st.recursive(

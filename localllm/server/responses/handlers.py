@@ -31,7 +31,7 @@ from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
-from localllm.server.responses.items import AnyItem, MessageItem, OutputItem
+from localllm.server.responses.items import AnyItem, MessageItem, OutputItem, ThoughtItem
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.responses.story import Story
@@ -224,7 +224,7 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
 
 
 def _as_kept(item: OutputItem) -> OutputItem:
-    return item.without_logprobs() if isinstance(item, MessageItem) else item
+    return item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item
 
 
 def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:

@@ -163,7 +163,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
 
         The instructions are this request's only: those of earlier ones are in no conversation.
         """
-        first = [] if self.instructions is None else [Message("system", self.instructions)]
+        first = [Message("system", self.instructions)] if self.instructions else []
         said = to_messages(conversation, offered.named)
         if not said:
             raise InvalidParameter("input is missing", param="input")
