@@ -94,7 +94,11 @@ class ScriptedWorker:
         """Tokens of the text that are not those of one call: a model draws others now and then."""
         places = sorted(int(each) for each in np.random.default_rng(seed).integers(0, len(text) + 1, len(text) // 3))
         pieces = [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
-        return [token for piece in pieces for token in self.vocab.tokenize(piece, add_special=False)]
+        return [token for piece in pieces for token in self._plain(piece)]
+
+    def _plain(self, text: str) -> list[int]:
+        """Control tokens in it are text, but for those of a format."""
+        return self.vocab.tokenize(text, add_special=False, parse_special=False)
 
 
 @contextmanager
