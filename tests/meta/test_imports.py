@@ -60,6 +60,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.prompts": BASE | {"chat", "prefix"},
     "worker.places": BASE | {"chat"},
     "worker.remembered": BASE | {"engine", "chat"},
+    "worker.answered": BASE | {"engine", "chat"},
     "worker.shapes": BASE | {"chat", "structures"},
     "worker.rendering": BASE | {"daemons", "chat"},
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},
