@@ -127,15 +127,16 @@ def test_what_is_written_in_a_known_format_is_read_again(format: ChatFormat, dat
 
 
 @every_known
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_no_answer_in_a_known_format_is_lost_or_depends_on_its_pieces(format: ChatFormat, data: st.DataObject) -> None:
     parts = st.sampled_from(bits(format)) | st.text(max_size=3)
     raw = "".join(data.draw(st.lists(parts, max_size=25)))
-    whole = without_ids(read(format, [raw], splits_thoughts=False))
+    flags = {each: data.draw(st.booleans()) for each in ("in_thought", "splits_thoughts", "reads_calls")}
+    whole = without_ids(read(format, [raw], **flags))
     for pieces in (cut(raw, data.draw(some_cuts)), list(raw)):
-        assert without_ids(read(format, pieces, splits_thoughts=False)) == whole
-    if not format.text and not format.ignored and not whole.calls:
+        assert without_ids(read(format, pieces, **flags)) == whole
+    if not format.text and not format.ignored and not whole.calls and not flags["splits_thoughts"]:
         assert whole.text == raw
 
 
