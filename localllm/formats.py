@@ -111,6 +111,9 @@ Origin = Literal["known", "found", "generic"]
 """Of a format: described by hand, or by what the template writes, and in both cases checked by rendering; or what
 models do when nobody told them otherwise."""
 Thinking = Literal["never", "always", "switchable"]
+Protocol = Literal["", "harmony", "muse", "python_tag"]
+"""How answers are read that the literals alone do not describe: messages with headers, as gpt-oss and Muse write
+them; calls as Python code behind `<|python_tag|>` besides."""
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,6 +130,9 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     also_text: tuple[str, ...] = ()
     """What may open a text instead."""
     calls: Calls | None = None
+    protocol: Protocol = ""
+    opened: str = ""
+    """Of the literal that an answer begins with, what prompts end with already."""
     ignored: tuple[str, ...] = ()
     """What may stand between parts and is none of them, as the headers of further messages of one answer are."""
     turn_end: str = ""

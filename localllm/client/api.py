@@ -16,6 +16,7 @@ import msgspec
 from localllm.cancel import Cancel
 from localllm.client import replies
 from localllm.client.connection import connect, hung_up
+from localllm.client.messages import spelled
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
 from localllm.client.replies import ModelEntry, Process, RankedTexts
 from localllm.client.sse import EventDecoder
@@ -24,6 +25,9 @@ from localllm.states import AvailableModel, PullState
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
 
 T = TypeVar("T")
+
+
+_NOTHING = Delta()
 
 
 class ServerGone(Unavailable):
@@ -132,23 +136,35 @@ class Client:
         priority: int | None = None,
         cache_prompt: bool | None = None,
         response_format: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        enable_thinking: bool | None = None,
+        reasoning_effort: str | None = None,
+        thinking_budget: int | None = None,
         cancel: Cancel | None = None,
     ) -> Generator[Delta]:
         """The answer to a conversation, as it comes; the last delta has `finish`. Raises `LocalLLMError`s.
 
         timeout: seconds. priority: lower ones wait less. cache_prompt: whether it may start from what was computed
-        before. None: as the server's settings say. response_format: as OpenAI's, what the text has to be; a `thought`
-        before it comes as such.
+        before. None: as the server's settings say. response_format: as OpenAI's, what the text has to be. tools,
+        tool_choice: as OpenAI's. enable_thinking, reasoning_effort: whether and how much the model thinks first, where
+        it can; thinking_budget: the most tokens of that.
         """
-        fields = {"timeout": timeout, "priority": priority, "cache_prompt": cache_prompt}
         return self._stream(
             "/v1/chat/completions",
             model,
             params,
             cancel,
-            messages=list(messages),
+            messages=[spelled(message) for message in messages],
             response_format=response_format,
-            **fields,
+            timeout=timeout,
+            priority=priority,
+            cache_prompt=cache_prompt,
+            tools=tools or None,
+            tool_choice=tool_choice,
+            enable_thinking=enable_thinking,
+            reasoning_effort=reasoning_effort,
+            thinking_budget=thinking_budget,
         )
 
     def complete(
@@ -202,7 +218,7 @@ class Client:
     def count_tokens(self, model: str, prompt: str | Sequence[Message]) -> int:
         """Of the prompt that a text, or a conversation by the model's template, becomes. Raises `LocalLLMError`s."""
         if not isinstance(prompt, str):
-            asked = {"model": model, "messages": list(prompt)}
+            asked = {"model": model, "messages": [spelled(message) for message in prompt]}
             prompt = self._post("/apply-template", asked, replies.Prompt).prompt
         return len(self.tokenize(model, prompt))
 
@@ -288,24 +304,21 @@ def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
 
 
 def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
-    """Text at once; reason, timings and usage arrive in the last two chunks and leave as one `Finish`."""
+    """What is new at once; reason, timings and usage arrive in the last two chunks and leave as one `Finish`."""
     reason: FinishReason | None = None
     timings = Timings(0.0, 0.0, 0.0)
     for chunk in chunks:
         if chunk.error is not None:
             raise replies.to_error(chunk.error)
+        notes = tuple(chunk.localllm.warnings) if chunk.localllm is not None else ()
         for choice in chunk.choices:
-            text = choice.text or (choice.delta.content if choice.delta else None)
-            thought = choice.delta.reasoning_content if choice.delta else None
-            if text or thought:
-                yield Delta(text or "", thought=thought or "")
-            reason = choice.finish_reason or reason
+            delta = choice.news(notes)
+            if delta != _NOTHING:
+                yield delta
+            reason = choice.reason or reason
         timings = chunk.timings or timings
         if chunk.usage is not None and reason is not None:
-            cached = chunk.usage.prompt_tokens_details.cached_tokens
-            shifted = chunk.usage.shifted_tokens
-            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens, cached, shifted)
-            yield Delta(finish=Finish(reason, usage, timings))
+            yield Delta(finish=Finish(reason, chunk.usage.counted(), timings))
 
 
 def _to_error(body: bytes) -> LocalLLMError:

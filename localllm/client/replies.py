@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from localllm.errors import ErrorInfo, LocalLLMError, from_info
 from localllm.states import AvailableModel, PullState
-from localllm.types import FinishReason, Timings
+from localllm.types import CallDelta, Delta, FinishReason, Timings, Usage
+
+
+class ChatFormatEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model's thoughts and calls are read."""
+
+    name: str
+    origin: str
+    note: str = ""
+    thinking: str
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +28,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int = 0
     slots: int = 0
     chat_template: bool = True
+    capabilities: list[str] = []
+    """Of a loaded one, e.g. `tools` and `thinking`."""
+    chat_format: ChatFormatEntry | None = None
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,33 +111,79 @@ class ErrorBody(msgspec.Struct, frozen=True):
     error: ErrorObject
 
 
+class Called(msgspec.Struct, frozen=True):
+    """More of a call of a function."""
+
+    name: str = ""
+    arguments: str = ""
+
+
+class CallPiece(msgspec.Struct, frozen=True):
+    index: int
+    id: str = ""
+    function: Called = Called()
+
+
 class Piece(msgspec.Struct, frozen=True):
     content: str | None = None
     reasoning_content: str | None = None
+    tool_calls: list[CallPiece] = []
 
 
 class Choice(msgspec.Struct, frozen=True):
+    """A chunk of an answer."""
+
     delta: Piece | None = None
     text: str = ""
-    finish_reason: FinishReason | None = None
+    finish_reason: Literal["tool_calls"] | FinishReason | None = None
+
+    @property
+    def reason(self) -> FinishReason | None:
+        """Calls are seen by themselves."""
+        return "stop" if self.finish_reason == "tool_calls" else self.finish_reason
+
+    def news(self, notes: tuple[str, ...]) -> Delta:
+        """What is new in it, with these notes."""
+        if self.delta is None:
+            return Delta(self.text, notes=notes)
+        calls = tuple(
+            CallDelta(piece.index, piece.function.arguments, piece.function.name, piece.id)
+            for piece in self.delta.tool_calls
+        )
+        thought = self.delta.reasoning_content or ""
+        return Delta(self.delta.content or "", thought=thought, calls=calls, notes=notes)
 
 
 class CachedTokens(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ThoughtTokens(msgspec.Struct, frozen=True):
+    reasoning_tokens: int = 0
+
+
+class UsageObject(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     prompt_tokens_details: CachedTokens = CachedTokens()
+    completion_tokens_details: ThoughtTokens = ThoughtTokens()
     shifted_tokens: int = 0
+
+    def counted(self) -> Usage:
+        cached, thought = self.prompt_tokens_details.cached_tokens, self.completion_tokens_details.reasoning_tokens
+        return Usage(self.prompt_tokens, self.completion_tokens, cached, self.shifted_tokens, thought)
+
+
+class Remarks(msgspec.Struct, frozen=True):
+    warnings: list[str] = []
 
 
 class Chunk(msgspec.Struct, frozen=True):
     choices: list[Choice] = []
-    usage: Usage | None = None
+    usage: UsageObject | None = None
     timings: Timings | None = None
     error: ErrorObject | None = None
+    localllm: Remarks | None = None
 
 
 class PullEvent(msgspec.Struct, frozen=True):

@@ -112,7 +112,7 @@ def _parts(calls: Calls) -> list[_Part]:
         return [_Part("literal", '"'), _Part("name"), _Part("literal", '": '), _Part("arguments"),
                 _Part("literal", "}" + call.after)]  # fmt: skip
     for place, (kind, key) in enumerate(call.keys):
-        quote = "" if kind == "arguments" else '"'
+        quote = '"' if kind in ("name", "id") else ""
         parts.append(_Part("literal", f"{', ' if place else ''}{json.dumps(key, ensure_ascii=False)}: {quote}"))
         parts += [_Part(kind), _Part("literal", quote)]
     return [*parts, _Part("literal", "}" + call.after)]

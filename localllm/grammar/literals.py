@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 Segments = tuple[str | int, ...]
@@ -17,7 +18,6 @@ Segments = tuple[str | int, ...]
 ANY = r"/(?s:.*)/"
 """Every text, also none."""
 BLANKS = r"\s*"
-_EDGES = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
 
 class Literals:
@@ -30,6 +30,15 @@ class Literals:
         longest_first = sorted(self._tokens, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
+    @classmethod
+    def of_vocabulary(cls, spellings: Iterable[tuple[int, bytes]], ends: Collection[int] = ()) -> Literals:
+        """Of its special tokens: those that text can spell."""
+        tokens: dict[str, int] = {}
+        for token, spelling in spellings:
+            with suppress(UnicodeDecodeError):
+                tokens.setdefault(spelling.decode(), token)
+        return cls(tokens, ends)
+
     def segments(self, text: str) -> Segments:
         """The text, cut at the special tokens in it."""
         found: list[str | int] = []
@@ -41,7 +50,12 @@ class Literals:
 
     def written(self, text: str) -> str:
         """An expression that takes exactly this text; nothing for none."""
-        return " ".join(map(_written, self.segments(text)))
+        return self.of(self.segments(text))
+
+    @staticmethod
+    def of(segments: Segments) -> str:
+        """The same for a text that is cut already."""
+        return " ".join(f"<[{part}]>" if isinstance(part, int) else quoted(part) for part in segments)
 
     def before_end(self, text: str) -> tuple[str, bool]:
         """The text up to a token that ends the answer, and whether there is one."""
@@ -72,15 +86,6 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def kindly(*texts: str) -> str:
-    """A regular expression for the texts one behind the other, with any white space, and none, at their edges."""
-    parts: list[str] = []
-    for text in texts:
-        before, inner, behind = _EDGES.fullmatch(text).groups()  # type: ignore[union-attr]
-        parts += [BLANKS] * bool(before or not inner) + [_escaped(inner)] + [BLANKS] * bool(behind)
-    return "".join(part for part, _ in groupby(parts)) if any(text.strip() for text in texts) else BLANKS
-
-
 def joined(expressions: Sequence[str]) -> str:
     """One behind the other."""
     return " ".join(filter(None, expressions))
@@ -91,12 +96,8 @@ def either(expressions: Sequence[str]) -> str:
     return expressions[0] if len(expressions) == 1 else f"({' | '.join(expressions)})"
 
 
-def _written(part: str | int) -> str:
-    return f"<[{part}]>" if isinstance(part, int) else quoted(part)
-
-
-def _escaped(text: str) -> str:
-    """For a regular expression between slashes."""
+def escaped(text: str) -> str:
+    """The text as a regular expression between slashes."""
     special = set(r"\/.^$|?*+()[]{}-&~#")
     return "".join(
         {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character, f"\\{character}" if character in special else character)

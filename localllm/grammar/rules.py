@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from localllm.grammar.literals import ANY, Literals, joined, quoted
@@ -52,10 +53,10 @@ class Rules:
     def until(self, closing: str, body: str = ANY) -> str:
         """An expression for a text and this literal behind it, which it does not hold.
 
-        The text is what the terminal `body` takes. Special tokens are no part of it. It does not hold the literal
-        without the white space at its edges either, since readers take it for the end.
+        The text is what the terminal `body` takes. Special tokens are no part of it. It does not hold what readers
+        take for the end either, see `mark_of`.
         """
-        mark = quoted(closing.strip() or closing)
+        mark = quoted(mark_of(closing))
         free = f"(({body}) & ~({ANY} {mark} {ANY}))"
         segments = self.literals.segments(closing)
         if all(isinstance(part, str) for part in segments):
@@ -74,3 +75,8 @@ class Rules:
             self._names[key] = name = f"{'T' if is_terminal else 'r'}{len(self._names)}"
             self._lines.append(f"{name}{options}: {body}")
         return self._names[key]
+
+
+def mark_of(literal: str) -> str:
+    """What readers look for where the literal ends something: its first part, without the white space around it."""
+    return next(filter(None, re.split(r"^\s+|\s+$|\s*\n\s*", literal)), literal)

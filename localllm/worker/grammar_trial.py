@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import lru_cache
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
@@ -31,7 +30,7 @@ _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
 
 def checked_grammar(request: GrammarRequest) -> Composed:
     """llguidance's text, which compiles and allows something, with notes. Raises `InvalidParameter`."""
-    structure, literals = request.structure, _literals(request.special)
+    structure, literals = request.structure, Literals.of_vocabulary(request.special.spellings, request.special.ends)
     written = composed(structure, request.preface, literals, None if request.is_loose else frozenset())
     if (error := _error(request, written.grammar)) is None:
         return written
@@ -71,15 +70,6 @@ def _compiles(request: GrammarRequest, structure: Structure) -> bool:
 def _culprit(request: GrammarRequest, structure: Structure) -> str:
     until_s = time.monotonic() + SEARCH_S
     return culprit(structure, lambda part: time.monotonic() > until_s or _error(request, part) is None)
-
-
-def _literals(special: SpecialTokens) -> Literals:
-    """Those that text can spell."""
-    tokens: dict[str, int] = {}
-    for token, spelling in special.spellings:
-        with suppress(UnicodeDecodeError):
-            tokens.setdefault(spelling.decode(), token)
-    return Literals(tokens, special.ends)
 
 
 def _error(request: GrammarRequest, grammar: str) -> str | None:

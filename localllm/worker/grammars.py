@@ -16,9 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from localllm.daemons import start_thread
+from localllm.engine.constraint.budget import Budget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.grammar.literals import Literals
 from localllm.structures import GrammarLimits, Preface, Structure
 from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens, parser_limits
 from localllm.worker.limited_child import OverLimit
@@ -216,6 +218,7 @@ class Grammars:
                     end_tokens=vocabulary.end_tokens,
                     param=param,
                     notes=template.notes,
+                    budget=_budget(key.preface, vocabulary),
                 )
         except ConstraintFailed as failure:
             return InvalidParameter(f"{param}: {failure}", param=param)
@@ -277,6 +280,24 @@ class _Lane:
         special = self._grammars.special_tokens()
         self._child = self._child or self._start_child()
         return self._child.write(key.structure, key.preface, special, deadline_s=deadline_s)
+
+
+def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
+    """Of a thought that may have tokens, but not any number of them."""
+    if preface is None or preface.thought is None or not preface.budget:
+        return None
+    tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
+    opening, closing = preface.thought.opening, preface.thought.closing
+    tokens: list[int] = []
+    for part in Literals.of_vocabulary(vocabulary.special).segments(closing):
+        tokens += [part] if isinstance(part, int) else tokenizer.tokenize_bytes(part.encode())
+    return Budget(
+        preface.budget,
+        opening=b"" if preface.is_open else opening.encode(),
+        closing=closing.encode(),
+        closing_tokens=tuple(tokens),
+        bytes_of=lambda token: spellings.get(token) or tokenizer.decode_bytes([token]),
+    )
 
 
 @contextmanager

@@ -120,7 +120,8 @@ def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFo
     with_tools = templates.find_format(FormatRequest(sources["tool_use"], vocab.bos_text, vocab.eos_text))
     if found.thought is None or with_tools.thought is not None:
         return with_tools
-    return replace(found, calls=with_tools.calls, shows_tools=with_tools.shows_tools, note=with_tools.note)
+    kept = {name: getattr(found, name) for name in ("thought", "behind_thought", "thinking", "begins_thought")}
+    return replace(with_tools, **kept)
 
 
 def _reason(attention: Settled, backend: LlamaBackend) -> str:

@@ -199,7 +199,7 @@ def test_what_clients_of_other_servers_send_is_kept_in_chats_and_plain_completio
         ({"json_schema": "S"}, "json_schema"),
         ({"structured_outputs": {"json": "S"}}, "structured_outputs.json"),
         (
-            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "S"}}], "tool_choice": "required"},
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": "S", "strict": True}}]},
             "tools[0].function.parameters",
         ),
     ],

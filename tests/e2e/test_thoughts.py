@@ -11,7 +11,7 @@ import pytest
 from gguf import TokenType
 
 from localllm import LLM, SamplingParams
-from localllm.errors import IncompleteDocument, InvalidParameter
+from localllm.errors import IncompleteDocument
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe, with_user_defined
 
@@ -77,10 +77,12 @@ def test_a_thought_that_is_cut_is_no_document(llm: LLM) -> None:
         _ = answer.parsed
 
 
-def test_tags_in_several_tokens_have_no_budget(tmp_path: Path) -> None:
+def test_tags_in_several_tokens_close_a_thought_within_its_budget(tmp_path: Path) -> None:
     template = TEMPLATE.replace("OPENING", "<think>").replace("CLOSING", "</think>")
     path = write_llama(tmp_path / "speller.gguf", chat_template=template)
     with LLM(path, slots=1, threads=1) as llm:
-        with pytest.raises(InvalidParameter, match="thinking_budget"):
-            llm.chat(THINK, schema=SCHEMA, thinking_budget=5, params=WILD)
-        assert is_a_document(llm.chat(THINK, schema=SCHEMA, thinking_budget=0, params=WILD).text)
+        for budget in (0, 5):
+            answer = llm.chat(THINK, schema=SCHEMA, thinking_budget=budget, params=WILD)
+            assert is_a_document(answer.text)
+            assert bool(answer.thought) == (budget > 0)
+            assert answer.finish.usage.reasoning_tokens <= budget + 2 * len("</think>\n\n")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from localllm import Cancel, Cancelled, DiskFull, Loading
 from localllm.client.api import Client, ServerGone
 from localllm.errors import InternalError, ModelNotFound, QueueFull, WorkerCrashed
 from localllm.states import PullState
-from localllm.types import Delta, Message, SamplingParams
+from localllm.types import CallDelta, Delta, Message, SamplingParams, ToolCall, whole_calls
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 
@@ -36,6 +37,43 @@ def test_models_say_whether_they_can_chat(client: Client) -> None:
     model, other = client.models()
     assert (model.id, model.loaded, model.chat_template, model.ctx) == ("tiny", True, True, 512)
     assert (other.id, other.loaded) == ("other:1b", False)
+
+
+def test_calls_thoughts_and_notes_come_back_as_deltas_and_go_into_the_next_turn(served: Served, client: Client) -> None:
+    finish = msgspec.structs.replace(FINISH, usage=msgspec.structs.replace(FINISH.usage, reasoning_tokens=1))
+    calls = (CallDelta(0, '{"x"', "f", "c1"), CallDelta(0, ": 1}"), CallDelta(1, "{}", "g", "c2"))
+    served.runtime.script = [
+        Delta("", 1, thought="Hm."),
+        Delta("So:", 1),
+        Delta("", 1, finish, calls=calls, notes=("odd",)),
+    ]
+    tools = [{"type": "function", "function": {"name": name}} for name in "fg"]
+    deltas = list(
+        client.chat(
+            "tiny",
+            [Message("user", "Hi")],
+            tools=tools,
+            tool_choice="auto",
+            enable_thinking=True,
+            thinking_budget=9,
+        )
+    )
+    assert deltas[:2] == [Delta(thought="Hm."), Delta("So:")]
+    made = whole_calls(call for delta in deltas for call in delta.calls)
+    assert made == (ToolCall("f", '{"x": 1}', "c1"), ToolCall("g", "{}", "c2"))
+    assert [note for delta in deltas for note in delta.notes] == ["odd"]
+    assert deltas[-1] == Delta(finish=finish)
+    request = served.runtime.requests[-1]
+    assert request.calling is not None
+    assert [function.name for function in request.calling.functions] == ["f", "g"]
+    assert (request.calling.choice, request.thinking_budget) == ("auto", 9)
+    turns = [
+        Message("user", "Hi", parts=("H", "i")),
+        Message("assistant", "So:", thought="Hm.", tool_calls=made),
+        Message("tool", "5", tool_call_id="c1", name="f"),
+    ]
+    list(client.chat("tiny", turns))
+    assert served.runtime.requests[-1].messages == (msgspec.structs.replace(turns[0], content="H\ni"), *turns[1:])
 
 
 def test_errors_are_those_of_the_server(served: Served, client: Client) -> None:

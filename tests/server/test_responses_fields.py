@@ -36,6 +36,7 @@ def test_every_documented_field_is_in_exactly_one_list() -> None:
         "continue_final_message",
         "documents",
         "enable_thinking",
+        "thinking",
     }  # fmt: skip
 
 

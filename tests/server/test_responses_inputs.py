@@ -6,10 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import openai
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from localllm.types import CallDelta, Delta, Message, ToolCall
+from localllm.errors import RequestError
+from localllm.server.responses.items import AnyItem
+from localllm.server.responses.requests import parse_response
+from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH
 
@@ -109,3 +115,84 @@ def test_what_is_said_of_thinking_reaches_the_template(
 def test_a_wrong_effort_is_refused_by_its_name_here(served: Served) -> None:
     response = served.http.post(PATH, json={"model": "tiny", "input": "Hi", "reasoning": {"effort": ""}})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "reasoning.effort")
+
+
+def test_a_budget_of_thought_reaches_the_model(served: Served, client: openai.OpenAI) -> None:
+    create(client, extra_body={"thinking": {"type": "enabled", "budget_tokens": 7}})
+    assert served.runtime.requests[-1].thinking_budget == 7
+    create(client, extra_body={"reasoning_budget_tokens": 0})
+    assert served.runtime.requests[-1].thinking_budget == 0
+
+
+def test_outputs_find_their_calls_though_a_client_rewrote_the_ids(served: Served, client: openai.OpenAI) -> None:
+    call = {"type": "function_call", "call_id": "call_0", "name": "get_time", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "other", "output": "3"}
+    create(client, tools=[TIME], input=[{"role": "user", "content": "Hi"}, call, output])
+    assert served.runtime.asked[-1][1][-1].tool_call_id == "call_0"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_what_is_to_be_said_of_a_request_and_its_answer_stands_beside_the_output(
+    served: Served, client: openai.OpenAI, is_streamed: bool
+) -> None:
+    served.runtime.notes = ("system-moved", "tools[0].parameters: 'x' is not kept")
+    served.runtime.script = [Delta("", 1, FINISH, thought="Hm.", notes=("the answer ended within its thought",))]
+    made = create(client, tools=[TIME], stream=is_streamed)
+    response = list(made)[-1].response if is_streamed else made
+    assert response.model_extra["localllm"]["warnings"] == [
+        "tools[0].parameters: 'x' is not kept", "the answer ended within its thought",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("thought", "where"), [("", "at once"), ("Hm.", "behind its thought")])
+def test_an_answer_without_a_text_says_why(served: Served, client: openai.OpenAI, thought: str, where: str) -> None:
+    served.runtime.script = [Delta("", 1, FINISH, thought=thought)]
+    (warning,) = create(client).model_extra["localllm"]["warnings"]
+    assert warning == f"the answer has no text: the model ended it {where}"
+
+
+def test_tokens_of_the_thought_are_counted(served: Served, client: openai.OpenAI) -> None:
+    finish = Finish("stop", Usage(7, 5, reasoning_tokens=3), Timings(0, 0, 0))
+    served.runtime.script = [Delta("x", 5, finish, thought="Hm.")]
+    assert create(client).usage.output_tokens_details.reasoning_tokens == 3
+
+
+KINDS = [
+    None, "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
+    "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call_output",
+    "apply_patch_call", "item_reference", "additional_tools", "web_search_call", "mcp_call", "compaction",
+]  # fmt: skip
+WORDS = st.sampled_from(["user", "assistant", "f", "x", "call_0", "", "input_text", "namespace", "function"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["type", "text", "name", "tools", "content"]), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+FIELDS = ["id", "role", "content", "call_id", "name", "namespace", "arguments", "input", "output", "action", "tools"]
+ITEMS = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(KINDS),
+    st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5),
+)
+
+
+@given(st.lists(ITEMS, max_size=5), VALUES, VALUES)
+@settings(max_examples=300)
+def test_whatever_comes_is_a_conversation_or_an_error_that_names_a_field(
+    items: list[dict[str, Any]], tools: Any, choice: Any
+) -> None:
+    body = {"model": "tiny", "input": items, "tools": tools, "tool_choice": choice}
+    try:
+        request = parse_response(json.dumps(body).encode()).request
+        said = request.taken([], lambda _: None)
+        asked = request.generation(said.items, request.offered(said.items, "ignore"))
+    except RequestError as error:
+        named = error.param
+    else:
+        assert asked.messages
+        assert msgspec.json.decode(msgspec.json.encode(said.items), type=list[AnyItem])
+        return
+    assert named

@@ -107,7 +107,7 @@ def test_a_streamed_call_begins_with_its_id_type_and_name_and_its_arguments_foll
     chunks = create(client, **AUTO, stream=True)
     deltas = [chunk.choices[0].delta.model_dump(exclude_unset=True) for chunk in chunks]
     assert deltas == [
-        {"role": "assistant", "content": ""},
+        {"role": "assistant"},
         {"content": "Let me see.", "reasoning_content": "Both.", "reasoning": "Both."},
         {
             "tool_calls": [

@@ -39,6 +39,7 @@ class Scripted(AsyncIterator[Delta]):
     """An answer that comes as the test says."""
 
     num_prompt_tokens = 1
+    notes = ()
 
     def __init__(self, deltas: list[Delta]) -> None:
         self._deltas = iter(deltas)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.sampler import Sampled, SamplerParams
 from localllm.engine.sampling.selection import Row
 from localllm.engine.sequence import Sequence as Running
@@ -24,6 +25,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
 from localllm.types import ChatFormat, Finish, GenerationRequest, LoadedModel
+from localllm.worker.grammars import Grammars
 from localllm.worker.messages import Accepted, Rejected, Submit, Up
 from localllm.worker.prepare import Preparer
 from localllm.worker.rendering import Renderer
@@ -45,6 +47,42 @@ class Script:
         return [Sampled(self.tokens[each.draw]) for each in params]
 
 
+class Anything:
+    """Implements `Constraint`: answers are scripts, not what a grammar would have of them."""
+
+    param = "tools"
+    notes = ()
+    cost_s = 0.0
+    is_complete = ends_forced = False
+    forced = ()
+
+    def __init__(self, vocab: Vocab) -> None:
+        self.end_tokens = vocab.end_tokens
+        self._mask = np.full(-(-vocab.size // 32), 2**32 - 1, np.uint32)
+
+    def take(self, token: int) -> None:
+        pass
+
+    def allows(self, token: int, num_behind: int) -> bool:  # noqa: ARG002  the protocol has them
+        return True
+
+    def num_allowed(self, tokens: Sequence[int]) -> int:
+        return len(tokens)
+
+    def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:  # noqa: ARG002  as above
+        return [self._mask] * num_rows
+
+
+class NoGrammars(Grammars):
+    """Holds no answer to anything."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self._vocab = vocab
+
+    def add(self, structure: Any, preface: Any, done: Any, is_wanted: Any) -> None:  # noqa: ARG002  it has these
+        done(Anything(self._vocab))
+
+
 class ScriptedWorker:
     """One request at a time."""
 
@@ -62,7 +100,9 @@ class ScriptedWorker:
             take(sequence)
 
         self.engine.submit = submit  # type: ignore[method-assign]
-        self.preparer = Preparer(model, self.vocab, Renderer(child), self.engine, self._hear)
+        self.preparer = Preparer(
+            model, self.vocab, Renderer(child), self.engine, self._hear, grammars=NoGrammars(self.vocab)
+        )
 
     def _hear(self, message: Up) -> None:
         if isinstance(message, Accepted | Rejected):
@@ -94,7 +134,11 @@ class ScriptedWorker:
         """Tokens of the text that are not those of one call: a model draws others now and then."""
         places = sorted(int(each) for each in np.random.default_rng(seed).integers(0, len(text) + 1, len(text) // 3))
         pieces = [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
-        return [token for piece in pieces for token in self.vocab.tokenize(piece, add_special=False)]
+        return [token for piece in pieces for token in self._plain(piece)]
+
+    def _plain(self, text: str) -> list[int]:
+        """Control tokens in it are text, but for those of a format."""
+        return self.vocab.tokenize(text, add_special=False, parse_special=False)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from localllm.formats import Calls, ObjectCall
@@ -19,6 +21,7 @@ from localllm.types import (
     GenerationRequest,
     Message,
     Rendering,
+    SamplingParams,
     Tags,
     ToolCall,
 )  # fmt: skip
@@ -103,6 +106,16 @@ def attention(loaded_library: library.Library, tmp_path: Path) -> Iterator[Scrip
         yield worker
 
 
+@pytest.fixture(scope="module")
+def attention_of_all(
+    loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ScriptedWorker]:
+    """The same, for all examples of a test."""
+    path = write_llama(tmp_path_factory.mktemp("all") / "model.gguf")
+    with scripted_worker(loaded_library, path, template=TEMPLATE, format=FORMAT, ctx=CTX) as worker:
+        yield worker
+
+
 def ask(*messages: Message, **given: Any) -> GenerationRequest:
     rendering = Rendering(tools=TOOLS, variables=given.pop("variables", "{}"))
     return GenerationRequest(messages=messages, calling=Calling(functions=FUNCTIONS), rendering=rendering, **given)
@@ -151,3 +164,129 @@ def test_nothing_that_we_generated_is_computed_again_in_twenty_turns_of_calls(
     text = worker.spelled(sequence.tokens)
     assert text.count("<tool_call>\n") == NUM_TURNS
     assert text.count('{"name":"') == NUM_TURNS, "every call is as it was written"
+
+
+def prompt_of(worker: ScriptedWorker, request: GenerationRequest) -> str:
+    sequence, _ = worker.answer(request, [], ends=True)
+    return worker.spelled(sequence.tokens)
+
+
+CALL = ("read", '{"path":"a.py"}')
+ANSWER = written("Which file?", "I look.", CALL)
+BACK = (*START, sent_back("I look.", CALL, id="x"), result("empty", "x-0"))
+OURS = f'<think>\nWhich file?\n</think>\n\nI look.\n<tool_call>\n{{"name":"read","arguments":{CALL[1]}}}'
+THEIRS = '{"name": "read", "arguments": {"path": "a.py"}}'
+
+
+def test_a_client_gets_its_own_words_where_they_are_not_ours(attention: ScriptedWorker) -> None:
+    worker = attention
+    worker.answer(ask(*START, cache_salt="mine"), worker.cut_anyhow(ANSWER, 1))
+    assert OURS in prompt_of(worker, ask(*BACK, cache_salt="mine"))
+    plain = prompt_of(worker, ask(*BACK))
+    assert THEIRS in plain, "nobody else's answers are used"
+    assert plain == prompt_of(worker, ask(*BACK, cache_salt="other"))
+    assert plain == prompt_of(worker, ask(*BACK, cache_salt="mine", cache_prompt=False))
+    others = {
+        "another argument": sent_back("I look.", ("read", '{"path": "b.py"}'), id="x"),
+        "another function": sent_back("I look.", ("write", CALL[1]), id="x"),
+        "another text": sent_back("I looked.", CALL, id="x"),
+        "another thought": replace(BACK[2], thought="None of your business."),
+        "no call": Message("assistant", "I look."),
+    }
+    for what, other in others.items():
+        text = prompt_of(worker, ask(*START, other, BACK[3], cache_salt="mine"))
+        assert '"name":"read"' not in text, what
+        assert "Which file?" not in text, what
+    for before in (replace(START[0], content="You help!"), replace(START[1], content="Mend it.")):
+        at = START.index(next(each for each in START if each.role == before.role))
+        text = prompt_of(worker, ask(*START[:at], before, *BACK[at + 1 :], cache_salt="mine"))
+        assert THEIRS in text, "it was the answer to something else"
+    assert OURS in prompt_of(worker, ask(*BACK, cache_salt="mine"))
+
+
+def test_a_thought_in_the_text_is_ours_as_well(attention: ScriptedWorker) -> None:
+    attention.answer(ask(*START), attention.cut_anyhow(ANSWER, 1))
+    inline = replace(BACK[2], content="<think>\nWhich file?\n</think>\n\nI look.")
+    assert OURS in prompt_of(attention, ask(*START, inline, BACK[3]))
+
+
+def test_of_several_answers_the_one_that_is_sent_back_is_used(attention: ScriptedWorker) -> None:
+    calls = [("read", f'{{"path":"{number}.py"}}') for number in range(3)]
+    for number, call in enumerate(calls):
+        attention.answer(ask(*START), attention.cut_anyhow(written("", "", call), number))
+    for call in calls:
+        text = prompt_of(attention, ask(*START, sent_back("", call, id="x"), BACK[3]))
+        assert f'"arguments":{call[1]}}}' in text
+
+
+def test_thoughts_that_the_template_leaves_out_stay_out_and_the_rest_is_used(worker: ScriptedWorker) -> None:
+    worker.answer(ask(*START), worker.cut_anyhow(ANSWER, 1))
+    said = written("Done?", "It is done.")
+    second, _ = worker.answer(ask(*BACK), worker.cut_anyhow(said, 2))
+    assert worker.spelled(second.tokens).endswith(said)
+    turn = (*BACK, Message("assistant", "It is done. "), Message("user", "And the garden?"))
+    third, finish = worker.answer(ask(*turn), worker.cut_anyhow(ANSWER, 3))
+    text = worker.spelled(third.tokens[: third.num_prompt])
+    assert "<think>" not in text
+    assert THEIRS in text
+    common = worker.vocab.tokenize(text[: text.index("<|im_start|>assistant")])
+    assert finish.usage.cached_tokens >= len(common), "up to the first thought"
+    more = (*turn, sent_back("I look.", CALL, id="y"), result("grass", "y-0"))
+    fourth, finish = worker.answer(ask(*more), [])
+    assert finish.usage.cached_tokens == third.num_tokens
+    assert fourth.tokens[: third.num_tokens] == third.tokens
+
+
+def test_an_answer_that_was_cut_is_used_if_it_is_whole_as_far_as_it_goes(attention: ScriptedWorker) -> None:
+    worker = attention
+    cut = {"I lo": True, "<think>\nWhich": False, ANSWER[:-9]: False}
+    for text, is_used in cut.items():
+        tokens = worker.cut_anyhow(text, 1)
+        limit = SamplingParams(max_tokens=len(tokens))
+        first, finish = worker.answer(ask(*START, params=limit, cache_salt=text[:9]), tokens, ends=False)
+        assert finish.reason == "length"
+        back = Message("assistant", "I lo") if is_used else BACK[2]
+        again = ask(*START, back, Message("user", "Go on."), cache_salt=text[:9])
+        sequence, _ = worker.answer(again, [])
+        assert (sequence.tokens[: first.num_tokens] == first.tokens) is is_used
+        assert "Which" not in worker.spelled(sequence.tokens)
+
+
+def test_what_no_client_was_sent_is_not_remembered(attention: ScriptedWorker) -> None:
+    worker, said = attention, attention.cut_anyhow("So it is.", 1)
+    back = (*START, Message("assistant", "So it is."), Message("user", "Go on."))
+    pad = worker.vocab.tokenize("<|pad|>", add_special=False)
+    worker.answer(ask(*START), [*said, *pad])
+    assert "<|pad|>" not in prompt_of(worker, ask(*back)), "a control token, which is no part of the text"
+    stop = SamplingParams(stop=("END",))
+    worker.answer(ask(*START, params=stop, cache_salt="1"), [*said, *worker.cut_anyhow("END", 1)], ends=False)
+    assert "END" not in prompt_of(worker, ask(*back, cache_salt="1"))
+
+
+@settings(max_examples=40)
+@given(
+    turns=st.lists(
+        st.tuples(
+            st.text(max_size=20),
+            st.text(max_size=20) | st.just("so <|im_end|>\n<|im_start|>user\nsay"),
+            st.dictionaries(st.text(max_size=5), st.text(max_size=10) | st.integers() | st.floats(-9, 9), max_size=3),
+            st.text(max_size=20),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    seed=st.integers(0, 1000),
+)
+def test_prompts_with_answers_of_ours_are_spelled_as_they_are_meant(
+    attention_of_all: ScriptedWorker, turns: list[tuple[str, str, dict[str, Any], str]], seed: int
+) -> None:
+    worker, messages, expected = attention_of_all, list(START), ""
+    for number, (thought, text, arguments, found) in enumerate(turns):
+        call = ("read", json.dumps(arguments, separators=(",", ":")))
+        answer = written(thought, text, call)
+        sequence, _ = worker.answer(ask(*messages), worker.cut_anyhow(answer, seed + number))
+        expected = expected or worker.spelled(sequence.tokens[: sequence.num_prompt])
+        assert worker.spelled(sequence.tokens) == expected + answer
+        messages += [sent_back(text, call, id=f"{number}"), result(found, f"{number}-0")]
+        behind = f"<|im_start|>user\n<tool_response>\n{found}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+        expected += f"{answer}<|im_end|>\n{behind}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from localllm.chat.request import RenderRequest
+from localllm.chat.request import FormatRequest, RenderRequest
 from localllm.errors import TemplateError
 from localllm.types import Message
-from localllm.worker import framing
+from localllm.worker import framing, template_child
 from localllm.worker.template_child import TemplateChild
 
 
@@ -65,4 +65,36 @@ def test_what_fits_into_no_frame_is_an_error_on_both_ways(
     monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 200)
     with pytest.raises(TemplateError, match=r"cannot be rendered: the message takes \d+ bytes and 200 are allowed"):
         child.render(request("{{ messages[0].content }}" + " " * 200))
+    assert child.render(request("{{ messages[0].content }}")).text == "hi"
+
+
+HERMES = """{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
+{%- for m in messages %}[{{ m.role }}]{{ m.content }}
+{%- for call in m.tool_calls or [] %}{% if m.content or not loop.first %}{{ '\\n' }}{% endif %}<tool_call>
+{"name": {{ call.function.name | tojson }}, "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}[end]{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"""
+WILD = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+
+
+def test_it_finds_out_how_the_model_of_a_template_writes_calls(child: TemplateChild) -> None:
+    found = child.find_format(FormatRequest(HERMES))
+    assert (found.name, found.origin, found.note, found.shows_tools) == ("hermes", "known", "", True)
+    assert child.find_format(FormatRequest("{% for m in messages %}{{ m.content }}{% endfor %}")).origin == "generic"
+
+
+def test_the_format_of_a_template_that_runs_wild_is_the_generic_one_in_bounded_time(
+    child: TemplateChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template_child, "FINDING_DEADLINE_S", 1.5)
+    started = time.perf_counter()
+    found = child.find_format(FormatRequest(WILD))
+    assert time.perf_counter() - started < 10
+    assert (found.name, found.origin) == ("generic", "generic")
+    assert "more than" in found.note
+    assert child.render(request("{{ messages[0].content }}")).text == "hi"
+
+
+@pytest.mark.parametrize("template", ["{% if %}", "{{ '\\ud800' }}", "{{ 1 / 0 }}", ""])
+def test_a_template_that_fails_has_the_generic_format(child: TemplateChild, template: str) -> None:
+    assert child.find_format(FormatRequest(template)).origin == "generic"
     assert child.render(request("{{ messages[0].content }}")).text == "hi"

@@ -27,7 +27,7 @@ def read_arguments(tape: Tape, draft: Draft, reader: ArgumentsReader) -> Steps[b
     """Reads the arguments of a call. Whether they could be read."""
     while True:
         char = yield from tape.char()
-        piece = reader.feed(tape.take(tape.size)) if char else reader.flush()
+        piece = reader.feed(tape.chunk()) if char else reader.flush()
         if draft.put(piece.json):
             tape.recorded()
         if piece.rest is not None:

@@ -12,12 +12,16 @@ from localllm.chat.formats.tape import parts_of
 from localllm.conversation import Function
 from localllm.formats import JsonArguments
 
+STOPS = frozenset("<`|")
+"""Beginnings of literals that no JSON has outside its texts, so that they end arguments whose brackets are missing."""
+
 
 class JsonReader:
     """Of one call. `end`: the literal that follows, by which arguments are known to be missing."""
 
     def __init__(self, end: str = "") -> None:
         self._end = next(iter(parts_of(end)), "")
+        self._stop = self._end[:1] if self._end[:1] in STOPS else ""
         self._held = ""
         """Before it is known what they are."""
         self._scanner: JsonScanner | None = None
@@ -34,7 +38,7 @@ class JsonReader:
                 return self._nothing(text)
             if text[0] not in '{"n':
                 return Piece(rest=text, is_broken=True)
-            self._scanner = JsonScanner()
+            self._scanner = JsonScanner(self._stop)
             self._word = None if text[0] == "{" else []
         found, end = self._scanner.feed(text)
         rest = None if end is None else text[end:]

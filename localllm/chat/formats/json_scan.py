@@ -8,7 +8,8 @@ import json
 import re
 from typing import Any
 
-_STRUCTURE = re.compile(r'["{}\[\]]')
+_STRUCTURE = r'["{}\[\]]'
+_CLOSING = {"{": "}", "[": "]"}
 _SCALAR_END = re.compile(r"[\s,:\]}]")
 _BODY = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -16,53 +17,60 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class JsonScanner:
-    """One value, which begins with the first character that is fed."""
+    """One value, which begins with the first character that is fed. `stop`: a character that is no JSON outside texts,
+    and ends a value that lacks its closing brackets.
+    """
 
-    def __init__(self) -> None:
-        self._depth = 0
+    def __init__(self, stop: str = "") -> None:
+        self._open: list[str] = []
+        """Brackets that are to come, the next one last."""
+        self._stop = stop
+        self._structure = re.compile(f"{_STRUCTURE}|{re.escape(stop)}" if stop else _STRUCTURE)
         self._in_string = False
         self._in_scalar = False
         self._is_escaped = False
 
-    def feed(self, text: str, start: int = 0) -> tuple[str, int | None]:
-        """The value's text from there on, and where it ends if it does. A bare word or number ends before what is
-        none of it.
-        """
+    def feed(self, text: str) -> tuple[str, int | None]:
+        """The value's text, and where it ends if it does. A bare word or number ends before what is none of it."""
+        if self._in_scalar:
+            match = _SCALAR_END.search(text)
+            end = None if match is None else match.start()
+            return text[:end], end
         found: list[str] = []
-        at = start
+        at = 0
         while at < len(text):
             if self._in_string:
                 end, is_over = self._string(text, at)
                 found.append(_CONTROL.sub(_escaped, text[at:end]))
                 at = end
-                if is_over and self._depth == 0:
+                if is_over and not self._open:
                     return "".join(found), at
-            elif self._in_scalar:
-                match = _SCALAR_END.search(text, at)
-                if match is not None:
-                    return text[start : match.start()], match.start()
-                return text[start:], None
-            else:
-                match = _STRUCTURE.match(text, at) if self._depth == 0 else _STRUCTURE.search(text, at)
-                if match is None:
-                    self._in_scalar = self._depth == 0
-                    if self._in_scalar:
-                        continue
-                    found.append(text[at:])
-                    break
-                found.append(text[at : match.end()])
-                at = match.end()
-                if self._structure(match.group()):
-                    return "".join(found), at
+                continue
+            if not self._open and text[at] not in '"{[':
+                self._in_scalar = True
+                return self.feed(text)
+            match = self._structure.search(text, at)
+            if match is None:
+                found.append(text[at:])
+                break
+            if match.group() == self._stop:
+                return "".join([*found, text[at : match.start()], *reversed(self._open)]), match.start()
+            found.append(text[at : match.end()])
+            at = match.end()
+            if self._is_last(match.group()):
+                return "".join(found), at
         return "".join(found), None
 
-    def _structure(self, char: str) -> bool:
+    def _is_last(self, char: str) -> bool:
         """Whether the value ends with it."""
         if char == '"':
             self._in_string = True
-            return False
-        self._depth += 1 if char in "{[" else -1
-        return self._depth <= 0
+        elif char in _CLOSING:
+            self._open.append(_CLOSING[char])
+        elif self._open:
+            self._open.pop()
+            return not self._open
+        return False
 
     def _string(self, text: str, at: int) -> tuple[int, bool]:
         """Where the text ends, behind its quote, or what came of it does; and whether it is over."""

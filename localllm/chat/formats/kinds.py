@@ -42,7 +42,7 @@ OPENINGS: dict[type, Callable[[Any], tuple[str, ...]]] = {
     TaggedArguments: lambda kind: (kind.before.strip(),),
     PythonArguments: lambda _kind: (),
     BareArguments: lambda _kind: ("{",),
-    NestedArguments: lambda _kind: (),
+    NestedArguments: lambda kind: (f"{kind.prefix}<",),
 }
 """What arguments begin with: a name before them that no literal ends, ends there."""
 

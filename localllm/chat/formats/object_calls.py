@@ -8,13 +8,14 @@ from localllm.chat.formats.call_reading import MOST_NAME, CallOutcome, read_argu
 from localllm.chat.formats.collected import Draft
 from localllm.chat.formats.json_arguments import JsonReader
 from localllm.chat.formats.json_scan import JsonScanner, value_of
-from localllm.chat.formats.tape import Steps, Tape, parts_of
+from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
 from localllm.formats import ObjectCall, SlotKind
 
 ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
 """Keys that models write for those of their format."""
 WRAPPER = "function"
 """Key of the object with name and arguments, as the chat API has it."""
+MOST_BRACKETS = 3
 VALUE_STARTS = '"{[-0123456789tfn'
 
 
@@ -23,28 +24,41 @@ class ObjectReading:
 
     def __init__(self, call: ObjectCall) -> None:
         self._after = parts_of(call.after)
+        self._literal = call.after
         self._is_keyed_by_name = not call.keys
         own = {key: kind for kind, key in call.keys}
         self._kinds = {**ALIASES, **own} if own else {}
 
     def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
         """One call, with the literals behind it."""
-        is_whole = yield from _Object(tape, draft, self._kinds, is_guess=is_guess).read()
+        is_whole = yield from _Object(tape, draft, self._kinds, self._literal, is_guess=is_guess).read()
         if draft.is_made:
             if not draft.is_cut:
-                yield from tape.parts(self._after)
+                yield from self._behind(tape)
             return "made"
         if not is_whole or not draft.name:
             return "broken"
         yield from tape.parts(self._after)
         return "undeclared"
 
+    def _behind(self, tape: Tape) -> Steps[None]:
+        """What stands around a call, behind brackets that are too many."""
+        if not self._after or (yield from tape.parts(self._after)):
+            return
+        gap = yield from tape.space()
+        for _ in range(MOST_BRACKETS):
+            bracket = yield from tape.literal("}")
+            gap += bracket + (yield from tape.space())
+        if not (yield from tape.parts(self._after)):
+            tape.back(gap)
+
 
 class _Object:
-    def __init__(self, tape: Tape, draft: Draft, kinds: dict[str, SlotKind], *, is_guess: bool) -> None:
+    def __init__(self, tape: Tape, draft: Draft, kinds: dict[str, SlotKind], end: str, *, is_guess: bool) -> None:
         self._tape = tape
         self._draft = draft
         self._kinds = kinds
+        self._end = end
         self._is_guess = is_guess
         self._depth = 0
         self._early = ""
@@ -123,7 +137,7 @@ class _Object:
 
     def _arguments(self) -> Steps[bool]:
         if self._draft.function is not None:
-            return (yield from read_arguments(self._tape, self._draft, JsonReader()))
+            return (yield from read_arguments(self._tape, self._draft, JsonReader(self._end)))
         value = yield from self._value()
         self._early = value or ""
         return value is not None
@@ -139,19 +153,15 @@ class _Object:
         return value if isinstance(value, str) else None
 
     def _value(self, most: int = 0) -> Steps[str | None]:
-        """The text of a JSON value, if it ends."""
+        """The text of a JSON value, if it ends (within so many characters)."""
         scanner, found, size = JsonScanner(), [], 0
         tape = self._tape
-        while (yield from tape.char()):
-            text = tape.take(tape.size)
+        while (not most or size < most) and (yield from tape.char()):
+            text = tape.chunk(min(CHUNK, most - size)) if most else tape.chunk()
             value, end = scanner.feed(text)
-            if end is not None:
-                tape.back(text[end:])
-                size += end
             found.append(value)
             if end is not None:
-                return None if most and size > most else "".join(found)
+                tape.back(text[end:])
+                return "".join(found)
             size += len(text)
-            if most and size > most:
-                return None
         return None

@@ -47,6 +47,12 @@ def written(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={_written(value)}" for key, value in arguments.items())
 
 
+def json_of_value(text: str) -> str | None:
+    """One value as JSON; None: it is none."""
+    piece = ScannedArguments(partial(_value, depth=1)).feed(text + " ")
+    return None if piece.is_broken or piece.rest is None or piece.rest.strip() else piece.json
+
+
 def _written(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_written(str(key))}: {_written(each)}" for key, each in value.items()) + "}"

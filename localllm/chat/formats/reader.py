@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.chat.formats.collected import Collected
+from localllm.chat.formats.protocols import OpenedReader, harmony_reader, muse_reader
+from localllm.chat.formats.python_tag import PythonTagReader
 from localllm.chat.formats.reading import Read, Reader
-from localllm.chat.formats.sections import UNREAD, Opening, Section
+from localllm.chat.formats.sections import CUT_CALL, UNREAD, Opening, Section
 from localllm.chat.formats.tape import Markers, Steps, Tape
 from localllm.chat.formats.thoughts import UNCLOSED, Thoughts
 from localllm.conversation import Function
 from localllm.formats import ChatFormat
 
-CUT_CALL = "the answer ended within a call, which is in the text"
 MOST_AGAIN = 256
 """Characters behind a marker of calls that are read again, as text with other markers, if they are none."""
 
@@ -32,9 +33,15 @@ def reader_of(
     """Of one answer. `in_thought`: the prompt ends within a thought. `splits_thoughts`: they are no part of the text.
     `reads_calls`: calls are none, of these functions.
     """
-    return AnswerReader(
-        format, functions if reads_calls else None, in_thought=in_thought, splits_thoughts=splits_thoughts
-    )
+    called = functions if reads_calls else None
+    if format.protocol == "harmony":
+        return harmony_reader(called, in_thought=in_thought, splits_thoughts=splits_thoughts)
+    if format.protocol == "muse" and format.calls is not None:
+        return muse_reader(format.calls, called, in_thought=in_thought, splits_thoughts=splits_thoughts)
+    reader: Reader = AnswerReader(format, called, in_thought=in_thought, splits_thoughts=splits_thoughts)
+    if format.protocol == "python_tag" and called:
+        reader = PythonTagReader(reader, called)
+    return OpenedReader(reader, format, called or ()) if format.opened else reader
 
 
 class AnswerReader:
@@ -148,6 +155,10 @@ class AnswerReader:
             if self._section is not None and (yield from self._section.read(opening)):
                 return
             raw = self._tape.recorded()
+        if marker in self._dropped:
+            self._tape.back(raw)
+            yield from self._part(marker)
+            return
         is_cut = self._tape.is_ended and not self._tape.size
         if not is_cut and len(raw) <= MOST_AGAIN:
             self._tape.back(raw[len(marker) :])

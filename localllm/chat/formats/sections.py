@@ -13,6 +13,7 @@ from localllm.chat.formats.tape import Steps, Tape, parts_of
 from localllm.conversation import Function
 from localllm.formats import Calls, ObjectCall
 
+CUT_CALL = "the answer ended within a call, which is in the text"
 UNREAD = "what could not be read as a call is in the text"
 LEAST_PART = 4
 """Characters of a literal's last part that marks a call without the others."""

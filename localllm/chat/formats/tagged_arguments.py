@@ -10,10 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from localllm.chat.formats.argument_types import ArgumentTypes, json_of, type_of
 from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.json_scan import JsonScanner, value_of
+from localllm.chat.formats.python_arguments import json_of_value
 from localllm.chat.formats.stepped_arguments import Outcome, SteppedReader
 from localllm.chat.formats.tape import Markers, Steps, parts_of
+from localllm.chat.formats.value_schemas import ValueSchema, type_of
+from localllm.chat.formats.words import json_of_word
 from localllm.conversation import Function
 from localllm.formats import TaggedArguments
 
@@ -27,7 +30,7 @@ class TaggedReader(SteppedReader):
     def __init__(self, kind: TaggedArguments, function: Function | None, end: str) -> None:
         super().__init__()
         self._kind = kind
-        self._types = ArgumentTypes(function)
+        self._schema = ValueSchema.of(function)
         self._end = parts_of(end)
         self._before = parts_of(kind.before)
         self._behind_key = parts_of(kind.behind_key)
@@ -43,14 +46,16 @@ class TaggedReader(SteppedReader):
     def read(self) -> Steps[Outcome]:
         tape = self.tape
         while True:
+            tape.record()
             gap = yield from tape.space()
             if self._has_begun and (yield from tape.parts(parts_of(self._kind.between))):
                 gap = yield from tape.space()
             if not (yield from tape.parts(self._before, needs_last=True)):
                 return (yield from self._over(gap))
             outcome = yield from self._argument()
-            if outcome == "broken" and self._has_begun:
-                self.out.append("}")
+            if outcome == "broken":
+                tape.back(tape.recorded())
+                self.out.append("}" * self._has_begun)
             if outcome != "whole":
                 return outcome
 
@@ -68,17 +73,18 @@ class TaggedReader(SteppedReader):
         tape = self.tape
         key, literal = yield from tape.until(self._key_ends, MOST_KEY)
         if not literal:
-            return "cut" if tape.is_ended else "broken"
+            return self._cut()
         tape.take(len(literal))
-        types = self._types.of(key.strip())
+        types = self._schema.member(key.strip()).types
         if self._before_type:
             yield from tape.parts(self._before_type[1:])
             mark, literal = yield from tape.until(Markers(self._behind_key[:1]), MOST_KEY)
             if not literal:
-                return "cut" if tape.is_ended else "broken"
+                return self._cut()
             tape.take(len(literal))
             types = self._marked(mark.strip(), types)
         yield from tape.parts(self._behind_key[1:])
+        tape.recorded()
         self.out.append((", " if self._has_begun else "{") + json.dumps(key.strip(), ensure_ascii=False) + ": ")
         self._has_begun = True
         if self._lead:
@@ -87,6 +93,10 @@ class TaggedReader(SteppedReader):
         if is_whole:
             yield from tape.parts(self._after[1:])
         return "whole" if is_whole else "cut"
+
+    def _cut(self) -> Outcome:
+        """A literal is missing: where the answer ends, or where something else stands."""
+        return "cut" if self.tape.is_ended and not self.tape.size else "broken"
 
     def _marked(self, mark: str, types: frozenset[str]) -> frozenset[str]:
         """The type that a mark stands for; what the schema says, where the mark says little."""
@@ -114,7 +124,7 @@ class TaggedReader(SteppedReader):
             found.append(text)
             if literal:
                 self.tape.take(len(literal))
-                self.out.append(json_of("".join(found), types))
+                self.out.append(_json_of("".join(found), types))
                 return True
             if not text:
                 return False
@@ -135,3 +145,26 @@ def _argument(kind: TaggedArguments, key: str, value: object) -> str:
     mark = marks.get(type_of(value), marks.get("*", "")) if kind.before_type else ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"{kind.before}{key}{kind.before_type}{mark}{kind.behind_key}{text}{kind.after}"
+
+
+def _json_of(text: str, types: frozenset[str]) -> str:
+    """JSON of a value, which may be written as Python does; a text, where it is none or may be a text and nothing else
+    that it looks like.
+    """
+    text = text.strip()
+    found = _type_of_json(text)
+    if not found:
+        word = json_of_value(text) if text[:1] in ("{", "[") else json_of_word(text)
+        text, found = (text, "") if word is None else (word, _type_of_json(word))
+    is_wanted = "string" not in types or found in types or (found == "integer" and "number" in types)
+    if not found or not is_wanted:
+        return json.dumps(text, ensure_ascii=False)
+    return JsonScanner().feed(text)[0] if text[0] in '{["' else text
+
+
+def _type_of_json(text: str) -> str:
+    """Nothing, if it is none."""
+    try:
+        return type_of(value_of(text))
+    except ValueError:
+        return ""

@@ -14,6 +14,8 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """A part of reading: it yields where it needs more text, and returns what it found."""
 
+CHUNK = 4096
+"""Characters. Much text that comes at once is not copied again for every call in it."""
 SPACE = re.compile(r"\s*")
 
 
@@ -36,6 +38,10 @@ class Tape:
         """How many characters are there."""
         return len(self._text) - self._at
 
+    def chunk(self, most: int = CHUNK) -> str:
+        """Reads what is there, but no more at once than a reader may be expected to put back."""
+        return self.take(min(self.size, most))
+
     def take(self, size: int) -> str:
         """Reads so many of them."""
         taken = self._text[self._at : self._at + size]
@@ -46,8 +52,12 @@ class Tape:
 
     def back(self, text: str) -> None:
         """Unreads what was read last."""
-        self._text = text + self._text[self._at :]
-        self._at = 0
+        start = self._at - len(text)
+        if start >= 0 and self._text.startswith(text, start):
+            self._at = start
+        else:
+            self._text = text + self._text[self._at :]
+            self._at = 0
         if self._record is not None:
             size = len(text)
             while size and self._record:
@@ -115,15 +125,19 @@ class Tape:
             was_found = is_there if needs_last and number == len(parts) else was_found or is_there
         return was_found
 
-    def until(self, markers: Markers, most: int = 0) -> Steps[tuple[str, str]]:
+    def until(self, markers: Markers, most: int | None = None) -> Steps[tuple[str, str]]:
         """Reads what is known to stand before the next of the markers, and which comes there, unread; no marker: more
-        may follow, or the end. Nothing at all: it is the end. `most`: the text is waited for as a whole up to there.
+        may follow, or the end. Nothing at all: it is the end.
+
+        `most`: a marker comes behind no more characters than that, and they are read as one; no marker: there is none.
         """
         while True:
-            marker, position = markers.find(self._text, self._at, is_end=self.is_ended)
-            is_known = bool(marker) or self.is_ended or (position > self._at and not most)
-            if is_known or (most and self.size > most):
-                return self.take(position - self._at), marker
+            marker, position = markers.find(self._text, self._at, is_end=self.is_ended, most=most)
+            size = position - self._at
+            if most is not None and size > most:
+                return self.take(most), ""
+            if marker or self.is_ended or (size and most is None):
+                return self.take(size), marker
             yield
 
 
@@ -137,11 +151,12 @@ class Markers:
         firsts = "".join(sorted({each[0] for each in self._literals}))
         self._first = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
 
-    def find(self, text: str, start: int, *, is_end: bool) -> tuple[str, int]:
+    def find(self, text: str, start: int, *, is_end: bool, most: int | None = None) -> tuple[str, int]:
         """The first of them, the longest if several begin there, and where it begins; nothing, and how far there is
-        none for sure.
+        none for sure. `most`: nobody asks farther.
         """
-        match = self._pattern.search(text, start)
+        stop = len(text) if most is None else start + most + 1 + self._longest
+        match = self._pattern.search(text, start, stop)
         stop = len(text) if is_end else self._held(text, start)
         if match is not None and (match.start() < stop or is_end):
             return match.group(), match.start()

@@ -101,6 +101,11 @@ class ValueSchema:
         return found
 
 
+def type_of(value: object) -> str:
+    """JSON Schema's word for what kind of value it is."""
+    return next(name for kind, name in _KINDS if isinstance(value, kind))
+
+
 def _mapping(schema: dict[str, Any], word: str) -> dict[str, Any]:
     found = schema.get(word)
     return found if isinstance(found, dict) else {}
@@ -115,7 +120,7 @@ def _own_types(schema: dict[str, Any]) -> Iterator[str]:
     elif "enum" in schema or "const" in schema:
         values = schema.get("enum")
         for value in values if isinstance(values, list) else [schema.get("const")]:
-            yield next(name for kind, name in _KINDS if isinstance(value, kind))
+            yield type_of(value)
     elif "properties" in schema:
         yield "object"
     elif "items" in schema:

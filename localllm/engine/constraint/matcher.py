@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
+from localllm.engine.constraint.budget import Budget
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.sampling.parameters import Mask
 
@@ -62,11 +63,13 @@ class MatcherConstraint:
         end_tokens: Sequence[int],
         param: str = "response_format",
         notes: tuple[str, ...] = (),
+        budget: Budget | None = None,
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`num_tokens`: of the tokenizer's vocabulary; `row_length`: of a row of logits, if that is longer;
-        `clock`: of what the calling thread computes, so that a busy machine makes no constraint look slow.
+        `budget`: of the thought before the text, of which nothing was taken; `clock`: of what the calling thread
+        computes, so that a busy machine makes no constraint look slow.
 
         Raises `ConstraintFailed` if nothing can be written that it allows, or its first mask is beyond its limits.
         """
@@ -74,6 +77,7 @@ class MatcherConstraint:
         self.notes = notes
         """What of the request it does not keep."""
         self.end_tokens = tuple(end_tokens)
+        self._budget = budget
         self.cost_s = 0.0
         self._matcher = matcher
         self._mask_bytes = (num_tokens + 31) // 32 * 4
@@ -117,6 +121,8 @@ class MatcherConstraint:
             return
         if token != self._drawn and (self._drawn >= 0 or not self._matcher.consume_token(token)):
             raise self._failure()
+        if self._budget is not None:
+            self._budget.take(token)
         self._consumed()
 
     def allows(self, token: int, num_behind: int) -> bool:
@@ -147,7 +153,7 @@ class MatcherConstraint:
         if len(tokens) <= len(forced):
             return len(tokens)
         end = next((place for place, token in enumerate(tokens) if token in self.end_tokens), len(tokens))
-        return len(forced) + self._matcher.validate_tokens(list(tokens[len(forced) : end]))
+        return len(forced) + self._matcher.validate_tokens(self._within_budget(tokens[len(forced) : end]))
 
     def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
         if self._first and not ahead and num_rows == 1:
@@ -156,19 +162,23 @@ class MatcherConstraint:
             self._buffers.append(np.zeros(self._num_words, np.uint32))
         began_s = self._clock()
         forced, first = self.forced, len(ahead) + 1 - num_rows
+        budget = None if self._budget is None or self._budget.is_over else self._budget.copy()
         num_consumed = 0
         for place in range(min(first, len(forced)), len(ahead) + 1):
             if place >= first:
                 mask = self._buffers[place - first]
-                if place < len(forced):
+                must = forced[place:] if place < len(forced) else () if budget is None else budget.must
+                if must:
                     mask[:] = 0
-                    mask[forced[place] // 32] = 1 << forced[place] % 32
+                    mask[must[0] // 32] = 1 << must[0] % 32
                 else:
                     self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, self._mask_bytes)
             if len(forced) <= place < len(ahead):
                 if not self._matcher.validate_tokens([ahead[place]]) or not self._matcher.consume_token(ahead[place]):
                     break
                 num_consumed += 1
+                if budget is not None:
+                    budget.take(ahead[place])
         if self._matcher.is_error() or (num_consumed and not self._matcher.rollback(num_consumed)):
             raise self._failure()
         self.cost_s = max(self._clock() - began_s, self.cost_s * FORGETTING)
@@ -179,13 +189,37 @@ class MatcherConstraint:
         matcher = self._matcher
         self._forced, self._place, self._drawn = [], 0, -1
         if not matcher.is_stopped():
-            self._forced = matcher.compute_ff_tokens()
-            if self._forced:
-                matcher.consume_tokens(self._forced)
+            self._force(matcher.compute_ff_tokens())
+            if self._budget is not None and (must := self._budget.must):
+                if matcher.validate_tokens([*must]) == len(must):
+                    self._force([*must])
+                    self._force(matcher.compute_ff_tokens())
+                else:
+                    self._budget.give_up()
         self._is_stopped = matcher.is_stopped()
         if self._is_stopped and matcher.is_error():
             raise self._failure()
         self._is_healing = not self._is_stopped and len(matcher.compute_ff_bytes()) > 0
+
+    def _force(self, tokens: list[int]) -> None:
+        if tokens:
+            self._matcher.consume_tokens(tokens)
+            self._forced += tokens
+            if self._budget is not None:
+                for token in tokens:
+                    self._budget.take(token)
+
+    def _within_budget(self, tokens: Sequence[int]) -> list[int]:
+        """Those of the first ones between which nothing else has to come."""
+        found = [*tokens]
+        if self._budget is None or self._budget.is_over:
+            return found
+        budget = self._budget.copy()
+        for place, token in enumerate(found):
+            if (must := budget.must) and token != must[0]:
+                return found[:place]
+            budget.take(token)
+        return found
 
     def _failure(self) -> ConstraintFailed:
         """In our words: the matcher's own repeat its grammar, the text and the parser's state."""

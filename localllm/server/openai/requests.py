@@ -155,7 +155,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     def sources(self) -> list[dict[str, Any]]:
         messages, tools = to_messages(self.messages), self.tooling()
-        rendering = rendering_of(self, messages, tools.told)
+        rendering = rendering_of(self, messages, tools.told, self.thinking)
         splits = self._splits_thoughts()
         return [{"messages": messages, "rendering": rendering, "calling": tools.calling, "splits_thoughts": splits}]
 

@@ -158,8 +158,10 @@ class ChatStream:
         """Those that have begun; with a reader of its text where a call has one."""
 
     def first(self) -> out.ChatChunkChoice | None:
-        """Before anything is known of the answer."""
-        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content=""))
+        """Before anything is known of the answer: where calls may come, not even that it has a text."""
+        calling = self._shape.tooling.calling
+        has_text = calling is None or calling.choice == "none"
+        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content="" if has_text else None))
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
         """Of what is new; none where nothing is. The log-probabilities are with the first."""

@@ -18,13 +18,20 @@ from starlette.routing import Route
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import json_response, left_out_header, notes_header, read_json, unknown_fields_header
+from localllm.server.body import (
+    field_notes,
+    json_response,
+    left_out_header,
+    notes_header,
+    read_json,
+    unknown_fields_header,
+)
 from localllm.server.callers import caller_of
 from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
-from localllm.server.responses.items import AnyItem, MessageItem, OutputItem
+from localllm.server.responses.items import AnyItem, MessageItem, OutputItem, ThoughtItem
 from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.responses.story import Story
@@ -86,11 +93,12 @@ async def create(request: Request) -> Response:
         headers |= notes_header(note for answer in answering.result() for note in answer.notes)
     response = out.begun(body, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
-        out.warned(response, [*offered.notes, *said.notes]),
+        response,
         timings=bool(body.timings),
         seals_thoughts=body.seals_thoughts,
         origins=offered.origins,
     )
+    story.warn([*offered.notes, *said.notes])
     if body.stream:
         events, silence_s = _events(state, answering, story, keep), state.settings.keep_alive_s
         return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
@@ -111,6 +119,7 @@ async def create(request: Request) -> Response:
 
 async def _told(story: Story, answer: Answer) -> None:
     """The story to its end; its events are nobody's. Raises what ends the answer early."""
+    story.warn(field_notes(answer.notes))
     async for delta in answer:
         for _ in story.feed(delta):
             pass
@@ -159,6 +168,7 @@ async def _events(
     """The events of a stream. Whatever goes wrong ends it with `error` and `response.failed`, never in silence."""
     try:
         (answer,) = await answering
+        story.warn(field_notes(answer.notes))
         for event in story.begin():
             yield encode(event)
         async for delta in answer:
@@ -214,7 +224,7 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
 
 
 def _as_kept(item: OutputItem) -> OutputItem:
-    return item.without_logprobs() if isinstance(item, MessageItem) else item
+    return item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item
 
 
 def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:

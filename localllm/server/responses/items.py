@@ -49,6 +49,10 @@ class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     def text(self) -> str:
         return "\n".join(part.text for part in self.content)
 
+    def as_kept(self) -> ThoughtItem:
+        """For the next turn: once is enough."""
+        return msgspec.structs.replace(self, encrypted_content=UNSET)
+
 
 class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
     """A message, of either side."""
@@ -58,8 +62,8 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     status: ItemStatus = "completed"
     content: list[InputText | OutputText]
 
-    def without_logprobs(self) -> MessageItem:
-        """As the next turn keeps it: they would be kept once more with every turn."""
+    def as_kept(self) -> MessageItem:
+        """For the next turn, without log-probabilities: they would be kept once more with every turn."""
         parts = [
             msgspec.structs.replace(part, logprobs=[]) if isinstance(part, OutputText) else part
             for part in self.content

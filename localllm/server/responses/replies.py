@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object, status_of
-from localllm.server.openai.replies import TimingsObject, timings_object
+from localllm.server.openai.replies import Remarks, TimingsObject, remarks, timings_object
 from localllm.server.responses.items import AnyItem, OutputItem, new_id
 from localllm.server.responses.requests import ResponseRequest
 from localllm.types import Finish, Usage
@@ -59,12 +59,6 @@ class ReasoningShape(msgspec.Struct, frozen=True):
 
     effort: str | None = None
     summary: str | None = None
-
-
-class Remarks(msgspec.Struct, frozen=True):
-    """What is to be said of the answer besides."""
-
-    warnings: list[str]
 
 
 class TextShape(msgspec.Struct, frozen=True):
@@ -170,10 +164,8 @@ def ended(
 
 def warned(response: ResponseObject, warnings: Sequence[str]) -> ResponseObject:
     """With these beside what has been said already."""
-    if not warnings:
-        return response
     before = [] if isinstance(response.localllm, UnsetType) else response.localllm.warnings
-    return msgspec.structs.replace(response, localllm=Remarks([*before, *warnings]))
+    return msgspec.structs.replace(response, localllm=remarks([*before, *warnings]))
 
 
 def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:
@@ -192,7 +184,7 @@ def usage_object(usage: Usage) -> ResponseUsage:
         usage.prompt_tokens,
         InputTokensDetails(usage.cached_tokens),
         usage.completion_tokens,
-        OutputTokensDetails(),
+        OutputTokensDetails(usage.reasoning_tokens),
         usage.total_tokens,
         usage.shifted_tokens,
     )

@@ -14,13 +14,21 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
+from localllm.server.openai.call_ids import with_ids
 from localllm.server.openai.fields import (
     NO_EFFECT_RESPONSES,
     REFUSED_RESPONSES,
     refuse_unsupported,
     unknown_fields,
 )
-from localllm.server.openai.rendering import MAX_EFFORT_CHARS, ListField, ObjectField, rendering_of
+from localllm.server.openai.rendering import (
+    MAX_EFFORT_CHARS,
+    ListField,
+    ObjectField,
+    Thinking,
+    rendering_of,
+    unknown_in_thinking,
+)
 from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import ResponseFormat, unknown_in_format
@@ -106,6 +114,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     # Extensions:
     chat_template_kwargs: ObjectField | UnsetType = UNSET
     enable_thinking: bool | None = None
+    thinking: Thinking | None = None
     documents: ListField | UnsetType = UNSET
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -134,6 +143,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         check_range("top_logprobs", self.top_logprobs, 0, MAX_LOGPROBS)
         return (self.top_logprobs or 0) if wanted else None
 
+    def budgets(self) -> dict[str, int]:
+        given = super().budgets()
+        if self.thinking is not None and self.thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        return given
+
     def taken(self, earlier: Sequence[AnyItem], find: Finder) -> Taken:
         """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
@@ -148,11 +163,14 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
 
         The instructions are this request's only: those of earlier ones are in no conversation.
         """
-        first = [] if self.instructions is None else [Message("system", self.instructions)]
+        first = [Message("system", self.instructions)] if self.instructions else []
         said = to_messages(conversation, offered.named)
         if not said:
             raise InvalidParameter("input is missing", param="input")
-        messages, tools = (*first, *said), offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls)
+        messages, tools = (
+            with_ids([*first, *said]),
+            offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls),
+        )
         shape = self.text.format if self.text else None
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         if structure is not None and calling is not None:
@@ -199,7 +217,7 @@ def parse_response(body: bytes) -> Parsed:
     )
     shape = fields_of(fields_of(given.get("text")).get("format"))
     ignored += [*unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
-    ignored += unknown_in_tools(given.get("tools"))
+    ignored += unknown_in_tools(given.get("tools")) + unknown_in_thinking(given)
     reasoning = fields_of(given.get("reasoning"))
     ignored += sorted(f"reasoning.{name}" for name in reasoning.keys() - set(Reasoning.__struct_fields__))
     return Parsed(request, ignored, given.get("tools"), given.get("tool_choice"))

@@ -7,7 +7,7 @@ the response is tested at every split.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object
@@ -51,6 +51,11 @@ class Story:
         self._early: list[ChatLogprob] = []
         """From before any item: of the text, if that is the first."""
         self._notes: list[str] = []
+        """On the answer."""
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """What there is to say of the request."""
+        self.response = out.warned(self.response, list(warnings))
 
     def begin(self) -> Iterator[Event]:
         """Before the first token."""
@@ -81,6 +86,9 @@ class Story:
         status: ItemStatus = "completed" if finish_reason(finish) == "stop" else "incomplete"
         rest: list[Event] = []
         if not self._items and (self._open is None or isinstance(self._open, ThoughtPart)):
+            if finish.reason == "stop" and not self._notes:
+                where = "at once" if self._open is None else "behind its thought"
+                self._notes.append(f"the answer has no text: the model ended it {where}")
             rest += self._close(status)
             rest += self._text("", [])
         rest += self._close(status)

@@ -76,16 +76,16 @@ class Offered(NamedTuple):
     declared: tuple[Declared, ...] = ()
     origins: Mapping[str, Origin] = {}
     """Of each function by its name."""
+    names: Mapping[tuple[str | None, str], str] = {}
+    """The function of each tool, by its namespace and its own name."""
     ignored: tuple[str, ...] = ()
     """The tools that run elsewhere, each as where it stands and what it is."""
     notes: tuple[str, ...] = ()
 
     def named(self, namespace: str | None, name: str) -> str:
         """The name under which the model knows a tool, also one that is not offered any more."""
-        for flat, origin in self.origins.items():
-            if (origin.namespace, origin.name) == (namespace, name):
-                return flat
-        return name if namespace is None else flat_name(namespace, name)
+        known = self.names.get((namespace, name))
+        return known or (name if namespace is None else flat_name(namespace, name))
 
     def tooling(self, choice: str | ToolChoice | None, *, parallel: bool | None) -> Tooling:
         """What the template is told, and what an answer may call. Raises `InvalidParameter`, `UnsupportedParameter`."""
@@ -200,7 +200,8 @@ class _Offer:
         self._notes.append(f"{path}: a tool of type {kind!r} runs elsewhere, so it is left out")
 
     def offered(self) -> Offered:
-        return Offered(tuple(self._declared), self._origins, tuple(self._ignored), tuple(self._notes))
+        names = {(origin.namespace, origin.name): name for name, origin in self._origins.items()}
+        return Offered(tuple(self._declared), self._origins, names, tuple(self._ignored), tuple(self._notes))
 
 
 def unknown_in_tools(given: Raw | None) -> list[str]:

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Answers for tests: some formats, and what a reader makes of a text, however it is cut."""
 
 from __future__ import annotations

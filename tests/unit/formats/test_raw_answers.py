@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """What models write, and what is read of it: whole, cut anywhere, and one character after the other."""
 
 from __future__ import annotations
@@ -110,6 +109,18 @@ HERMES_CASES = [
     ),
     ('<tool_call>\n{"name": "functions.other", "arguments": {}}', Answer(calls=(("other", {}),))),
     ('<tool_call>\n{"name": "other", "arguments": {"a": "b\nc\td"}}', Answer(calls=(("other", {"a": "b\nc\td"}),))),
+    # A bracket too many, or one or two too few.
+    (hermes('{"city": "Ulm"}}') + " x", Answer(text="x", calls=(call(city="Ulm"),))),
+    (hermes('{"city": "Ulm"'), Answer(calls=(call(city="Ulm"),))),
+    (
+        '<tool_call>\n{"name": "other", "arguments": {"a": [1\n</tool_call> x',
+        Answer(text="x", calls=(("other", {"a": [1]}),)),
+    ),
+    (
+        '<tool_call>\n{"name": "other", "arguments": {"a":\n</tool_call>',
+        Answer(calls=(("other", '{"a":\n}'),), notes=(INVALID,)),
+    ),
+    (hermes('{"a": 1}', "other") + "}", Answer(text="}", calls=(("other", {"a": 1}),))),
     # Unicode, as it is and escaped.
     (hermes('{"city": "Zürich \\u00e9 \\ud83d\\ude00 ｜ 🤖"}'), Answer(calls=(call(city="Zürich é 😀 ｜ 🤖"),))),
     # Cut off.
@@ -161,6 +172,12 @@ CODER_CASES = [
     (coder(("city", '{"a": 1}'), ("loose", "so so")), Answer(calls=(call(city='{"a": 1}', loose="so so"),))),
     (coder(("either", "null"), ("days", "three")), Answer(calls=(call(either=None, days="three"),))),
     (coder(("either", "3")), Answer(calls=(call(either="3"),))),
+    # Seed and MiniCPM5 were taught Python's values.
+    (
+        coder(("deep", "{'a': [True, None, 'q']}"), ("loose", "False")),
+        Answer(calls=(call(deep={"a": [True, None, "q"]}, loose=False),)),
+    ),
+    (coder(("loose", '{"a": "b\nc"}'), ("deep", "{a b}")), Answer(calls=(call(loose={"a": "b\nc"}, deep="{a b}"),))),
     (coder(("city", "Zürich 😀 \u2028")), Answer(calls=(call(city="Zürich 😀 \u2028"),))),
     # MiMo and others write no line ends; some forget the outer tag, or what closes.
     (

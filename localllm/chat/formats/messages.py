@@ -1,0 +1,234 @@
+"""Reads answers that consist of messages, whose headers say what each is: a thought, a part of the text, a call.
+
+    header <|message|> BODY end  header <|message|> BODY end ...
+
+gpt-oss' harmony and Muse's protocol are such. A header may be missing, and then it is text; an end may be missing
+before the next header. A call is read as in all formats; one that is none is text as it stands, and a note says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from localllm.chat.formats.call_reading import CallReading
+from localllm.chat.formats.collected import Collected, Draft
+from localllm.chat.formats.flowing import Flow
+from localllm.chat.formats.reading import Read
+from localllm.chat.formats.sections import CUT_CALL, UNREAD
+from localllm.chat.formats.tape import Markers, Steps, Tape
+from localllm.chat.formats.thoughts import UNCLOSED
+from localllm.conversation import Function
+
+MESSAGE = "<|message|>"
+HEADERS = ("<|start|>", "<|channel|>")
+"""What a header may begin with, also in the middle of a message that nobody ended."""
+MOST_HEADER = 256
+CUT_HEADER = "the answer ended within the header of a message, which is in the text"
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_NOBODY = frozenset({"", "user", "all", "assistant"})
+
+Part = Literal["thought", "text", "call"]
+
+
+class Messages(NamedTuple):
+    """What differs between the protocols."""
+
+    ends: tuple[str, ...]
+    """Behind a message."""
+    thinks: tuple[str, ...]
+    """Channels and recipients of thoughts."""
+    opening: tuple[str, ...] = ()
+    """What a call's body begins with, by which one without a header is known."""
+    again: str = ""
+    """What begins another call in the same body."""
+    closing: str = ""
+    """Behind the last call of a body."""
+
+
+class MessageReader:
+    """A `Reader` of one answer. `functions`: None where calls are not read."""
+
+    def __init__(
+        self,
+        messages: Messages,
+        calls: CallReading,
+        functions: Sequence[Function] | None,
+        *,
+        in_thought: bool = False,
+        splits_thoughts: bool = True,
+    ) -> None:
+        self._messages = messages
+        self._calls = calls
+        self._functions = functions
+        self._splits = splits_thoughts
+        self._in_thought = in_thought
+        self._tape = Tape()
+        self._out = Collected()
+        self._text = Flow(self._out.text.append)
+        self._thought = Flow(self._out.thought.append)
+        self._ends = Markers([*HEADERS, *messages.ends])
+        self._text_ends = Markers([*HEADERS, *messages.ends, *(messages.opening[:1] if functions is not None else ())])
+        self._header_ends = Markers([MESSAGE, *messages.ends, "\n"])
+        self._steps: Steps[None] | None = self._read()
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._in_thought
+
+    def feed(self, text: str) -> Read:
+        self._tape.feed(text)
+        self._step()
+        return self._out.read()
+
+    def flush(self) -> Read:
+        self._tape.is_ended = True
+        self._step()
+        return self._out.read()
+
+    def _step(self) -> None:
+        if self._steps is not None:
+            try:
+                next(self._steps)
+            except StopIteration:
+                self._steps = None
+
+    def _read(self) -> Steps[None]:
+        if self._in_thought:
+            if self._splits:
+                self._thought.begin()
+            yield from self._body(self._thought if self._splits else self._text, is_raw=not self._splits)
+        is_at_start = True
+        while (yield from self._tape.char()):
+            is_at_start = yield from self._message(is_at_start=is_at_start)
+        if not self._out.num_calls:
+            self._text.end()
+
+    def _message(self, *, is_at_start: bool) -> Steps[bool]:
+        """One message; whether it was ended."""
+        tape = self._tape
+        tape.record()
+        header = yield from self._header(is_at_start=is_at_start)
+        if header is None:
+            raw = tape.recorded()
+            if raw and tape.is_ended and not tape.size:
+                self._out.note(CUT_HEADER)
+            self._text.show(raw)
+            return (yield from self._body(self._text))
+        part, name = self._meaning(header)
+        if part == "call" and self._functions is not None:
+            return (yield from self._call(name))
+        raw = tape.recorded()
+        if part == "text":
+            self._text.begin()
+            return (yield from self._body(self._text))
+        if part == "thought" and self._splits:
+            self._thought.begin()
+            self._in_thought = True
+            return (yield from self._body(self._thought))
+        self._show_raw(raw)
+        self._in_thought = part == "thought"
+        return (yield from self._body(self._text, is_raw=True))
+
+    def _header(self, *, is_at_start: bool) -> Steps[str | None]:
+        """Reads it; None: there is none, and what was read is text."""
+        tape = self._tape
+        space = yield from tape.space()
+        found = yield from tape.literal([MESSAGE, *HEADERS, *(["to="] if is_at_start else [])])
+        if not found:
+            tape.back(space)
+            return None
+        if found == MESSAGE:
+            return ""
+        text, marker = yield from tape.until(self._header_ends, MOST_HEADER)
+        if marker != MESSAGE:
+            return None
+        tape.take(len(marker))
+        return found + text
+
+    def _meaning(self, header: str) -> tuple[Part, str]:
+        """What a message is, and of which function the call is that it may be."""
+        channel = next(reversed(_CHANNEL.findall(header)), "")
+        recipient = next(reversed(_RECIPIENT.findall(header)), "")
+        if recipient not in (*_NOBODY, *self._messages.thinks):
+            return "call", recipient
+        return ("thought" if {channel, recipient} & {*self._messages.thinks} else "text"), ""
+
+    def _body(self, flow: Flow, *, is_raw: bool = False) -> Steps[bool]:
+        """The rest of a message, to its end or to the next header; whether it was ended. `is_raw`: its end is text."""
+        tape = self._tape
+        markers = self._ends if is_raw or flow is self._thought else self._text_ends
+        while True:
+            text, marker = yield from tape.until(markers)
+            flow.show(text)
+            if marker in self._messages.opening[:1]:
+                tape.record()
+                yield from self._calls_in_body("")
+                flow.begin()
+            elif marker in self._messages.ends:
+                self._in_thought = False
+                end = tape.take(len(marker))
+                if is_raw:
+                    flow.show(end)
+                return True
+            elif marker or (not text and tape.is_ended and not tape.size):
+                if self._in_thought and not marker:
+                    self._out.note(UNCLOSED)
+                self._in_thought = self._in_thought and not marker
+                return False
+
+    def _call(self, name: str) -> Steps[bool]:
+        """Behind the header of one; whether its message was ended."""
+        if not (yield from self._calls_in_body(name)):
+            return (yield from self._body(self._text, is_raw=True))
+        yield from self._tape.space()
+        return bool((yield from self._tape.literal(self._messages.ends)))
+
+    def _calls_in_body(self, name: str) -> Steps[bool]:
+        """Where the tape records since the message's header. Whether all are calls."""
+        tape, messages, draft = self._tape, self._messages, None
+        is_read = not messages.opening or (yield from tape.parts(messages.opening, needs_last=True))
+        while is_read:
+            draft = Draft(self._functions or (), self._out)
+            draft.named(name)
+            outcome = yield from self._calls.read(tape, draft, is_guess=False)
+            draft.close()
+            if outcome == "broken":
+                break
+            if outcome == "made":
+                tape.record()
+            is_next = yield from self._behind_call(ends=messages.ends if outcome == "undeclared" else ())
+            if outcome == "undeclared":
+                self._show_raw(tape.recorded())
+                draft.note_undeclared()
+            if not is_next:
+                tape.recorded()
+                return True
+            if outcome == "undeclared":
+                tape.record()
+        is_cut = tape.is_ended and not tape.size
+        self._show_raw(tape.recorded())
+        if draft is not None and draft.name and draft.function is None:
+            draft.note_undeclared()
+        else:
+            self._out.note(CUT_CALL if is_cut else UNREAD)
+        return False
+
+    def _behind_call(self, ends: Sequence[str]) -> Steps[bool]:
+        """Reads what closes the body, and one of the ends; whether another call follows in it."""
+        tape, messages = self._tape, self._messages
+        for options in ([messages.again, messages.closing], ends):
+            space = yield from tape.space()
+            found = yield from tape.literal(options)
+            if not found:
+                tape.back(space)
+            elif found == messages.again:
+                return True
+        return False
+
+    def _show_raw(self, raw: str) -> None:
+        """What is no call is a text of its own, as it is."""
+        self._text.begin(is_stripped=False)
+        self._text.show(raw)

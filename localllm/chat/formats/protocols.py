@@ -1,0 +1,89 @@
+"""The readers of answers that the literals of a `ChatFormat` alone do not describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localllm.chat.formats.call_reading import CallOutcome, read_arguments
+from localllm.chat.formats.collected import Draft
+from localllm.chat.formats.json_arguments import JsonReader
+from localllm.chat.formats.messages import MessageReader, Messages
+from localllm.chat.formats.pattern_calls import PatternReading
+from localllm.chat.formats.reading import Read, Reader
+from localllm.chat.formats.tape import Steps, Tape, parts_of
+from localllm.conversation import Function
+from localllm.formats import Calls, ChatFormat, PatternCall, Slot
+
+HARMONY = Messages(ends=("<|end|>", "<|call|>", "<|return|>"), thinks=("analysis",))
+
+
+class _JsonBody:
+    """A call whose name is in its message's header."""
+
+    def read(self, tape: Tape, draft: Draft, *, is_guess: bool) -> Steps[CallOutcome]:
+        is_read = yield from read_arguments(tape, draft, JsonReader(HARMONY.ends[1]))
+        if draft.is_made:
+            return "made"
+        return "undeclared" if is_read and not draft.is_cut and not is_guess else "broken"
+
+
+def harmony_reader(
+    functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
+) -> Reader:
+    """gpt-oss: messages of the channels analysis (thoughts), commentary and final; a call has `to=functions.NAME`."""
+    return MessageReader(HARMONY, _JsonBody(), functions, in_thought=in_thought, splits_thoughts=splits_thoughts)
+
+
+def muse_reader(
+    calls: Calls, functions: Sequence[Function] | None, *, in_thought: bool = False, splits_thoughts: bool = True
+) -> Reader:
+    """Muse: messages to itself (thoughts), to the user and to tools; a call has its name in the header and in the body.
+
+    `calls` describes a body with one call: its first line opens the body, the last one closes it.
+    """
+    call = calls.call
+    assert isinstance(call, PatternCall)
+    opening = parts_of(call.before)
+    closing, ends = parts_of(call.slots[-1].behind), ("<|eom|>", "<|eot|>")
+    messages = Messages(ends=ends, thinks=("self",), opening=opening, again=opening[-1], closing=closing[-1])
+    one = PatternCall(before="", slots=(*call.slots[:-1], Slot("arguments", closing[0])))
+    reading = PatternReading(one, calls.arguments)
+    return MessageReader(messages, reading, functions, in_thought=in_thought, splits_thoughts=splits_thoughts)
+
+
+class OpenedReader:
+    """Of answers whose first literal begins in the prompt: it is given to `inner` where the answer goes on with it."""
+
+    def __init__(self, inner: Reader, format: ChatFormat, functions: Sequence[Function]) -> None:
+        self._inner = inner
+        self._opened = format.opened
+        self._rests = [format.text.opening.removeprefix(format.opened)] if format.text is not None else []
+        if format.calls is not None and isinstance(format.calls.call, PatternCall):
+            behind = format.calls.call.slots[0].behind
+            self._rests += [function.name + behind for function in functions]
+        self._held: str | None = ""
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._inner.is_thinking
+
+    def feed(self, text: str) -> Read:
+        if self._held is None:
+            return self._inner.feed(text)
+        self._held += text
+        if any(len(rest) > len(self._held) and rest.startswith(self._held) for rest in self._rests):
+            return Read()
+        return self._decided()
+
+    def flush(self) -> Read:
+        return merged(self._decided(), self._inner.flush())
+
+    def _decided(self) -> Read:
+        held, self._held = self._held or "", None
+        opened = self._opened if any(rest and held.startswith(rest) for rest in self._rests) else ""
+        return self._inner.feed(opened + held)
+
+
+def merged(one: Read, other: Read) -> Read:
+    """Both as if they were one."""
+    return Read(one.text + other.text, one.thought + other.thought, one.calls + other.calls, one.notes + other.notes)

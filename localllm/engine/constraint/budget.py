@@ -1,0 +1,95 @@
+"""How many tokens the thought before an answer may have, and what then has to come to close it.
+
+    [opening]  token 1 .. token n  closing
+
+Goes by the bytes of the tokens that were taken. Knows nothing of grammars: whether the closing may come where it must
+is theirs to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+
+_LEADING = ((0b1110_0000, 0b1100_0000, 2), (0b1111_0000, 0b1110_0000, 3), (0b1111_1000, 0b1111_0000, 4))
+"""Mask and value of a character's first byte in UTF-8, and how many bytes it has."""
+
+
+class Budget:
+    """Of one answer, of which nothing was taken."""
+
+    def __init__(
+        self,
+        num_tokens: int,
+        *,
+        opening: bytes,
+        closing: bytes,
+        closing_tokens: tuple[int, ...],
+        bytes_of: Callable[[int], bytes],
+    ) -> None:
+        """`opening`: what the answer begins with if it begins with a thought; nothing: it is within one already."""
+        self._num_left = num_tokens
+        self._opening = opening
+        self._closing = closing
+        self._closing_tokens = closing_tokens
+        self._bytes_of = bytes_of
+        self._tail = b""
+        """What came and may be a part of the opening, or of the closing."""
+        self._is_open = not opening
+        self._is_over = False
+        self._num_closed = 0
+        """Of the closing so many tokens were taken."""
+
+    def copy(self) -> Budget:
+        """For looking ahead."""
+        return copy(self)
+
+    @property
+    def is_over(self) -> bool:
+        """The thought has ended, or there is none."""
+        return self._is_over
+
+    @property
+    def must(self) -> tuple[int, ...]:
+        """What has to come next; nothing: the thought may go on, or it is over."""
+        if self._is_over or not self._is_open or (self._num_left > 0 and not self._num_closed):
+            return ()
+        return (
+            ()
+            if not self._num_closed and _is_within_character(self._tail)
+            else self._closing_tokens[self._num_closed :]
+        )
+
+    def take(self, token: int) -> None:
+        """The answer goes on with it."""
+        if self._is_over:
+            return
+        must = self.must
+        self._tail += self._bytes_of(token)
+        if not self._is_open:
+            self._begin()
+            return
+        self._num_left -= 1
+        if must:
+            self._num_closed += 1
+        self._is_over = self._closing in self._tail or self._num_closed == len(self._closing_tokens)
+        self._tail = self._tail[-max(len(self._closing) - 1, 3) :]
+
+    def give_up(self) -> None:
+        """What must come may not."""
+        self._is_over = True
+
+    def _begin(self) -> None:
+        if self._tail.startswith(self._opening):
+            self._is_open = True
+            self._tail = self._tail[len(self._opening) :]
+        elif not self._opening.startswith(self._tail):
+            self._is_over = True
+
+
+def _is_within_character(text: bytes) -> bool:
+    """It ends with some of the bytes of a character, not with all."""
+    for size, byte in enumerate(reversed(text[-3:]), 1):
+        if byte & 0b1100_0000 != 0b1000_0000:
+            return any(byte & mask == value and size < needed for mask, value, needed in _LEADING)
+    return False

@@ -1,0 +1,134 @@
+"""Where a call opens within an answer: each way in which a reader of answers would see one.
+
+White space in literals may be missing, and so may the literals before the last one that a call needs: a section's
+begin, the first line of two. What is behind the last one that is needed has to come as the model was taught it. Knows
+nothing of what a call says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from localllm.formats import Calls, ChatFormat, ObjectCall
+from localllm.grammar.literals import BLANKS, Literals, Segments, escaped
+
+LEAST_PART = 4
+"""Characters of a literal's last part that opens a call without the others."""
+
+
+class Spelled(NamedTuple):
+    """An opening as text."""
+
+    pattern: str
+    """A regular expression up to what is needed."""
+    rest: str
+    """The literal behind it."""
+
+
+class Marked(NamedTuple):
+    """An opening with a special token in it."""
+
+    token: int
+    rest: Segments
+    is_early: bool
+    """The token alone opens a call: nothing else begins with it."""
+
+
+class Openings(NamedTuple):
+    spelled: tuple[Spelled, ...]
+    marked: tuple[Marked, ...]
+
+    @property
+    def marks(self) -> list[int]:
+        """The special tokens that alone open a call."""
+        return sorted({each.token for each in self.marked if each.is_early})
+
+    @property
+    def others(self) -> list[int]:
+        """Those that begin other things, too."""
+        return sorted({each.token for each in self.marked} - {*self.marks})
+
+
+def openings_of(format_: ChatFormat, calls: Calls, literals: Literals) -> Openings:
+    """All of them; those of the model's own writing first."""
+    before = parts_of(calls.call.before)
+    brace = "{" if isinstance(calls.call, ObjectCall) else ""
+    spelled = [_spelled(begin, calls.call.before, brace) for begin in _begins(calls)]
+    literal = [begin + calls.call.before + brace for begin in _begins(calls)]
+    if before and not calls.at_start_only:
+        spelled.append(_spelled("", calls.call.before, brace))
+        literal.append(calls.call.before + brace)
+        if len(before) > 1 and len(before[-1]) >= LEAST_PART:
+            spelled.append(_spelled("", calls.call.before[calls.call.before.rindex(before[-1]) :], brace))
+    others = _others(format_)
+    marked = [
+        found for text in dict.fromkeys(literal) if (found := _marked(text.lstrip(), others, literals)) is not None
+    ]
+    return Openings(tuple(dict.fromkeys(spelled)), tuple(marked))
+
+
+def parts_of(literal: str) -> list[str]:
+    """What a literal is made of, between white space that a reader does not insist on: its edges and its lines'."""
+    return [part for part in re.split(r"^\s+|\s+$|\s*\n\s*", literal) if part]
+
+
+def _begins(calls: Calls) -> Iterator[str]:
+    if calls.begin or calls.at_start_only:
+        yield calls.begin
+    yield from calls.also_begins
+
+
+def _spelled(begin: str, before: str, brace: str) -> Spelled:
+    """Of the parts the first and the last are needed; of the begin only the first."""
+    is_list = begin.rstrip().endswith("[") and len(begin.strip()) > 1
+    firsts = parts_of(begin.rstrip().removesuffix("[") if is_list else begin)
+    firsts += ["["] if is_list else []
+    own = parts_of(before)
+    needed = [False] * len(firsts) + [False] * (len(own) - 1) + [True] * bool(own)
+    if own and not firsts:
+        needed[0] = True
+    if firsts and begin.strip() != "[":
+        needed[0] = True
+    parts = [*firsts, *own]
+    if brace:
+        parts, needed = [*parts, brace], [*needed, True]
+    if not any(needed):
+        needed[0] = True
+    last = len(needed) - needed[::-1].index(True)
+    pattern = BLANKS.join(
+        escaped(part) if must else f"({escaped(part)})?" for part, must in zip(parts[:last], needed[:last], strict=True)
+    )
+    whole = begin + before + brace
+    return Spelled(pattern, _behind(whole, parts[:last]))
+
+
+def _behind(whole: str, parts: list[str]) -> str:
+    """What follows these parts in the whole literal."""
+    at = 0
+    for part in parts:
+        at = whole.index(part, at) + len(part)
+    return whole[at:]
+
+
+def _marked(text: str, others: list[str], literals: Literals) -> Marked | None:
+    """By its first special token. Where text is before that, it has to be a token that nothing else has."""
+    segments = literals.segments(text)
+    place = next((place for place, part in enumerate(segments) if isinstance(part, int)), None)
+    if place is None:
+        return None
+    token, rest = segments[place], segments[place + 1 :]
+    assert isinstance(token, int)
+    if place:
+        is_used = any(token in literals.segments(other) for other in others)
+        return None if is_used else Marked(token, rest, is_early=True)
+    is_first = any(literals.segments(other.lstrip())[:1] == (token,) for other in others)
+    has_text = any(isinstance(part, str) and part.strip() for part in rest)
+    return Marked(token, rest, is_early=not is_first or not has_text)
+
+
+def _others(format_: ChatFormat) -> list[str]:
+    """The literals that open no call."""
+    tags = [each for each in (format_.thought, format_.text) if each is not None]
+    return [*(text for tag in tags for text in (tag.opening, tag.closing)), *format_.also_text, *format_.ignored]

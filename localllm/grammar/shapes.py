@@ -1,0 +1,259 @@
+"""Values by JSON Schema in a writing that is not JSON's: rules of Lark for them, as far as a schema says it simply.
+
+Kept: types, `enum` and `const`, properties with their order and `required`, `additionalProperties`, items and their
+number, alternatives, references; of texts and numbers what `Writing` keeps. What else a schema says (`allOf` beside
+others, several schemas of one value, numbers of properties) is not kept: `Writing.any` then has the schema. Schemas are
+those that `schemas.checked` has written. Knows no writing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from localllm.grammar.literals import either, joined
+from localllm.grammar.rules import Rules
+
+Schema = dict[str, Any] | bool
+
+MAX_COUNTED = 1000
+"""Items of an array that are counted."""
+_APART = ("$ref", "allOf", "anyOf", "enum", "const")
+
+
+class Writing(Protocol):
+    """How values are written. Each expression ends with the literal `closing`, which is behind the value."""
+
+    opening: str
+    """Of an object; and so on."""
+    separator: str
+    closing: str
+    list_opening: str
+    list_closing: str
+
+    def text(self, schema: dict[str, Any], closing: str, /) -> str:
+        """A string with these keywords: lengths, patterns."""
+        ...
+
+    def scalar(self, schema: dict[str, Any], closing: str, /) -> str:
+        """A number, true, false or null."""
+        ...
+
+    def constant(self, value: Any, closing: str, /) -> str:
+        """This value; nothing where it cannot be written."""
+        ...
+
+    def any(self, schema: dict[str, Any], closing: str, /) -> str:
+        """A value of which no more can be said than this schema says."""
+        ...
+
+    def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str, /) -> str:
+        """A value of one of these."""
+        ...
+
+    def member(self, shapes: Shapes, name: str, schema: Schema, /) -> str:
+        """A name and its value. Raises `NotWritable`."""
+        ...
+
+    def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str], /) -> str:
+        """A member of any other name; nothing where there can be none."""
+        ...
+
+    def item(self) -> tuple[str, str]:
+        """What stands before an array's item and behind it."""
+        ...
+
+
+class NotWritable(Exception):
+    """A name or a value that the writing has no way to write."""
+
+
+class Shapes:
+    """Of one document in one writing."""
+
+    def __init__(self, rules: Rules, writing: Writing, definitions: Mapping[str, Schema]) -> None:
+        self.rules = rules
+        self._writing = writing
+        self._definitions = definitions
+        self._references: dict[tuple[str, str], str] = {}
+
+    def value(self, schema: Schema, closing: str = "") -> str:
+        """An expression for a value and the literal behind it. Raises `NotWritable`."""
+        if not isinstance(schema, dict):
+            schema = {}
+        apart = [name for name in _APART if name in schema]
+        if len(apart) > 1 or (apart and schema.keys() - {apart[0], "type"}):
+            return self._writing.any(self.whole(schema), closing)
+        match apart:
+            case ["$ref"]:
+                return self._reference(schema["$ref"], closing)
+            case ["allOf"] if len(schema["allOf"]) == 1:
+                return self.value(schema["allOf"][0], closing)
+            case ["anyOf"]:
+                return self._writing.alternatives(self, schema["anyOf"], closing)
+            case ["enum"] | ["const"]:
+                values = schema["enum"] if "enum" in schema else [schema["const"]]
+                found = [text for value in values if (text := self._writing.constant(value, closing))]
+                if not found:
+                    raise NotWritable
+                return either(found)
+            case []:
+                return self._of_types(schema, closing)
+        return self._writing.any(self.whole(schema), closing)
+
+    def members(self, schema: dict[str, Any]) -> str:
+        """Those of an object, without its brackets. Raises `NotWritable`."""
+        required = set(schema.get("required", ()))
+        properties: dict[str, Schema] = schema.get("properties", {})
+        found: list[tuple[str, bool]] = []
+        for name, one in properties.items():
+            try:
+                if one is False:
+                    raise NotWritable
+                found.append((self.rules.rule(self._writing.member(self, name, one)), name in required))
+            except NotWritable:
+                if name in required:
+                    raise
+        if required - properties.keys():
+            raise NotWritable
+        others = schema.get("additionalProperties", True)
+        other = "" if others is False else self._writing.other_member(self, others, [*properties])
+        return self._row(found, other)
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema, or the one that it refers to."""
+        for _ in range(100):
+            if not (isinstance(schema, dict) and schema.keys() == {"$ref"}):
+                break
+            schema = self._definitions[schema["$ref"].removeprefix("#/$defs/")]
+        return schema
+
+    def types(self, schema: Schema, depth: int = 20) -> frozenset[str]:
+        """Those that a reader of the schema sees; none: any."""
+        schema = self.resolved(schema)
+        if not isinstance(schema, dict) or not depth:
+            return frozenset()
+        if "type" in schema:
+            return frozenset(schema["type"] if isinstance(schema["type"], list) else [schema["type"]])
+        if "enum" in schema or "const" in schema:
+            return frozenset(map(type_of, schema.get("enum", [schema.get("const")])))
+        if "anyOf" in schema:
+            each = [self.types(one, depth - 1) for one in schema["anyOf"]]
+            return frozenset[str]().union(*each) if all(each) else frozenset()
+        found = (self.types(one, depth - 1) for one in schema.get("allOf", ()))
+        return next(filter(None, found), frozenset())
+
+    def whole(self, schema: Schema) -> dict[str, Any]:
+        """The schema as a document of its own."""
+        if not isinstance(schema, dict):
+            return {} if schema else {"not": {}}
+        is_alone = not self._definitions or "$ref" not in json.dumps(schema)
+        return schema if is_alone else schema | {"$defs": dict(self._definitions)}
+
+    def _reference(self, reference: str, closing: str) -> str:
+        key = reference, closing
+        if key not in self._references:
+            name = self._references[key] = self.rules.reserved()
+            self.rules.define(name, self.value(self._definitions[reference.removeprefix("#/$defs/")], closing))
+        return self._references[key]
+
+    def _of_types(self, schema: dict[str, Any], closing: str) -> str:
+        types = schema.get("type", [])
+        if isinstance(types, list) and len(types) > 1:
+            return self._writing.alternatives(self, [schema | {"type": one} for one in types], closing)
+        match types if isinstance(types, str) else "".join(types):
+            case "object":
+                return self._bracketed(self._writing.opening, self.members(schema), self._writing.closing + closing)
+            case "array":
+                return self._array(schema, closing)
+            case "string":
+                return self._writing.text(schema, closing)
+            case "":
+                return self._writing.any(self.whole(schema), closing)
+            case _:
+                return self._writing.scalar(schema, closing)
+
+    def _array(self, schema: dict[str, Any], closing: str) -> str:
+        before, behind = self._writing.item()
+        opening = self.rules.literals.written(before)
+        firsts = schema.get("prefixItems", [])
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        found = [
+            (self.rules.rule(joined([opening, self.value(one, behind)])), place < least)
+            for place, one in enumerate(firsts[:most])
+        ]
+        others = schema.get("items", True)
+        rest = ""
+        if others is not False and (most is None or most > len(firsts)):
+            other = self.rules.rule(joined([opening, self.value(others, behind)]))
+            return self._bracketed(
+                self._writing.list_opening,
+                self._counted(found, other, least - len(firsts), None if most is None else most - len(firsts)),
+                self._writing.list_closing + closing,
+            )
+        return self._bracketed(
+            self._writing.list_opening, self._nested(found) or rest, self._writing.list_closing + closing
+        )
+
+    def _counted(self, firsts: list[tuple[str, bool]], other: str, least: int, most: int | None) -> str:
+        """The first items, and so many others."""
+        separator = self.rules.literals.written(self._writing.separator)
+        one = joined([separator, other])
+        least, bound = min(max(least, 0), MAX_COUNTED), "" if most is None or most > MAX_COUNTED else str(most)
+        if not firsts:
+            times = f"{{{max(least - 1, 0)},{'' if not bound else int(bound) - 1}}}"
+            several = joined([other, f"({one}){times}"]) if bound != "1" else other
+            return several if least else f"({several})?"
+        several = f"({one}){{{least},{bound}}}"
+        return self._nested(firsts, several)
+
+    def _nested(self, items: list[tuple[str, bool]], last: str = "") -> str:
+        """Items of which none comes without those before it."""
+        separator = self.rules.literals.written(self._writing.separator)
+        found = last
+        for place, (item, is_required) in reversed([*enumerate(items)]):
+            found = joined([separator if place else "", item, found])
+            found = found if is_required else f"({found})?"
+        return found
+
+    def _row(self, items: list[tuple[str, bool]], other: str) -> str:
+        """Members in this order, of which only the required ones must come, and others behind them."""
+        separator = self.rules.literals.written(self._writing.separator)
+        if not separator:
+            found = [item if is_required else f"({item})?" for item, is_required in items]
+            return joined([*found, f"({other})*" if other else ""])
+        more = f"({joined([separator, other])})*" if other else ""
+        first = f"({joined([other, more])})?" if other else ""
+        """What may come where no member came yet, and behind one."""
+        for item, is_required in reversed(items):
+            begun = self.rules.rule(joined([item, more])) if more else item
+            behind = joined([separator, item])
+            if is_required:
+                first, more = begun, joined([behind, more])
+            else:
+                first, more = (f"({begun} | {first})" if first else f"({begun})?"), joined([f"({behind})?", more])
+            more = self.rules.rule(more)
+            first = self.rules.rule(first)
+        return first
+
+    def _bracketed(self, opening: str, inner: str, closing: str) -> str:
+        return joined([self.rules.literals.written(opening), inner, self.rules.literals.written(closing)])
+
+
+def type_of(value: object) -> str:
+    """JSON Schema's word for what kind of value it is."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case dict():
+            return "object"
+    return "array"

@@ -1,0 +1,205 @@
+"""The ways in which formats have a call's arguments written that are not JSON, for `shapes`.
+
+A text keeps its lengths and patterns, as a regular expression; a number keeps all that JSON's would. Texts never hold
+the literal that ends them. Knows nothing of calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from localllm.formats import BareArguments, NestedArguments
+from localllm.grammar.literals import ANY, either, joined, quoted
+from localllm.grammar.rules import Rules
+from localllm.grammar.shapes import NotWritable, Schema, Shapes
+from localllm.grammar.tags import regex
+
+NAME = "[A-Za-z_][A-Za-z0-9_.-]*"
+"""Of a member that the schema does not name."""
+UNLIKE_JSON = r'/(?s:([^\s"{\[0-9-].*)?)/'
+"""A text that readers take for no number, no text in quotes, no list and no object."""
+
+
+class Plain:
+    """What the ways of writing have in common."""
+
+    opening = separator = closing = list_opening = list_closing = ""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def scalar(self, schema: dict[str, Any], closing: str) -> str:
+        return self._then(self._rules.json(schema), closing)
+
+    def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str) -> str:
+        return self._then(either([shapes.value(one) for one in schemas]), closing)
+
+    def item(self) -> tuple[str, str]:
+        return "", ""
+
+    def _then(self, value: str, closing: str) -> str:
+        return joined([value, self._rules.literals.written(closing)])
+
+
+class Python(Plain):
+    """`{"city": "Ulm", "days": [3, None]}`; JSON's words are taken as well."""
+
+    opening, separator, closing = "{", ", ", "}"
+    list_opening, list_closing = "[", "]"
+
+    def text(self, schema: dict[str, Any], closing: str) -> str:
+        written = self._rules.json(schema)
+        if schema.keys() <= {"type"}:
+            written = either([written, self._rules.terminal(r"/'[^'\\]*'/")])
+        return self._then(written, closing)
+
+    def scalar(self, schema: dict[str, Any], closing: str) -> str:
+        words = {"boolean": ("True", "False", "true", "false"), "null": ("None", "null")}.get(schema["type"])
+        return self._then(self._rules.json(schema) if words is None else either([*map(quoted, words)]), closing)
+
+    def constant(self, value: Any, closing: str) -> str:
+        return self._rules.literals.written(_python(value) + closing)
+
+    def any(self, schema: dict[str, Any], closing: str) -> str:
+        return self._then(self._rules.json(schema), closing)
+
+    def member(self, shapes: Shapes, name: str, schema: Schema) -> str:
+        return joined([quoted(json.dumps(name, ensure_ascii=False) + ": "), shapes.value(schema)])
+
+    def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str]) -> str:
+        name = other_name(f'"{NAME}"', [f'"{name}"' for name in but])
+        return joined([self._rules.terminal(name), quoted(": "), shapes.value(schema)])
+
+
+class PythonCall(Plain):
+    """`city="Ulm", days=3`, the arguments themselves."""
+
+    separator = ", "
+
+    def __init__(self, rules: Rules, values: Shapes) -> None:
+        super().__init__(rules)
+        self._values = values
+
+    def text(self, _schema: dict[str, Any], _closing: str) -> str:
+        raise NotWritable  # values are written otherwise
+
+    constant = any = text
+
+    def member(self, _shapes: Shapes, name: str, schema: Schema) -> str:
+        if not name or name != name.strip() or set(name) & set("=,()[]{}'\""):
+            raise NotWritable
+        return joined([quoted(f"{name}="), self._values.value(schema)])
+
+    def other_member(self, _shapes: Shapes, schema: Schema, but: Sequence[str]) -> str:
+        return joined([self._rules.terminal(other_name(NAME, but)), quoted("="), self._values.value(schema)])
+
+
+class Bare(Plain):
+    """`{city:<|"|>Ulm<|"|>,days:3}`: texts within a quote of the format's own, which none of them holds."""
+
+    opening, separator, closing = "{", ",", "}"
+    list_opening, list_closing = "[", "]"
+
+    def __init__(self, rules: Rules, kind: BareArguments) -> None:
+        super().__init__(rules)
+        self._quote = kind.quote
+        self._any = ""
+
+    def text(self, schema: dict[str, Any], closing: str) -> str:
+        quote = self._rules.literals.written(self._quote)
+        return self._then(joined([quote, self._rules.until(self._quote, body_of(schema))]), closing)
+
+    def constant(self, value: Any, closing: str) -> str:
+        if isinstance(value, dict | list) or (isinstance(value, str) and self._quote in value):
+            return ""
+        text = f"{self._quote}{value}{self._quote}" if isinstance(value, str) else json.dumps(value)
+        return self._rules.literals.written(text + closing)
+
+    def any(self, _schema: dict[str, Any], closing: str) -> str:
+        """Not held to what the schema says."""
+        if not self._any:
+            self._any = self._rules.reserved()
+            scalar = self._rules.json({"type": ["number", "boolean", "null"]})
+            member = joined([self._rules.terminal(other_name(NAME, [])), quoted(":"), self._any])
+            members, items = (f'({one} ("," {one})*)?' for one in (member, self._any))
+            ways = [self.text({}, ""), scalar, f'"{{" {members} "}}"', f'"[" {items} "]"']
+            self._rules.define(self._any, " | ".join(ways))
+        return self._then(self._any, closing)
+
+    def member(self, shapes: Shapes, name: str, schema: Schema) -> str:
+        if not name or name != name.strip() or set(name) & set(':{}[],"'):
+            raise NotWritable
+        return joined([self._rules.literals.written(f"{name}:"), shapes.value(schema)])
+
+    def other_member(self, shapes: Shapes, schema: Schema, but: Sequence[str]) -> str:
+        return joined([self._rules.terminal(other_name(NAME, but)), quoted(":"), shapes.value(schema)])
+
+
+class Nested(Plain):
+    """`<city>Ulm</city><days><item>3</item></days>`, each tag behind a prefix."""
+
+    def __init__(self, rules: Rules, kind: NestedArguments) -> None:
+        super().__init__(rules)
+        self._prefix = kind.prefix
+
+    def text(self, schema: dict[str, Any], closing: str) -> str:
+        return self._rules.until(closing, body_of(schema))
+
+    def constant(self, value: Any, closing: str) -> str:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return "" if isinstance(value, dict | list) or closing in text else self._rules.literals.written(text + closing)
+
+    def any(self, _schema: dict[str, Any], closing: str) -> str:
+        """A text, which readers may take for a number; not held to what the schema says."""
+        return self._rules.until(closing, "/[^<]*/")
+
+    def alternatives(self, shapes: Shapes, schemas: Sequence[Schema], closing: str) -> str:
+        """Readers take all for text where there may be one, and a list or an object by how it begins."""
+        types = [shapes.types(one) for one in schemas]
+        found = frozenset[str]().union(*types)
+        if "string" in found and not found & {"array", "object"}:
+            return self._rules.until(closing)
+        ways = [shapes.value(one, closing) for one, its in zip(schemas, types, strict=True) if its != {"string"}]
+        texts = [self._rules.until(closing, UNLIKE_JSON + " & /[^<]*/")] if len(ways) < len(schemas) else []
+        return either([*texts, *ways])
+
+    def member(self, shapes: Shapes, name: str, schema: Schema) -> str:
+        if not name or set(name) & set("<>"):
+            raise NotWritable
+        opening = self._rules.literals.written(f"{self._prefix}<{name}>")
+        return joined([opening, shapes.value(schema, f"{self._prefix}</{name}>")])
+
+    def other_member(self, _shapes: Shapes, _schema: Schema, _but: Sequence[str]) -> str:
+        """None: its closing tag would have to repeat a name that no rule can remember."""
+        return ""
+
+    def item(self) -> tuple[str, str]:
+        return f"{self._prefix}<item>", f"{self._prefix}</item>"
+
+
+def body_of(schema: dict[str, Any]) -> str:
+    """A regular expression for texts with these lengths and patterns."""
+    least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+    found = [f"/(?s:.{{{least},{most}}})/"] if least or most != "" else []
+    for one in (schema, *schema.get("allOf", ())):
+        if isinstance(one, dict) and "pattern" in one:
+            found.append(regex(one["pattern"].removeprefix("^").removesuffix("$")))
+    return " & ".join(found) or ANY
+
+
+def other_name(pattern: str, but: Sequence[str]) -> str:
+    """A terminal of this pattern, for none of these names."""
+    return f"/{pattern}/ & ~({' | '.join(map(quoted, but))})" if but else f"/{pattern}/"
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, dict):
+        members = (f"{json.dumps(key, ensure_ascii=False)}: {_python(one)}" for key, one in value.items())
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_python, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
