@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from localllm.chat.formats.building import Written, built, common_end
 from localllm.chat.formats.checking import reads_back, writes
 from localllm.chat.formats.known import DESCRIBED, GENERIC, SHOWN_BY
+from localllm.chat.formats.odd import ODD
 from localllm.chat.formats.rendering import (
     EMPTY,
     FUNCTIONS,
@@ -35,7 +36,11 @@ from localllm.chat.formats.rendering import (
     Renderings,
 )
 from localllm.chat.formats.thinking import Facts, facts_of, without_thought
-from localllm.formats import ChatFormat
+from localllm.conversation import ToolCall
+from localllm.formats import ChatFormat, ObjectCall
+
+MOST_ANSWER = 2000
+"""Characters of an answer made of sentinels."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -60,14 +65,14 @@ def _samples(made: Renderings, facts: Facts) -> list[Answer]:
     """Answers with calls that the template writes, those that tell most at the beginning."""
     found = []
     for variables in (THINKING, {}):
-        for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,)):
+        for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,), ()):
             for text, thought in ((TEXT, THOUGHT), (TEXT, ""), ("", "")):
                 answer = made.answer(*calls, text=text, thought=thought, variables=variables)
-                if answer is not None and not _is_parted(answer, facts):
+                if answer is not None and (calls or answer.text) and not _is_parted(answer, facts):
                     found.append(answer)
-        if found:
-            break
-    return found
+        if any(each.calls for each in found):
+            return found
+    return []
 
 
 def _is_parted(answer: Answer, facts: Facts) -> bool:
@@ -92,6 +97,8 @@ def _known(samples: list[Answer], facts: Facts) -> ChatFormat | None:
 
 def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
     reading = next((each for each in DESCRIBED if _reads(_with(each, facts), samples)), None)
+    if reading is not None and reading in ODD:  # more than literals
+        return _with(reading, facts)
     pairs = [each for each in samples if each.calls == (ONE, SECOND)]
     singles = [each for each in samples if each.calls == (ONE,)]
     for one in singles:
@@ -123,13 +130,13 @@ def _spelled(format: ChatFormat, shown: str) -> int:
 
 def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
     """A format with what is the template's own."""
-    thought = format.thought or facts.thought
+    thought, text = format.thought or facts.thought, format.text or facts.text
     return replace(
         format,
         thought=thought,
         behind_thought=format.behind_thought if format.thought else facts.behind_thought,
-        text=format.text or facts.text,
-        turn_end=facts.turn_end,
+        text=text,
+        turn_end=facts.turn_end.removeprefix(text.closing if text else "") or format.turn_end,
         thinking=facts.thinking(thought),
         begins_thought=facts.begins(thought),
         efforts=facts.efforts,
@@ -143,13 +150,30 @@ def _generic(facts: Facts, note: str) -> ChatFormat:
 
 def _reads(format: ChatFormat, samples: list[Answer]) -> bool:
     """The first of them, which has most in it, cut everywhere."""
-    return all(
-        reads_back(
-            format, FUNCTIONS, answer_text(each, format), (each.text, each.thought, each.calls), everywhere=number == 0
-        )
-        for number, each in enumerate(samples)
-        if each.calls != (SEVERAL,) or writes(format, each.calls, each.rendered)  # some write objects as Python does
-    )
+    for number, each in enumerate(samples):
+        if each.calls == (SEVERAL,) and not writes(format, each.calls, each.rendered):
+            continue  # some write objects as Python does
+        answer = answer_text(each, format)
+        expected = expected_of(each, answer, format)
+        if len(answer) > MOST_ANSWER:
+            return False
+        in_thought = is_within_thought(each, answer, format)
+        if not reads_back(format, FUNCTIONS, answer, expected, in_thought=in_thought, everywhere=number == 0):
+            return False
+    return True
+
+
+def expected_of(answer: Answer, text: str, format: ChatFormat) -> tuple[str, str, tuple[ToolCall, ...]]:
+    """What it has to be read as: text, thought and calls. Beside calls a text may be written as a thought (gpt-oss)."""
+    before = text.partition(answer.text)[0].rstrip() if answer.text else ""
+    if before and not answer.thought and format.thought and before.endswith(format.thought.opening.strip()):
+        return "", answer.text, answer.calls
+    return answer.text, answer.thought, answer.calls
+
+
+def is_within_thought(answer: Answer, text: str, format: ChatFormat) -> bool:
+    """Whether its thought begins with what only the prompt has (Apriel)."""
+    return bool(answer.thought and format.thought and not text.lstrip().startswith(format.thought.opening.strip()))
 
 
 def answer_text(answer: Answer, format: ChatFormat) -> str:
@@ -157,12 +181,25 @@ def answer_text(answer: Answer, format: ChatFormat) -> str:
     text = answer.rendered[_start(answer, format) : len(answer.rendered) - len(_tail(answer))]
     if format.thought is not None and not answer.thought:
         text = text.lstrip().removeprefix(format.thought.opening).lstrip().removeprefix(format.thought.closing)
-    made = writes(format, answer.calls, text)
-    end = text.rfind(made) + len(made) if made else 0
-    if end and not (answer.text and answer.text in text[end:]):
+    made = writes(format, answer.calls, text) or (_closing(format) if answer.calls else "")
+    if made and made in text:
+        end = text.rfind(made) + len(made)
+        if answer.text and answer.text in text[end:]:  # Gemma's are written behind the calls
+            end = text.rindex(answer.text) + len(answer.text)
         return text[:end]
     mark = format.turn_end if format.turn_end in text else format.turn_end.strip()
-    return text[: text.rfind(mark)] if mark and mark in text else text
+    where = text.rfind(mark) if mark else -1
+    parts = [each for each in (answer.text, answer.thought) if each]
+    return text if where < 0 or any(each in text[where:] for each in parts) else text[:where]
+
+
+def _closing(format: ChatFormat) -> str:
+    """What the last call ends with."""
+    calls = format.calls
+    if calls is None:
+        return ""
+    call = calls.call
+    return (calls.end or (call.after if isinstance(call, ObjectCall) else call.slots[-1].behind)).strip()
 
 
 def _start(answer: Answer, format: ChatFormat) -> int:

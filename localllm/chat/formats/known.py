@@ -8,6 +8,7 @@ the first is taken.
 
 from __future__ import annotations
 
+from localllm.chat.formats.odd import ODD
 from localllm.formats import (
     Calls,
     ChatFormat,
@@ -100,6 +101,7 @@ _COHERE: tuple[tuple[SlotKind, str], ...] = (
 )
 
 DESCRIBED: tuple[ChatFormat, ...] = (
+    *ODD,
     _known("hermes", HERMES),
     _known("exaone-4", Calls(call=ObjectCall(before="<tool_call>", after="</tool_call>"), between="\n")),
     _known("qwen3-coder", _functions("<tool_call>", "</tool_call>", ("\n", "\n"))),
@@ -189,7 +191,6 @@ DESCRIBED: tuple[ChatFormat, ...] = (
     _known("nemotron-2", _objects("<TOOLCALL>[", ", ", "]</TOOLCALL>")),
     _known("hunyuan", _objects("<tool_calls>[", ", ", "]</tool_calls>")),
     _known("firefunction", _objects("functools[", ", ", "]")),
-    _known("command-a", _objects("<|START_ACTION|>[\n    ", ",\n    ", "\n]<|END_ACTION|>", *_COHERE)),
     _known("command-r", _objects("Action:\n```json\n[\n", ",\n", "\n]```", *_COHERE[1:])),
     _known(
         "apertus",
@@ -211,16 +212,9 @@ DESCRIBED: tuple[ChatFormat, ...] = (
             begin="<function_calls>", between="\n", end="</function_calls>", arguments=PythonArguments(),
         ),
     ),
-    _known("functionary-3.1", _pattern("<function=", ("name", ">"), ("arguments", "</function>"))),
     _known(
         "internlm-2",
         Calls(call=ObjectCall(before="<|action_start|><|plugin|>\n", after="<|action_end|>\n", keys=_PARAMETERS)),
-    ),
-    _known(
-        "llama-3",
-        Calls(
-            call=ObjectCall(keys=_PARAMETERS), is_single=True, at_start_only=True, also_begins=("<|python_tag|>",)
-        ),
     ),
     _known(
         "llama-4",

@@ -43,6 +43,9 @@ SECOND = ToolCall(OTHER, json.dumps({KEY: "qzsecond", LAST: "qzfinal"}), "qzcall
 SEVERAL = ToolCall(NAME, json.dumps({KEY: "qzvalue", "qznumber": 3, "qzdeep": {"qza": 'q"}'}}), "qzcall003")
 EMPTY = ToolCall(OTHER, "{}", "qzcall004")
 
+MOST_CHARS = 200_000
+"""Of a rendering: what is longer says nothing, and takes long to read."""
+
 THINKING = {"enable_thinking": True, "thinking": True}
 """The variables that switch thinking on, under both names that templates read."""
 NOT_THINKING = {"enable_thinking": False, "thinking": False}
@@ -122,5 +125,5 @@ class Renderings:
             except TemplateError:
                 self._made[key] = None
             else:
-                self._made[key] = None if CALLS_AS_TEXT in made.notes else made.text
+                self._made[key] = None if CALLS_AS_TEXT in made.notes or len(made.text) > MOST_CHARS else made.text
         return self._made[key]

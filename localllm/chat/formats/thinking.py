@@ -73,23 +73,22 @@ def facts_of(made: Renderings) -> Facts:
 
 
 def _thought(made: Renderings) -> tuple[Tags | None, str]:
-    behind = ChatFormat().behind_thought
+    """Its tags, and what is behind it."""
     for variables in (THINKING, {}):
         for text, calls in ((TEXT, ()), (TEXT, (ONE,)), ("", (ONE,))):
             answer = made.answer(*calls, text=text, thought=THOUGHT, variables=variables)
             found = _around(made, answer) if answer is not None and answer.thought else None
             if found is not None:
-                thought, between = found
-                return thought, between if between is not None else behind
+                return found
     for shown in (*_endings(made), *_differences(made)):
         named = _named(shown)
         if named is not None:
-            return named, behind
-    return _named_whole(made.template), behind
+            return named, _behind(made, named)
+    return _named_whole(made.template), ChatFormat().behind_thought
 
 
-def _around(made: Renderings, answer: Answer) -> tuple[Tags, str | None] | None:
-    """The tags around its thought, and the blanks behind them if a text follows."""
+def _around(made: Renderings, answer: Answer) -> tuple[Tags, str] | None:
+    """The tags around its thought, and the blanks behind them."""
     before, _, after = answer.rendered.rpartition(THOUGHT)
     before = before.rstrip()
     marker = _MARKER.match(after.lstrip())
@@ -97,8 +96,7 @@ def _around(made: Renderings, answer: Answer) -> tuple[Tags, str | None] | None:
         for opening in _mirrored(closing):
             if before.endswith(opening):
                 between = after.partition(closing)[2]
-                blanks = between[: len(between) - len(between.lstrip())]
-                return Tags(opening, closing), blanks if answer.text else None
+                return Tags(opening, closing), between[: len(between) - len(between.lstrip())]
     between, is_text, _ = after.partition(TEXT)
     plain = made.answer(text=TEXT)
     if not is_text or answer.calls or plain is None or not between.strip():
@@ -107,6 +105,14 @@ def _around(made: Renderings, answer: Answer) -> tuple[Tags, str | None] | None:
     if USER not in header or header == before:
         return None
     return Tags(before[len(header) :], between.strip()), between[len(between.rstrip()) :]
+
+
+def _behind(made: Renderings, thought: Tags) -> str:
+    """The blanks between the end of no thought and a text."""
+    answer = made.answer(text=TEXT)
+    before = answer.rendered.rpartition(TEXT)[0] if answer is not None else ""
+    is_written = before.rstrip().endswith(thought.closing)
+    return before[len(before.rstrip()) :] if is_written else ChatFormat().behind_thought
 
 
 def _whole_markers(text: str) -> str:
