@@ -85,7 +85,7 @@ def test_langchain_binds_tools_and_sends_what_they_gave(served: Served, stream: 
         if not stream:
             return model.invoke(history)
         chunks = list(model.stream(history))
-        return sum(chunks[1:], chunks[0])  # type: ignore[arg-type]
+        return sum(chunks[1:], chunks[0])
 
     first = answered()
     (made,) = first.tool_calls
