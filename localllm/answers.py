@@ -25,6 +25,8 @@ class Answer(AsyncIterator[Delta]):
 
     notes: tuple[str, ...] = ()
     """How messages were changed for the model's template, since it does not take them as they are."""
+    cache_miss: str | None = None
+    """Once it has ended, if its request asked for it: why its prompt was not what was computed before; or nothing."""
 
     def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
         """`reading`: of its text; None: all of that is text."""
@@ -41,6 +43,9 @@ class Answer(AsyncIterator[Delta]):
         delta = await self._pending.mailbox.get()
         self._num_tokens += delta.num_tokens
         self._finished = delta.finish is not None
+        report = self._pending.mailbox.cache
+        if delta.finish is not None and report is not None:
+            self.cache_miss = report.miss(delta.finish.usage.cached_tokens)
         if delta.finish is CANCELLED:
             usage = Usage(self.num_prompt_tokens, self._num_tokens)
             delta = replace(delta, finish=replace(CANCELLED, usage=usage))

@@ -93,6 +93,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Whether it may start from what is in the KV cache already."""
     cache_salt: str = ""
     """Requests with different salts share nothing of what was computed."""
+    explains_cache: bool = False
+    """Of messages: say why its prompt does not begin as what was computed before. That shows some of another prompt."""
     priority: int = 0
     """Lower ones wait less."""
     timeout_s: float | None = None
@@ -122,6 +124,21 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+
+class CacheReport(msgspec.Struct, frozen=True):
+    """What there was of a conversation before it was asked again."""
+
+    known_tokens: int = 0
+    """At the prompt's beginning, that were computed before."""
+    reason: str = ""
+    """Why there are no more; nothing: as far as is known, there are none."""
+
+    def miss(self, cached_tokens: int) -> str:
+        """Why not all was in the cache, of which so much was; nothing: it was."""
+        if self.reason or cached_tokens >= self.known_tokens - 1:
+            return self.reason
+        return f"of {self.known_tokens} tokens that were computed before, {cached_tokens} were still in memory"
 
 
 class Timings(msgspec.Struct, frozen=True):

@@ -19,14 +19,12 @@ import msgspec
 from localllm.formats import AnswerSource
 from localllm.grammar.arguments import ArgumentRules
 from localllm.grammar.call_rules import CallRules
-from localllm.grammar.literals import ANY, Literals, escaped, joined, quoted
+from localllm.grammar.literals import ANY, FREE, Literals, escaped, joined, quoted
 from localllm.grammar.openings import Marked, Openings, openings_of
 from localllm.grammar.refusals import refused
 from localllm.grammar.rules import Grammar, Rules
 from localllm.grammar.whitespace import options
 from localllm.structures import Structure
-
-FREE = "/(?s:.+)/"
 
 DOCUMENT = "document"
 """The name of the grammar that the answer's text has to match."""
@@ -39,15 +37,18 @@ class AnswerGrammars(NamedTuple):
     """On functions whose schemas are not kept."""
 
 
-def grammars_of_answer(structure: Structure, literals: Literals, loose: frozenset[int] | None) -> AnswerGrammars:
-    """`loose`: the places of functions whose arguments may be any object, unless they are strict; None: all of them.
+def grammars_of_answer(
+    structure: Structure, literals: Literals, *, thought: str = "", loose: frozenset[int] | None = frozenset()
+) -> AnswerGrammars:
+    """`thought`: what opens a thought where the answer begins, if one may come there. `loose`: the places of functions
+    whose arguments may be any object, unless they are strict; None: all of them.
 
     Raises `InvalidParameter` for what cannot be kept of a strict function.
     """
     source = source_of(structure)
     rules = Rules(literals, options(structure))
     arguments = ArgumentRules(rules, source, loose)
-    start = _Answer(rules, source, arguments, structure.param).start()
+    start = _Answer(rules, source, arguments, thought, structure.param).start()
     return AnswerGrammars([{"name": DOCUMENT, "lark_grammar": rules.text(start)}, *rules.grammars], arguments.notes)
 
 
@@ -62,8 +63,12 @@ def source_of(structure: Structure) -> AnswerSource:
 class _Answer:
     """One source's start expression."""
 
-    def __init__(self, rules: Rules, source: AnswerSource, arguments: ArgumentRules, param: str) -> None:
+    def __init__(self, rules: Rules, source: AnswerSource, arguments: ArgumentRules, thought: str, param: str) -> None:
+        thought_segments = rules.literals.segments(thought)
         self._rules = rules
+        self._opens_thought = [part for part in thought_segments[:1] if isinstance(part, int)]
+        """A special token at the beginning that is no part of the text, or need not be."""
+        self._is_alone = len(thought_segments) == 1
         self._literals = rules.literals
         self._source = source
         self._arguments = arguments
@@ -74,7 +79,7 @@ class _Answer:
         if calls is None or not self._source.functions:
             if choice == "required":
                 raise refused(self._param, "has no function that could be called")
-            return self._free([])
+            return self._free(Openings((), ()))
         openings = openings_of(self._source.format, calls, self._literals)
         if choice == "none":
             return self._none(openings, anywhere=not calls.at_start_only)
@@ -85,20 +90,30 @@ class _Answer:
         heads = self._heads(openings, anywhere=not calls.at_start_only)
         called = self._rules.rule(" | ".join(joined([head, section]) for head in heads))
         if calls.at_start_only:
-            return f"{called} | {self._free(openings.marks)}"
+            return f"{called} | {self._free(openings)}"
         if rules.has_end_mark and self._source.parallel:
-            return self._free(openings.marks, called)
-        return f"{self._free(openings.marks)} | {self._free(openings.marks, called, is_last=True)}"
+            return self._free(openings, called)
+        return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
 
-    def _free(self, marks: list[int], called: str = "", *, is_last: bool = False) -> str:
+    def _free(self, openings: Openings, called: str = "", *, is_last: bool = False) -> str:
         """Any text, with any special tokens but the marks; with calls among it, or with some of them at its end."""
         free = self._rules.terminal(FREE)
-        other = self._literals.others(*marks)
-        piece = joined([f"{free}?", other]) if other else ""
+        pieces = [joined([f"{free}?", other]) for other in (self._others(openings), *self._apart(openings)) if other]
         if is_last:
-            return joined([f"({piece})*" if piece else "", called])
-        pieces = " | ".join(filter(None, [piece, called]))
-        return joined([f"({pieces})*" if pieces else "", f"{free}?"])
+            return joined([f"({' | '.join(pieces)})*" if pieces else "", called])
+        pieces += [called] if called else []
+        return joined([f"({' | '.join(pieces)})*" if pieces else "", f"{free}?"])
+
+    def _others(self, openings: Openings) -> str:
+        """Any of the special tokens that begin nothing. Of several expressions for a token llguidance takes one, so
+        that a token which begins something is never among them.
+        """
+        return self._literals.others(*openings.marks, *openings.others, *self._opens_thought)
+
+    def _apart(self, openings: Openings) -> list[str]:
+        """Each of those that begin something, and other things as well."""
+        thought = [] if self._is_alone else self._opens_thought
+        return [f"<[{token}]>" for token in dict.fromkeys([*openings.others, *thought]) if token not in openings.marks]
 
     def _none(self, openings: Openings, *, anywhere: bool) -> str:
         """Text in which none of them is completed, neither spelled nor with its special tokens."""
@@ -107,8 +122,10 @@ class _Answer:
         text = self._rules.terminal(f"{FREE} & ~({spelled})")
         behind = text if anywhere else self._rules.terminal(FREE)
         pieces = []
-        if other := self._literals.others(*openings.marks, *openings.others):
+        if other := self._others(openings):
             pieces.append(f"{other} {behind}?")
+        own = {f"<[{token}]>" for token in openings.others}
+        pieces += [f"{other} {behind}?" for other in self._apart(openings) if other not in own]
         for token in openings.others:
             rests = [escaped(_first_text(each)) for each in openings.marked if each.token == token]
             after = self._rules.terminal(" & ".join([behind, *(f"~(/{rest}/ {ANY})" for rest in rests)]))

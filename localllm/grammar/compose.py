@@ -55,7 +55,9 @@ def composed(
     `loose`: functions whose schemas are not to be kept, by their places; None: all of them.
     """
     if structure.kind == "answer":
-        grammars, notes = grammars_of_answer(structure, literals, loose)
+        may_think = preface is not None and preface.thought is not None and not preface.is_open
+        thought = preface.thought.opening if may_think else ""
+        grammars, notes = grammars_of_answer(structure, literals, thought=thought, loose=loose)
     else:
         grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:

@@ -17,6 +17,8 @@ Segments = tuple[str | int, ...]
 
 ANY = r"/(?s:.*)/"
 """Every text, also none."""
+FREE = "/(?s:.+)/"
+"""Every text but none."""
 BLANKS = r"\s*"
 
 

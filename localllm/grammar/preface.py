@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.grammar.literals import Literals, joined, quoted
-from localllm.grammar.rules import Grammar, Rules
+from localllm.grammar.literals import ANY, FREE, Literals, joined, quoted
+from localllm.grammar.rules import Grammar, Rules, mark_of
 from localllm.structures import Preface, Tags
 
 
@@ -37,11 +37,16 @@ def _thought(rules: Rules, thought: Tags, preface: Preface) -> str:
     opening = "" if preface.is_open else _opening(rules, thought.opening)
     if preface.budget == 0:
         return joined([opening, rules.literals.written(thought.closing)])
-    return joined([opening, rules.until(thought.closing)])
+    closing = [part for part in rules.literals.segments(thought.closing) if isinstance(part, int)]
+    other = rules.literals.others(*closing)
+    free = rules.terminal(f"{FREE} & ~({ANY} {quoted(mark_of(thought.closing))} {ANY})")
+    before = f"({free}? {other})*" if other else ""
+    return joined([opening, before, rules.until(thought.closing)])
 
 
 def _opening(rules: Rules, text: str) -> str:
     """As soon as it is there it opens a thought, even where free text may stand as well."""
-    first, *rest = rules.literals.segments(text)
-    written = rules.rule(quoted(first), "[lazy]") if isinstance(first, str) else f"<[{first}]>"
-    return joined([written, *(quoted(part) if isinstance(part, str) else f"<[{part}]>" for part in rest)])
+    return joined(
+        [rules.rule(quoted(part), "[lazy]") if isinstance(part, str) else f"<[{part}]>"
+         for part in rules.literals.segments(text)]
+    )  # fmt: skip

@@ -66,8 +66,12 @@ class Rules:
         return joined([self.terminal(joined([free, first])), self.literals.written(behind)])
 
     def text(self, start: str) -> str:
-        """The grammar's text; `start` is the expression that it starts with."""
-        return "\n".join(["%llguidance {}", f"start: {start}", *self._lines, ""])
+        """The grammar's text; `start` is the expression that it starts with.
+
+        Lazy rules come first: of several terminals that match the same text llguidance takes the one defined first.
+        """
+        lines = sorted(self._lines, key=lambda line: "[lazy]:" not in line)
+        return "\n".join(["%llguidance {}", *lines, f"start: {start}", ""])
 
     def _named(self, body: str, options: str, *, is_terminal: bool) -> str:
         key = body, options, is_terminal

@@ -187,6 +187,7 @@ class Exchange:
             model=tally.model or (tally.asked and tally.asked[:MAX_MODEL_CHARS]),
             prompt_tokens=tally.prompt_tokens if has_tokens else None,
             cached_tokens=tally.cached_tokens if has_tokens else None,
+            cache_miss=tally.cache_miss or None,
             completion_tokens=tally.completion_tokens if has_tokens else None,
             status=self.status,
             outcome=self.end,

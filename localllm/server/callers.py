@@ -6,6 +6,7 @@ One `Caller` per owner, so that limits are shared by keys of one name. Without a
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey
 from localllm.server.errors import PermissionDenied
 from localllm.types import GenerationRequest
+
+logger = logging.getLogger("localllm")
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,6 +43,8 @@ class Caller:
     max_concurrent: int = 0
     requests_per_minute: int = 0
     cache_salt: str = ""
+    may_explain_cache: bool = True
+    """Why a prompt is not in the cache shows some of another prompt, which may be another key's."""
 
     def check_may(self, what: str, param: str | None = None) -> None:
         """Raises `PermissionDenied` where this key may not do `what`, e.g. "unload models"."""
@@ -81,9 +86,19 @@ class Caller:
     def owned(
         self, requests: Sequence[GenerationRequest], *, priority: int | None, cache_salt: str | None
     ) -> list[GenerationRequest]:
-        """The requests with the priority and the cache salt they get from this caller. Raises as `priority` does."""
+        """The requests with the priority and the cache salt they get from this caller. For a debug log, they explain
+        the cache. Raises as `priority` does, and `PermissionDenied`.
+        """
         urgency, salt = self.priority(priority), self.salt(cache_salt)
-        return [msgspec.structs.replace(request, priority=urgency, cache_salt=salt) for request in requests]
+        is_asked = any(request.explains_cache for request in requests)
+        if is_asked and not self.may_explain_cache:
+            raise PermissionDenied(
+                "cache_report shows some of other prompts: it is off on a server with several API keys; leave it out",
+                param="cache_report",
+            )
+        explains = is_asked or (self.may_explain_cache and logger.isEnabledFor(logging.DEBUG))
+        given = {"priority": urgency, "cache_salt": salt, "explains_cache": explains}
+        return [msgspec.structs.replace(request, **given) for request in requests]
 
 
 ANYBODY = Caller()
@@ -177,6 +192,7 @@ class KeyRing:
             # Made of the owner alone, so that conversations on the disk are found again after a restart. It needs no
             # secret: no client can choose it, since a salt of its own is only ever hashed together with this one.
             cache_salt=_digest(f"key:{owner}") if is_salted else "",
+            may_explain_cache=not are_several,
         )
 
     def _min_priority(self, key: ApiKey, are_several: bool) -> int:

@@ -5,6 +5,7 @@ Counts as it goes, so that a stream that fails or whose client goes away is coun
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from starlette.requests import Request
 from localllm.errors import LocalLLMError
 from localllm.runtime import Answer
 from localllm.types import Delta, LoadedModel
+
+logger = logging.getLogger("localllm")
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Tally:
     completion_tokens: int = 0
     queue_s: float | None = None
     """The longest that one of its answers waited for a slot."""
+    cache_miss: str | None = None
+    """Why the prompt was not in the cache; for a debug log only."""
     error: str | None = None
     """The code of what ended an answer early."""
 
@@ -80,6 +85,9 @@ class _Counted(Answer):
         self._num_counted += new
         tally.completion_tokens += new
         if finish is not None:
+            self.cache_miss = self._answer.cache_miss
+            if logger.isEnabledFor(logging.DEBUG):  # some of a prompt is in it
+                tally.cache_miss = tally.cache_miss or self.cache_miss
             tally.queue_s = max(tally.queue_s or 0.0, finish.timings.queue_s)
             if self._counts_prompt:
                 tally.cached_tokens += finish.usage.cached_tokens

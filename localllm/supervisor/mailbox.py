@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from localllm.errors import LocalLLMError
-from localllm.types import Beginning, Delta, Finish, Timings, Usage
+from localllm.types import Beginning, CacheReport, Delta, Finish, Timings, Usage
 
 CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
 """Of an answer that was cancelled here: the worker's own word for it is not waited for."""
@@ -25,13 +25,21 @@ class Mailbox:
         """How its messages were changed for the model's template; once it is accepted."""
         self.beginning: Beginning = "text"
         """Where the answer begins; once it is accepted."""
+        self.cache: CacheReport | None = None
+        """If its request asked for it; once it is accepted."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
 
-    def accept(self, num_prompt_tokens: int, notes: tuple[str, ...] = (), beginning: Beginning = "text") -> None:
+    def accept(
+        self,
+        num_prompt_tokens: int,
+        notes: tuple[str, ...] = (),
+        beginning: Beginning = "text",
+        cache: CacheReport | None = None,
+    ) -> None:
         if not self.accepted.done():
-            self.notes, self.beginning = notes, beginning
+            self.notes, self.beginning, self.cache = notes, beginning, cache
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:

@@ -58,6 +58,8 @@ class Turn:
     """That could be called."""
     answer: Message
     """What was made. Its calls have the ids that a client gave them first, unless they have some of their own."""
+    is_whole: bool = True
+    """Else nobody goes on from it: clients were sent something else, or it was cut within a thought or a call."""
 
     def lineage(self) -> list[Turn]:
         """The turns that it goes on from, the first one first, and itself."""

@@ -28,7 +28,8 @@ def reason(
     """
     if near is None:
         return ""
-    found = difference((*near.conversation(), near.answer), messages)
+    before = near.conversation()
+    found = difference((*before, near.answer) if near.is_whole else before, messages)
     given = rendering_difference(near.rendering, rendering)
     if given and (found is None or found.at > 0):
         return given

@@ -14,6 +14,7 @@ from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import ErrorInfo
 from localllm.types import (
     Beginning,
+    CacheReport,
     Delta,
     DeviceInfo,
     FlashAttn,
@@ -149,6 +150,8 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     notes: tuple[str, ...] = ()
     """How messages were changed for the model's template, and what of a tool's schema is not kept."""
     beginning: Beginning = "text"
+    cache: CacheReport | None = None
+    """If the request asked for it."""
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):

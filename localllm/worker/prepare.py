@@ -232,11 +232,13 @@ class Preparer:
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
 
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning))
-            self.remembered.begun(prompt.asked, sequence, taker.message.request)
+            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning, report))
+            self.remembered.begun(prompt.asked, sequence, request)
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
+        request = taker.message.request
+        report = self.remembered.explain(prompt.asked) if request.explains_cache and prompt.asked else None
         self._wanted.hand_over(sequence.id, submit)
 
     def _sequence(

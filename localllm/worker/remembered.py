@@ -22,7 +22,7 @@ from localllm.chat.whole_answers import read_answer, with_thought_apart
 from localllm.engine.cache.domain import Domain
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sequence import Sequence as Generated
-from localllm.types import ChatFormat, FinishReason, Function, GenerationRequest, Message, Rendering
+from localllm.types import CacheReport, ChatFormat, FinishReason, Function, GenerationRequest, Message, Rendering
 from localllm.worker.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
 from localllm.worker.cache_miss import reason
 from localllm.worker.places import Ending, begun_with, end_of_turn, ending_of
@@ -126,12 +126,12 @@ class Remembered:
                 break
         return asked
 
-    def explain(self, asked: Asked) -> str:
-        """Why not all of what was computed before is the beginning of its prompt; nothing: as far as is known it is."""
+    def explain(self, asked: Asked) -> CacheReport:
+        """What there was of it, and why there was no more."""
         restored = asked.restored
         with self._lock:
             near = self._turns.nearest(restored.domain, restored.digests)
-            return reason(
+            why = reason(
                 near,
                 restored.messages,
                 restored.rendering,
@@ -139,6 +139,9 @@ class Remembered:
                 head=asked.head,
                 is_begun=asked.is_begun,
             )
+        if asked.taken is None or asked.head is None:
+            return CacheReport(0, why)
+        return CacheReport(len(asked.taken.tokens) - len(asked.head.made), why)  # a grammar's last tokens never were
 
     def begun(self, asked: Asked | None, sequence: Generated, request: GenerationRequest) -> None:
         """The engine gets it; `take` is told how it ends."""
@@ -163,17 +166,14 @@ class Remembered:
                 self._turns.add(turn)
 
     def _turn(self, running: _Running, finish: FinishReason) -> Turn | None:
-        """None: what was made is not what a client was sent, or not a whole answer."""
+        """None: its tokens are those of its prompt no more."""
         asked, sequence, functions = running
+        if sequence.num_shifted:
+            return None
         made = np.asarray(sequence.tokens[sequence.num_prompt :], np.int32)
-        if sequence.num_shifted or sequence.text.stopped or not len(made):
-            return None
-        text = self._text(made)
-        if text is None:
-            return None
-        read = read_answer(text, self._format, functions, in_thought=asked.ending.in_thought)
-        if read.ends_in_thought or (finish != "stop" and read.message.tool_calls):
-            return None
+        text = None if sequence.text.stopped else self._text(made)
+        read = read_answer(text or "", self._format, functions, in_thought=asked.ending.in_thought)
+        is_cut = read.ends_in_thought or (finish != "stop" and bool(read.message.tool_calls))
         if asked.prompt is None:
             asked.prompt = sequence.prompt[0 if asked.taken is None else len(asked.taken.tokens) :].copy()
         restored, parent = asked.restored, asked.restored.parent
@@ -190,6 +190,7 @@ class Remembered:
             made=made,
             functions=functions,
             answer=read.message,
+            is_whole=bool(text) and not is_cut,
         )
 
     def _text(self, made: Tokens) -> str | None:
@@ -229,7 +230,11 @@ class Remembered:
 def _answered(turns: Sequence[Turn], sent: Sequence[Message]) -> Turn | None:
     """The last of the turns whose answer a client sends back."""
     for turn in reversed(turns):
-        if is_same_answer(sent[-1], turn.answer) and all(map(has_thought_of, sent, turn.conversation())):
+        if (
+            turn.is_whole
+            and is_same_answer(sent[-1], turn.answer)
+            and all(map(has_thought_of, sent, turn.conversation()))
+        ):
             return turn
     return None
 

@@ -58,6 +58,8 @@ ALLOWED: dict[str, set[str]] = {
     "worker.slots": BASE | {"engine", "kvdisk"},
     "worker.prepare": BASE | {"engine", "chat", "structures"},
     "worker.prompts": BASE | {"chat", "prefix"},
+    "worker.answered": BASE | {"engine"},
+    "worker.cache_miss": BASE | {"chat"},
     "worker.places": BASE | {"chat"},
     "worker.remembered": BASE | {"engine", "chat"},
     "worker.answered": BASE | {"engine", "chat"},

@@ -23,7 +23,7 @@ EXTENSIONS = set(
     """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
     mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
     dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
-    cache_prompt cache_salt n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget
+    cache_prompt cache_salt cache_report n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget
     thinking_budget json_schema grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern
     structural_tag structured_outputs""".split()
 )

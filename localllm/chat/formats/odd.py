@@ -175,25 +175,17 @@ MINIMAX_M3 = ChatFormat(
 _COHERE: tuple[tuple[SlotKind, str], ...] = (("id", "tool_call_id"), ("name", "tool_name"), ("arguments", "parameters"))
 
 
-def _cohere(name: str, text: str) -> ChatFormat:
-    return ChatFormat(
-        name=name,
-        origin="known",
-        thought=Tags("<|START_THINKING|>", "<|END_THINKING|>"),
-        behind_thought="",
-        text=Tags(f"<|START_{text}|>", f"<|END_{text}|>"),
-        calls=Calls(
-            call=ObjectCall(keys=_COHERE),
-            begin="<|START_ACTION|>[\n    ",
-            between=",\n    ",
-            end="\n]<|END_ACTION|>",
-        ),
-        turn_end="<|END_OF_TURN_TOKEN|>",
-    )
-
-
-COMMAND_A = _cohere("command-a", "RESPONSE")
-COHERE_MOE = _cohere("cohere-moe", "TEXT")
+COMMAND_A = ChatFormat(
+    name="command-a",
+    origin="known",
+    thought=Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    behind_thought="",
+    calls=Calls(
+        call=ObjectCall(keys=_COHERE), begin="<|START_ACTION|>[\n    ", between=",\n    ", end="\n]<|END_ACTION|>"
+    ),
+    turn_end="<|END_OF_TURN_TOKEN|>",
+)
+"""Command R7B and all behind it. What stands around texts differs, and is found by rendering."""
 
 APRIEL = ChatFormat(
     name="apriel",
@@ -246,7 +238,6 @@ ODD = (
     FUNCTIONGEMMA,
     MINIMAX_M3,
     COMMAND_A,
-    COHERE_MOE,
     APRIEL,
     FUNCTIONARY_3_2,
     FUNCTIONARY_3_1,

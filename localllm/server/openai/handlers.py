@@ -148,7 +148,8 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
                         for index, whole in enumerate(chosen)
                         for said in _numbered(shape.warnings(whole), index, len(chosen))
                     ),
-                ]
+                ],
+                answers[0].cache_miss if body.cache_report else None,
             ),
         )
         return msgspec.json.encode(reply)
@@ -265,7 +266,8 @@ async def _chunks(
             finishes[index] = delta.finish
             timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
             said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
-            yield chunk(streams[index].last(delta.finish), timings=timings, localllm=out.remarks(said))
+            remarks = out.remarks(said, answers[index].cache_miss if body.cache_report else None)
+            yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks)
             said = []
     if len(finishes) < len(answers):
         raise InternalError("an answer ended without a finish")

@@ -135,10 +135,12 @@ class TimingsObject(msgspec.Struct, frozen=True):
     ttft_s: float
 
 
-class Remarks(msgspec.Struct, frozen=True):
+class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     """What there is to say of an answer beyond OpenAI's fields."""
 
-    warnings: list[str]
+    warnings: list[str] = []
+    cache_miss: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Where it was asked for: why the prompt was not in the cache; null: all was that was ever computed of it."""
 
 
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
@@ -168,9 +170,11 @@ def usage_object(usage: Usage) -> UsageObject:
     )
 
 
-def remarks(warnings: Iterable[str]) -> Remarks | msgspec.UnsetType:
-    """Each once; absent where there are none."""
+def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks | msgspec.UnsetType:
+    """Each once; absent where there are none, and nothing was asked. `cache_miss`: nothing is a reply as well."""
     said = list(dict.fromkeys(warnings))
+    if cache_miss is not None:
+        return Remarks(said, cache_miss or None)
     return Remarks(said) if said else msgspec.UNSET
 
 

@@ -84,6 +84,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     """False: compute the whole prompt anew."""
     cache_salt: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
     """As vLLM's: only prompts with the same salt, of the same key, start from what was computed for each other."""
+    cache_report: bool | None = None
+    """Of messages: say why the prompt was not in the cache, as `localllm.cache_miss`."""
     timings: bool | None = None
     keep_alive: float | str | None = None
     """How long the model stays loaded after this answer: seconds, or `5m`; negative: for ever, 0: not at all."""
@@ -129,6 +131,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             structure=structure,
             thinking_budget=self._thinking_budget(knows_thoughts=structure is not None or "messages" in source),
             cache_prompt=self.cache_prompt is not False,
+            explains_cache=bool(self.cache_report),
             priority=self.priority or 0,
             timeout_s=self.timeout,
         )

@@ -33,7 +33,7 @@ EXPECTED = {
     "Apriel-1.6-15b-Thinker-fixed": ("apriel", "Here are my reasoning steps:\n", "always"),
     "Bielik-11B-v3.0-Instruct": ("hermes", "<think>", "switchable"),
     "ByteDance-Seed-OSS": ("seed-oss", "<seed:think>", "always"),
-    "Cohere2MoE": ("cohere-moe", "<|START_THINKING|>", "always"),
+    "Cohere2MoE": ("command-a", "<|START_THINKING|>", "always"),
     "CohereForAI-c4ai-command-r-plus-tool_use": ("command-r", "", "never"),
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": ("command-a", "<|START_THINKING|>", "switchable"),
     "GLM-4.6": ("glm-4.5", "<think>", "switchable"),
