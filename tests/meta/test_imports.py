@@ -62,7 +62,6 @@ ALLOWED: dict[str, set[str]] = {
     "worker.cache_miss": BASE | {"chat"},
     "worker.places": BASE | {"chat"},
     "worker.remembered": BASE | {"engine", "chat"},
-    "worker.answered": BASE | {"engine", "chat"},
     "worker.shapes": BASE | {"chat", "structures"},
     "worker.rendering": BASE | {"daemons", "chat"},
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},
