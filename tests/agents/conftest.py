@@ -17,6 +17,8 @@ from tests.agents.agent_models import FORMATS, write_agent_model
 ROOT = Path(__file__).parents[2]
 CTX = 32768
 OPTIONS = ("--port", "0", "--ctx", str(CTX), "--log-format", "json")
+LARGE = 4000
+"""Tokens: a prompt with tools is longer, one for a title is not."""
 PATIENCE_S = 180
 """A task that takes longer has failed."""
 
@@ -152,7 +154,7 @@ def run(command: Sequence[str], folder: Path, home: Path, **environment: str) ->
 def check_requests(requests: Sequence[dict[str, Any]], *, least: int) -> None:
     """None was refused, and from the second turn on hardly anything was computed again."""
     assert len(requests) >= least
-    assert all(line["status"] == 200 and line["outcome"] is None for line in requests), requests
-    turns = [line for line in requests if line["prompt_tokens"] > 1000]
+    assert all(line["status"] == 200 and line.get("outcome") is None for line in requests), requests
+    turns = [line for line in requests if line.get("prompt_tokens", 0) > LARGE]
     for line in turns[1:]:
         assert line["cached_tokens"] >= 0.95 * line["prompt_tokens"], turns
