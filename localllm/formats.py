@@ -65,6 +65,8 @@ class TaggedArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Behind the key, with the type's mark and then `behind_key` following; nothing: types are not marked."""
     type_marks: tuple[tuple[str, str], ...] = ()
     """JSON Schema's type, `*` for any other -> its mark."""
+    quotes: tuple[str, str] = ("", "")
+    """What may stand around a text besides, as XML's CDATA does where it has XML's own characters or line ends."""
 
 
 class PythonArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="python"):

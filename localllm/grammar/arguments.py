@@ -1,7 +1,8 @@
 """The arguments of functions as rules of Lark, in the way in which a format has them written.
 
-JSON keeps every keyword of the schema that a structured answer keeps. A function whose schema cannot be kept takes any
-object, and a note says so; one that is strict is refused.
+JSON keeps every keyword of the schema that a structured answer keeps; `tagged` and `shapes` say what the other ways
+of writing keep. What of a schema cannot be kept is left out, and a note says so by its path; where nothing is left, the
+arguments are any object. Of a function that is strict it is refused.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from localllm.conversation import Function
 from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
 from localllm.grammar.keywords import OF_TYPE
-from localllm.grammar.literals import joined
+from localllm.grammar.literals import either, joined
+from localllm.grammar.loosening import loosened
 from localllm.grammar.refusals import refused, unsupported
 from localllm.grammar.rules import Rules
 from localllm.grammar.schemas import checked
-from localllm.grammar.shapes import NotWritable, Shapes, Writing
+from localllm.grammar.shapes import NotWritable, Schema, Shapes, Writing
 from localllm.grammar.sources import json_of
 from localllm.grammar.tagged import Tagged
 from localllm.grammar.writings import Bare, Nested, Python, PythonCall
@@ -45,19 +47,22 @@ class ArgumentRules:
         return self._written[function]
 
     def _kept(self, function: Function, *, is_loose: bool) -> str:
-        """Its arguments as its schema has them, or as any object, with a note."""
-        try:
-            if not is_loose:
+        """Its arguments, held to as much of its schema as can be, with a note where that is not all."""
+        if function.is_strict:
+            try:
                 return self._rules.rule(self._expression(schema_of(function)))
-        except InvalidParameter:
-            if function.is_strict:
-                raise
-        except NotWritable:
-            if function.is_strict:
+            except NotWritable:
                 raise unsupported(function.param, "this model's format of calls has no way to write it") from None
-        self.notes.append(f"{NOT_KEPT}: {function.param}")
-        schema = ANY_OBJECT if isinstance(self._kind, JsonArguments) else outline_of(function)
-        return self._rules.rule(self._expression(schema))
+        try:
+            schema, paths = (ANY_OBJECT, [function.param]) if is_loose else loose_schema_of(function)
+            written = self._rules.rule(self._expression(schema))
+        except (InvalidParameter, NotWritable):
+            paths, is_loose = [function.param], True
+        if is_loose:
+            schema = ANY_OBJECT if isinstance(self._kind, JsonArguments) else outline_of(function)
+            written = self._rules.rule(self._expression(schema))
+        self.notes += [f"{NOT_KEPT}: {path}" for path in paths]
+        return written
 
     def _expression(self, schema: dict[str, Any]) -> str:
         """Raises `NotWritable`."""
@@ -72,22 +77,33 @@ class ArgumentRules:
             writing = Tagged(rules, kind)
         else:
             writing = Bare(rules, kind) if isinstance(kind, BareArguments) else Nested(rules, kind)
-        shapes = Shapes(rules, writing, definitions)
-        whole = shapes.resolved(schema)
-        while isinstance(whole, dict) and whole.keys() == {"allOf"}:
-            others = [one for one in whole["allOf"] if one != ANY_OBJECT]
-            if len(others) > 1:
-                raise NotWritable
-            whole = shapes.resolved(others[0] if others else ANY_OBJECT)
-        if not isinstance(whole, dict) or whole.keys() & {"anyOf", "allOf", "enum", "const", "$ref"}:
-            raise NotWritable
-        literals = rules.literals
-        return joined([literals.written(writing.opening), shapes.members(whole), literals.written(writing.closing)])
+        return either(_objects(Shapes(rules, writing, definitions), writing, schema))
+
+
+def _objects(shapes: Shapes, writing: Writing, schema: Schema, depth: int = 20) -> list[str]:
+    """The objects that a schema allows, each of its alternatives by itself. Raises `NotWritable`."""
+    if not isinstance(schema, dict) or not depth:
+        raise NotWritable
+    apart = schema.keys() & {"$ref", "allOf", "anyOf", "enum", "const"}
+    if not apart:
+        literals = shapes.rules.literals
+        return [joined([literals.written(writing.opening), shapes.members(schema), literals.written(writing.closing)])]
+    if schema.keys() - apart - {"type"} or len(apart) > 1:
+        raise NotWritable
+    others = schema.get("anyOf", schema.get("allOf", []))
+    if "$ref" in schema:
+        others = [shapes.resolved({"$ref": schema["$ref"]})]
+    if not others or (len(others) > 1 and "anyOf" not in schema):
+        raise NotWritable
+    return [written for one in others for written in _objects(shapes, writing, one, depth - 1)]
 
 
 def outline_of(function: Function) -> dict[str, Any]:
     """The names of its arguments and their types, and no more."""
-    schema = json.loads(function.parameters or "{}")
+    try:
+        schema = json_of(Structure(kind="json_schema", source=function.parameters or "{}", param=function.param))
+    except InvalidParameter:
+        return ANY_OBJECT
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return ANY_OBJECT
@@ -101,10 +117,19 @@ def _outline(schema: Any) -> dict[str, Any]:
 
 def schema_of(function: Function) -> dict[str, Any]:
     """Of its arguments, rewritten as `checked` does. Raises `InvalidParameter`."""
+    return checked(_source_of(function), function.param)
+
+
+def loose_schema_of(function: Function) -> tuple[dict[str, Any], list[str]]:
+    """The same without what cannot be kept, and the paths of that. Raises `InvalidParameter` if nothing can."""
+    return loosened(_source_of(function), function.param)
+
+
+def _source_of(function: Function) -> Any:
     if not function.parameters:
         return ANY_OBJECT
     schema = json_of(Structure(kind="json_schema", source=function.parameters, param=function.param))
-    return checked(_of_object(schema, function.param), function.param)
+    return _of_object(schema, function.param)
 
 
 def _of_object(schema: Any, path: str) -> Any:
@@ -117,8 +142,7 @@ def _of_object(schema: Any, path: str) -> Any:
     if types == "object":
         return schema
     if types is None:
-        combines = {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
-        return {"allOf": [{"type": "object"}, schema]} if combines else {"type": "object"} | schema
+        return ANY_OBJECT | schema
     if isinstance(types, list) and "object" in types:
         return schema | {"type": "object"}
     raise refused(f"{path}.type", f"must be object, not {json.dumps(types)[:80]}")

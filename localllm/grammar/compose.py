@@ -55,9 +55,10 @@ def composed(
     `loose`: functions whose schemas are not to be kept, by their places; None: all of them.
     """
     if structure.kind == "answer":
-        may_think = preface is not None and preface.thought is not None and not preface.is_open
-        thought = preface.thought.opening if may_think else ""
-        grammars, notes = grammars_of_answer(structure, literals, thought=thought, loose=loose)
+        thought = preface.thought if preface is not None and not preface.is_open else None
+        grammars, notes = grammars_of_answer(
+            structure, literals, thought=thought.opening if thought is not None else "", loose=loose
+        )
     else:
         grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:

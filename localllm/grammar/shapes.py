@@ -105,7 +105,9 @@ class Shapes:
     def members(self, schema: dict[str, Any]) -> str:
         """Those of an object, without its brackets. Raises `NotWritable`."""
         required = set(schema.get("required", ()))
-        properties: dict[str, Schema] = schema.get("properties", {})
+        others = schema.get("additionalProperties", True)
+        unlisted = [name for name in schema.get("required", ()) if name not in schema.get("properties", {})]
+        properties: dict[str, Schema] = schema.get("properties", {}) | dict.fromkeys(unlisted, others)
         found: list[tuple[str, bool]] = []
         for name, one in properties.items():
             try:
@@ -115,9 +117,6 @@ class Shapes:
             except NotWritable:
                 if name in required:
                     raise
-        if required - properties.keys():
-            raise NotWritable
-        others = schema.get("additionalProperties", True)
         other = "" if others is False else self._writing.other_member(self, others, [*properties])
         return self._row(found, other)
 

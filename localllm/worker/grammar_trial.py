@@ -11,15 +11,16 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 
+import msgspec
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-from localllm.conversation import Function
 from localllm.errors import InvalidParameter
+from localllm.formats import AnswerSource
 from localllm.grammar.answers import source_of
 from localllm.grammar.blame import culprit
-from localllm.grammar.compose import Composed, composed, grammar_of
+from localllm.grammar.compose import Composed, composed
 from localllm.grammar.literals import Literals
-from localllm.structures import Structure, StructureKind
+from localllm.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
 SEARCH_S = 0.5
@@ -40,14 +41,14 @@ def checked_grammar(request: GrammarRequest) -> Composed:
 
 
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
-    """The same without the schemas that do not compile, or without all where they do not compile together."""
-    functions = source_of(request.structure).functions
-    alone = [_of_schema(function) for function in functions]
-    bad = {place for place, one in enumerate(alone) if one is not None and not _compiles(request, one)}
-    for place in sorted(bad):
-        if functions[place].is_strict:
-            raise _refusal(alone[place], error, _culprit(request, alone[place]))
-    for loose in (frozenset(bad), None) if bad else (None,):
+    """The same without the schemas that do not compile, or without all where that does not help."""
+    source = source_of(request.structure)
+    bad = _Parts(request, source, literals).bad()
+    for place in bad:
+        if (function := source.functions[place]).is_strict:
+            schema = Structure(kind="json_schema", source=function.parameters or "{}", param=function.param)
+            raise _refusal(schema, error, _culprit(request, schema))
+    for loose in (frozenset(bad), None):
         written = composed(request.structure, request.preface, literals, loose)
         if (still := _error(request, written.grammar)) is None:
             return written
@@ -55,16 +56,34 @@ def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Compos
     raise _refusal(request.structure, error, request.structure.param)
 
 
-def _of_schema(function: Function) -> Structure:
-    kind: StructureKind = "json_schema" if function.parameters else "json_object"
-    return Structure(kind=kind, source=function.parameters, param=function.param)
+class _Parts:
+    """Functions of an answer that compile, and those that do not, by halves: most do."""
 
+    def __init__(self, request: GrammarRequest, source: AnswerSource, literals: Literals) -> None:
+        self._request = request
+        self._source = source
+        self._literals = literals
 
-def _compiles(request: GrammarRequest, structure: Structure) -> bool:
-    try:
-        return _error(request, grammar_of(structure)) is None
-    except InvalidParameter:  # its arguments are any object already
-        return True
+    def bad(self) -> list[int]:
+        """Those that do not; of two halves that compile alone and not together, the longer one."""
+        return sorted(self._bad([*range(len(self._source.functions))]))
+
+    def _bad(self, places: list[int]) -> list[int]:
+        """Of these, which do not compile together."""
+        if len(places) == 1:
+            return places
+        halves = [places[: len(places) // 2], places[len(places) // 2 :]]
+        found = [place for half in halves if not self._compile(half) for place in self._bad(half)]
+        return found or max(halves, key=self._length)
+
+    def _compile(self, places: list[int]) -> bool:
+        functions = tuple(self._source.functions[place] for place in places)
+        some = msgspec.structs.replace(self._source, functions=functions, choice="required")
+        structure = msgspec.structs.replace(self._request.structure, source=msgspec.json.encode(some).decode())
+        return _error(self._request, composed(structure, None, self._literals).grammar) is None
+
+    def _length(self, places: list[int]) -> int:
+        return sum(len(self._source.functions[place].parameters) for place in places)
 
 
 def _culprit(request: GrammarRequest, structure: Structure) -> str:

@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.prepare_texts": BASE | {"engine.embedding.texts"},
     "worker.template_child": BASE | {"chat"},
     "worker.grammar_child": BASE | {"structures"},
-    "worker.grammar_trial": BASE | {"conversation", "grammar", "structures"},
+    "worker.grammar_trial": BASE | {"formats", "grammar", "structures"},
     "worker.grammars": BASE | {"daemons", "engine", "grammar.literals", "structures"},
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
     "answers": {"types", "supervisor", "chat.formats"},

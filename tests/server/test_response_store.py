@@ -92,3 +92,19 @@ def test_it_holds_what_a_plain_list_in_order_of_use_would_hold(
             assert store.delete(id) == (id in held)
             model = [pair for pair in model if pair[0] != id]
         assert (len(store), store.size_bytes) == (len(model), sum(size for _, size in model))
+
+
+def test_an_item_is_found_by_its_owner_for_as_long_as_its_response_is_kept() -> None:
+    store = ResponseStore(2, 2**20)
+    mine = Kept(b"a", b"", "me", ("rs_1", "msg_1"))
+    store.put("1", mine)
+    assert store.holder("msg_1", "me") == mine
+    assert store.holder("msg_1", "you") is None
+    assert store.holder("msg_2", "me") is None
+    store.put("2", Kept(b"b", b"", "me", ("msg_2",)))
+    assert store.holder("rs_1", "me") == mine, "which is thereby the most recently used"
+    store.put("3", Kept(b"c", b"", "me"))
+    assert store.holder("msg_2", "me") is None
+    store.delete("1")
+    assert store.holder("msg_1", "me") is None
+    assert store.size_bytes == store.get("3", "me").size_bytes  # type: ignore[union-attr]

@@ -149,7 +149,9 @@ DESCRIBED: tuple[ChatFormat, ...] = (
         "minicpm-5",
         _pattern(
             '<function name="', ("name", '">'), ("arguments", "</function>"), between="\n",
-            arguments=TaggedArguments(before='<param name="', behind_key='">', after="</param>"),
+            arguments=TaggedArguments(
+                before='<param name="', behind_key='">', after="</param>", quotes=("<![CDATA[", "]]>")
+            ),
         ),
     ),
     _known("deepseek-v4", _dsml("tool_calls", "\n", "</｜DSML｜parameter>", "\n")),

@@ -28,6 +28,8 @@ MOST_HEADER = 256
 CUT_HEADER = "the answer ended within the header of a message, which is in the text"
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_NO_MORE = re.compile(r"\s*<\|start\|>\w*\s*")
+"""A header with nothing in it, at the answer's end."""
 _NOBODY = frozenset({"", "user", "all", "assistant"})
 
 Part = Literal["thought", "text", "call"]
@@ -71,7 +73,7 @@ class MessageReader:
         self._thought = Flow(self._out.thought.append)
         self._ends = Markers([*HEADERS, *messages.ends])
         self._text_ends = Markers([*HEADERS, *messages.ends, *(messages.opening[:1] if functions is not None else ())])
-        self._header_ends = Markers([MESSAGE, *messages.ends, "\n"])
+        self._header_ends = Markers([MESSAGE, *messages.ends, "\n", *messages.opening[:1]])
         self._steps: Steps[None] | None = self._read()
 
     @property
@@ -113,7 +115,9 @@ class MessageReader:
         header = yield from self._header(is_at_start=is_at_start)
         if header is None:
             raw = tape.recorded()
-            if raw and tape.is_ended and not tape.size:
+            if raw.strip() and tape.is_ended and not tape.size:
+                if _NO_MORE.fullmatch(raw):
+                    return True
                 self._out.note(CUT_HEADER)
             self._text.show(raw)
             return (yield from self._body(self._text))
@@ -143,9 +147,10 @@ class MessageReader:
         if found == MESSAGE:
             return ""
         text, marker = yield from tape.until(self._header_ends, MOST_HEADER)
-        if marker != MESSAGE:
+        if marker == MESSAGE:
+            tape.take(len(marker))
+        elif marker not in self._messages.opening[:1]:
             return None
-        tape.take(len(marker))
         return found + text
 
     def _meaning(self, header: str) -> tuple[Part, str]:

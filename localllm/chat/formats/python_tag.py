@@ -50,8 +50,8 @@ class PythonTagReader:
 
     def flush(self) -> Read:
         self._tape.is_ended = True
-        read = self._step()
-        return merged(read, self._placed(self._inner.flush()))
+        read = merged(self._step(), self._placed(self._inner.flush()))
+        return merged(read, self._out.read())
 
     def _step(self) -> Read:
         if self._steps is not None:
@@ -67,14 +67,16 @@ class PythonTagReader:
         self._read = merged(self._read, self._placed(self._inner.feed(text)))
 
     def _placed(self, read: Read) -> Read:
-        """With its calls numbered behind those that came before."""
+        """With its calls numbered behind those that came before, and its notes among the others."""
         calls: list[CallDelta] = []
         for delta in read.calls:
             if delta.index not in self._places:
                 self._places[delta.index] = self._out.num_calls
                 self._out.num_calls += 1
             calls.append(CallDelta(self._places[delta.index], delta.arguments, delta.name, delta.id))
-        return read._replace(calls=tuple(calls))
+        for note in read.notes:
+            self._out.note(note)
+        return read._replace(calls=tuple(calls), notes=())
 
     def _all(self) -> Steps[None]:
         tape, tags = self._tape, Markers([TAG])

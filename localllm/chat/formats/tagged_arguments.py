@@ -24,6 +24,10 @@ MOST_KEY = 1000
 """Characters of an argument's name."""
 
 
+_QUOTED = "<&\n"
+"""Texts with one of these are written within quotes, where a format has some."""
+
+
 class TaggedReader(SteppedReader):
     """Of one call. `end`: the literal that follows."""
 
@@ -40,6 +44,7 @@ class TaggedReader(SteppedReader):
         core = self._after[0]
         edge = kind.after[: len(kind.after) - len(kind.after.lstrip())]
         self._value_ends = Markers([core, edge + core])
+        self._quoted_ends = Markers([kind.quotes[1] + core, kind.quotes[1] + edge + core, core])
         self._lead = kind.behind_key[len(kind.behind_key.rstrip()) :]
         self._has_begun = False
 
@@ -89,7 +94,10 @@ class TaggedReader(SteppedReader):
         self._has_begun = True
         if self._lead:
             yield from tape.literal([self._lead, "\n"])
-        is_whole = yield from (self._text() if types == {"string"} else self._value(types))
+        ends = self._value_ends
+        if self._kind.quotes[0] and (yield from tape.literal([self._kind.quotes[0]])):
+            ends = self._quoted_ends
+        is_whole = yield from (self._text(ends) if types == {"string"} else self._value(types, ends))
         if is_whole:
             yield from tape.parts(self._after[1:])
         return "whole" if is_whole else "cut"
@@ -105,10 +113,10 @@ class TaggedReader(SteppedReader):
             return frozenset(["string"])
         return types - {"string"} if named else types
 
-    def _text(self) -> Steps[bool]:
+    def _text(self, ends: Markers) -> Steps[bool]:
         self.out.append('"')
         while True:
-            text, literal = yield from self.tape.until(self._value_ends)
+            text, literal = yield from self.tape.until(ends)
             self.out.append(json.dumps(text, ensure_ascii=False)[1:-1])
             if literal:
                 self.tape.take(len(literal))
@@ -117,10 +125,10 @@ class TaggedReader(SteppedReader):
             if not text:
                 return False
 
-    def _value(self, types: frozenset[str]) -> Steps[bool]:
+    def _value(self, types: frozenset[str], ends: Markers) -> Steps[bool]:
         found: list[str] = []
         while True:
-            text, literal = yield from self.tape.until(self._value_ends)
+            text, literal = yield from self.tape.until(ends)
             found.append(text)
             if literal:
                 self.tape.take(len(literal))
@@ -144,6 +152,8 @@ def _argument(kind: TaggedArguments, key: str, value: object) -> str:
     marks = dict(kind.type_marks)
     mark = marks.get(type_of(value), marks.get("*", "")) if kind.before_type else ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and any(each in value for each in _QUOTED):
+        text = kind.quotes[0] + text + kind.quotes[1]
     return f"{kind.before}{key}{kind.before_type}{mark}{kind.behind_key}{text}{kind.after}"
 
 

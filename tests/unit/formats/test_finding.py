@@ -117,8 +117,6 @@ NESTED = ToolCall(
 )
 OTHER = ToolCall("qzother", "{}", "call00003")
 TEXT, THOUGHT = "Let me look: 1 < 2.\nSo ünter way.", "Hm.\nShould I? 'Yes' \"no\" {"
-WRITES_PYTHON = {"ByteDance-Seed-OSS", "openbmb-MiniCPM5-1B"}
-"""Objects within arguments, by mistake."""
 
 
 @pytest.fixture(scope="module", params=TEMPLATES, ids=lambda path: path.stem)
@@ -136,11 +134,10 @@ def of(path: Path) -> ChatFormat:
 def answers(path: Path, format: ChatFormat) -> Iterator[tuple[Answer, str]]:
     """What the template writes of a matrix of answers, and which part of it is the model's."""
     made = Renderings(path.read_text("utf-8"), "<s>", "</s>")
-    nested = () if path.stem in WRITES_PYTHON else (NESTED,)
     seen = set()
     for thought in ("", THOUGHT):
         for text in ("", TEXT):
-            for calls in ((), (ONE,), (ONE, OTHER), nested, (OTHER, *nested, ONE)):
+            for calls in ((), (ONE,), (ONE, OTHER), (NESTED,), (OTHER, NESTED, ONE)):
                 answer = made.answer(*calls, text=text, thought=thought, variables=THINKING)
                 if answer is None or not (answer.text or calls) or answer.rendered in seen:
                     continue

@@ -237,6 +237,16 @@ def test_a_format_writes_what_its_family_does(name: str) -> None:
 
 
 QUIRKS = [
+    ("minicpm-5", '<function name="get_weather"><param name="city"><![CDATA[a <b> & "c"\n]]></param>'
+     '<param name="deep"><![CDATA[{"a": "\\n"}]]></param></function><function name="other"><param name="a">'
+     "<![CDATA[x]] >y</param></function>",
+     (("get_weather", {"city": 'a <b> & "c"\n', "deep": {"a": "\n"}}), ("other", {"a": "x]] >y"}))),
+    ("qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=deep>\n{'a': [True, None, 'q\"']}\n</parameter>\n"
+     "<parameter=days>\nNone\n</parameter>\n<parameter=city>\nTrue\n</parameter>\n</function>\n</tool_call>",
+     (("get_weather", {"deep": {"a": [True, None, 'q"']}, "days": None, "city": "True"}),)),
+    ("seed-oss", "<seed:tool_call>\n<function=get_weather>\n<parameter=deep>{'a': {'b': []}, 'c': 1.5}</parameter>\n"
+     "<parameter=days>[1, y=2]</parameter>\n</function>\n</seed:tool_call>",
+     (("get_weather", {"deep": {"a": {"b": []}, "c": 1.5}, "days": "[1, y=2]"}),)),
     ("mimo", "<tool_call><function=other></function></tool_call>", (("other", {}),)),
     ("granite-3", '<tool_call>[{"name": "other", "arguments": {}}]', (("other", {}),)),
     ("granite-3", '<|tool_call|> [{"arguments": {}, "name": "other"}]', (("other", {}),)),

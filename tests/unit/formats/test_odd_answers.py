@@ -95,6 +95,7 @@ HARMONY = [
         "<|channel|>commentary to=functions.get_weather<|message|>",
         Answer(text="<|channel|>commentary to=functions.get_weather<|message|>", notes=CUT_CALL),
     ),
+    (said("analysis", "A") + NEXT, Answer("A")),
     ("<|channel|>comm", Answer(text="<|channel|>comm", notes=CUT_HEADER)),
     (said("analysis", "never ends"), Answer("never ends", notes=CUT_THOUGHT)),
     ("No header, but <|channel|> in it,\n", Answer(text="No header, but <|channel|> in it,\n")),
@@ -135,6 +136,8 @@ MUSE = [
         Answer(text="Let me look.\n\nDone.", calls=(OTHER,)),
     ),
     (to("user", "Look: ") + atem(OTHER), Answer(text="Look:", calls=(OTHER,))),
+    (to("self", "A") + ON + atem(OTHER), Answer("A", calls=(OTHER,))),
+    (atem(OTHER) + "<|eot|>", Answer(calls=(OTHER,))),
     (
         to("nope", atem(("nope", PLAIN))) + "<|eot|>",
         Answer(text=to("nope", atem(("nope", PLAIN))) + "<|eot|>", notes=UNDECLARED),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -93,6 +94,7 @@ some_cuts = st.lists(st.integers(0, 10_000), max_size=12)
 
 
 @every_format
+@settings(max_examples=50)
 @given(data=st.data())
 def test_what_is_written_is_read_again_however_it_is_cut(format: ChatFormat, data: st.DataObject) -> None:
     thought, text, made = data.draw(answers(format))
@@ -132,7 +134,9 @@ def test_what_is_written_in_a_known_format_is_read_again(format: ChatFormat, dat
 def test_no_answer_in_a_known_format_is_lost_or_depends_on_its_pieces(format: ChatFormat, data: st.DataObject) -> None:
     parts = st.sampled_from(bits(format)) | st.text(max_size=3)
     raw = "".join(data.draw(st.lists(parts, max_size=25)))
-    flags = {each: data.draw(st.booleans()) for each in ("in_thought", "splits_thoughts", "reads_calls")}
+    flags: dict[str, Any] = {
+        each: data.draw(st.booleans()) for each in ("in_thought", "splits_thoughts", "reads_calls")
+    }
     whole = without_ids(read(format, [raw], **flags))
     for pieces in (cut(raw, data.draw(some_cuts)), list(raw)):
         assert without_ids(read(format, pieces, **flags)) == whole
@@ -163,6 +167,7 @@ def is_within(some: str, other: str) -> bool:
 
 
 @every_format
+@settings(max_examples=50)
 @given(data=st.data())
 def test_an_answer_that_is_cut_anywhere_keeps_what_was_read_of_it(format: ChatFormat, data: st.DataObject) -> None:
     thought, text, made = data.draw(answers(format))
