@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from localllm.chat.formats.writer import written
+import pytest
 
+from localllm.chat.formats.writer import written
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine
 from localllm.engine.sequence import Sequence
@@ -104,11 +105,12 @@ def main() -> None:
         SCRIPT.begin(sequence)
         submit(self, sequence)
 
-    loading.LlamaBackend = ScriptedBackend  # type: ignore[misc]
-    loading.load_model = load
-    prepare.Preparer.submit = take_request  # type: ignore[method-assign]
-    Engine.submit = begin  # type: ignore[method-assign]
-    process.main()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "LlamaBackend", ScriptedBackend)
+        patch.setattr(loading, "load_model", load)
+        patch.setattr(prepare.Preparer, "submit", take_request)
+        patch.setattr(Engine, "submit", begin)
+        process.main()
 
 
 if __name__ == "__main__":
