@@ -46,7 +46,7 @@ def opencode_steps(folder: Path) -> list[Step]:
     return [
         {**called("read", filePath=path), "thought": "I look at the file first."},
         {**called("edit", filePath=path, oldString="hello", newString="goodbye"), "text": "Now I edit it."},
-        called("bash", command="cat a.txt && echo '{\"}'", description="Shows the file"),
+        called("bash", command="cat a.txt && echo '{\"}'"),
         {"text": ANSWER, "thought": "That was all."},
     ]
 
