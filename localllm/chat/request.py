@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from localllm.formats import Calls
 from localllm.types import Message, Rendering
 
 
@@ -19,6 +20,8 @@ class RenderRequest(msgspec.Struct, frozen=True, tag=True):
     """The text ends where that of the last message ends: its answer goes on there. Without a generation prompt."""
     rendering: Rendering = Rendering()
     """Its JSON texts; what it says of the prompt's end stands above."""
+    words: Calls | None = None
+    """How calls are written, and tools told of, where the template cannot; None: as Hermes does."""
 
 
 class FormatRequest(msgspec.Struct, frozen=True, tag=True):

@@ -24,7 +24,6 @@ from localllm.chat.probing import abilities, tool_variables
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.shaping import shape
 from localllm.errors import TemplateError
-from localllm.formats import Calls
 from localllm.types import Message
 
 MAX_OUTPUT_CHARS = 16 * 1024 * 1024
@@ -34,11 +33,8 @@ _END = "\ue0c1\ue0c0\ue0c2"
 """Put where the text of a message ends that is to be continued; no text has it."""
 
 
-def render(request: RenderRequest, words: Calls | None = None) -> RenderedText:
-    """The prompt. Raises `TemplateError` with the template's own words where it has some.
-
-    `words`: how calls are written where the template cannot; None: as its model's format has them.
-    """
+def render(request: RenderRequest) -> RenderedText:
+    """The prompt. Raises `TemplateError` with the template's own words where it has some."""
     rest = ""
     messages = request.messages
     if request.continues:
@@ -47,9 +43,7 @@ def render(request: RenderRequest, words: Calls | None = None) -> RenderedText:
     given = request.rendering
     tools = _parsed(given.tools) if given.tools else None
     told = tools if tools and not can.shows_tools else ()
-    if words is None:
-        words = _words(request) if told or can.calls is None else HERMES
-    turns, notes = shape(messages, can, words=words, tools=told)
+    turns, notes = shape(messages, can, words=request.words or HERMES, tools=told)
     text = apply(
         request.template,
         **{
@@ -68,16 +62,6 @@ def render(request: RenderRequest, words: Calls | None = None) -> RenderedText:
         if not mark:
             raise TemplateError("the chat template leaves out the message that is to be continued", param="messages")
     return RenderedText(text + rest, notes)
-
-
-def _words(request: RenderRequest) -> Calls:
-    """Found out only where a conversation has tools or calls."""
-    from localllm.chat.formats.finding import format_of
-
-    if not request.rendering.tools and not any(each.tool_calls for each in request.messages):
-        return HERMES
-    found = format_of(request.template, bos_token=request.bos_token, eos_token=request.eos_token)
-    return found.calls or HERMES
 
 
 def _marked(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str]:

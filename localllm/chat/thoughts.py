@@ -1,28 +1,11 @@
-"""Whether a model thinks before it answers, as its chat template shows, and where an answer to a prompt begins.
+"""Where an answer to a prompt begins: with a thought or with text.
 
 Pure text: knows nothing of tokens or grammars.
 """
 
 from __future__ import annotations
 
-from localllm.structures import THOUGHTS, Tags
 from localllm.types import Beginning, ChatFormat, Message
-
-
-def thought_of(template: str) -> Tags | None:
-    """How the model of a chat template marks its thoughts: as its template writes those of earlier answers, or opens
-    one. None: it has none, or none of `THOUGHTS`.
-    """
-    return next((each for each in THOUGHTS if each.opening in template and each.closing in template), None)
-
-
-def begins_thoughts(template: str, thought: Tags) -> bool:
-    """Whether a chat template opens the thought itself where one is wanted (`enable_thinking`): behind what it looks
-    up last, `add_generation_prompt`, it writes an opening tag that it does not close at once.
-    """
-    _, is_found, end = template.rpartition("add_generation_prompt")
-    behind = [part.replace("\\n", "").lstrip() for part in end.split(thought.opening)[1:]] if is_found else []
-    return any(not part.startswith(thought.closing) for part in behind)
 
 
 def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:

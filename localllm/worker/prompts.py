@@ -174,6 +174,7 @@ class Prompts:
             eos_token=self._vocab.eos_text,
             add_generation_prompt=False,
             rendering=rendering,
+            words=self._model.format.calls,
         )
 
     def _template(self, messages: tuple[Message, ...], rendering: Rendering) -> str:

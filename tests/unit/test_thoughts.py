@@ -1,4 +1,4 @@
-"""The thought before an answer: who has one, where an answer begins, and the grammar around it."""
+"""The thought before an answer: where an answer begins, and the grammar around it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 from llguidance._tokenizer import TokenizerWrapper
 
-from localllm.chat.thoughts import beginning_of, begins_thoughts, thought_of
+from localllm.chat.thoughts import beginning_of
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
 from localllm.structures import THOUGHTS, Preface, Structure, Tags
@@ -16,25 +16,6 @@ from localllm.types import Beginning, ChatFormat, Message
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
 OPTIONAL = Preface(thought=THINK)
-
-
-def test_the_template_says_whether_a_model_thinks() -> None:
-    assert thought_of("{{ messages }}") is None
-    assert thought_of("{% if '</think>' in content %}... '<think>\\n'") == THINK
-    assert thought_of("[THINK]{{ message.reasoning }}[/THINK]") == Tags("[THINK]", "[/THINK]")
-
-
-QWEN = """{{ '<think>' + '</think>' }}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
-{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}
-{% endif %}"""
-DEMO = """{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}
-{%- if enable_thinking is defined and enable_thinking %}{{- '<think>\\n' }}{% endif %}{% endif %}{# </think> #}"""
-
-
-def test_only_models_that_begin_their_thoughts_themselves_may_begin_one() -> None:
-    assert not begins_thoughts(QWEN, THINK)
-    assert begins_thoughts(DEMO, THINK)
-    assert not begins_thoughts("<think> {{ messages }} </think>", THINK)
 
 
 THINKER = ChatFormat(thought=THINK)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from localllm.chat.formats.known import HERMES
 from localllm.chat.probing import abilities
 from localllm.chat.request import RenderRequest
 from localllm.chat.shaping import CALLS_AS_TEXT
@@ -121,7 +120,7 @@ class Renderings:
                 rendering=Rendering(variables=given, tools=TOOLS if tools and self._shows_tools else ""),
             )
             try:
-                made = render(request, HERMES)
+                made = render(request)
             except TemplateError:
                 self._made[key] = None
             else:

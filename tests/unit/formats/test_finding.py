@@ -20,6 +20,7 @@ from localllm.chat.formats.finding import answer_text, expected_of, format_of, i
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.rendering import FUNCTIONS, THINKING, Answer, Renderings
 from localllm.formats import ChatFormat, PatternCall
+from localllm.structures import Tags
 from localllm.types import ToolCall
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
@@ -242,3 +243,49 @@ def test_a_format_that_nobody_described_is_made_of_what_the_template_writes() ->
     text = 'Well [[do qzname with {"qzkey": "a]]!"}! & do qzother with {}!]]'
     assert read(reader_of(found, FUNCTIONS), text).calls == (("qzname", '{"qzkey": "a]]!"}'), ("qzother", "{}"))
     assert writes(found, (ToolCall("f", "{}"), ToolCall("g", "{}")), "[[do f with {}! & do g with {}!]]")
+
+
+CHAT = (
+    "{% for m in messages %}<|start|>{{ m.role }}\nBEFORE{{ m.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\nOPENING{% endif %}"
+)
+THINK = Tags("<think>", "</think>")
+
+
+@pytest.mark.parametrize(
+    ("before", "opening", "thought", "thinking", "begins"),
+    [
+        ("", "", None, "never", False),
+        ("", "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}", THINK, "switchable", False),
+        ("", "{% if enable_thinking %}<think>\n{% endif %}", THINK, "switchable", True),
+        ("", "<think>\n", THINK, "always", True),
+        ("{{ '[THINK]' + m.reasoning_content + '[/THINK]' if m.reasoning_content }}", "",
+         Tags("[THINK]", "[/THINK]"), "always", False),
+        ("{{ '<|begin_of_it|> ' + m.thinking + ' <|end_of_it|>' if m.thinking }}", "",
+         Tags("<|begin_of_it|>", "<|end_of_it|>"), "always", False),
+        ("{{ 'Thus: ' + m.reasoning + ' So: ' if m.reasoning }}", "", Tags("Thus:", "So:"), "always", False),
+        ("{{ 'Use <think></think>. ' if thinking and m.role == 'user' }}", "", THINK, "switchable", False),
+        ("{{ m.content.split('</think>')[-1] if 0 else '' }}{# <think> #}", "", THINK, "always", False),
+        ("{{ m.content.split('</think>')[-1] if 0 else '' }}", "", None, "never", False),
+    ],
+)  # fmt: skip
+def test_thoughts_and_their_switch_are_found_by_rendering(
+    before: str, opening: str, thought: Tags | None, thinking: str, *, begins: bool
+) -> None:
+    found = format_of(CHAT.replace("BEFORE", before).replace("OPENING", opening))
+    assert (found.thought, found.thinking, found.begins_thought) == (thought, thinking, begins)
+    assert found.turn_end == "<|end|>\n"
+
+
+def test_efforts_count_only_where_they_change_the_prompt() -> None:
+    reads = CHAT.replace("BEFORE", "{{ reasoning_effort if reasoning_effort in ['low', 'high'] }}")
+    assert format_of(reads.replace("OPENING", "")).efforts
+    names = CHAT.replace("BEFORE", "{% set kept = reasoning_effort %}")
+    assert not format_of(names.replace("OPENING", "")).efforts
+
+
+def test_blanks_behind_a_thought_are_those_of_the_template() -> None:
+    for blanks in ("", "\n", "\n\n", " "):
+        before = f"{{{{ '<think>' + m.reasoning_content + '</think>{blanks}' if m.reasoning_content }}}}"
+        found = format_of(CHAT.replace("BEFORE", before.replace("\n", "\\n")).replace("OPENING", ""))
+        assert (found.thought, found.behind_thought) == (THINK, blanks)
