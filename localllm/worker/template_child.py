@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from localllm import osdep
+from localllm.chat.formats.known import GENERIC
 from localllm.chat.request import FormatRequest, RenderedText, RenderRequest
 from localllm.errors import ErrorInfo, LocalLLMError, TemplateError, from_info
 from localllm.types import ChatFormat
@@ -62,16 +63,20 @@ class TemplateChild:
         try:
             answer = self._child.ask(_encoded(request), FINDING_DEADLINE_S)
         except OverLimit as reason:
-            return ChatFormat(
-                note=f"the chat template needed more than {FINDING_CPU_S:g} s or {MAX_MEMORY_BYTES >> 20} MB on short "
+            return _generic(
+                f"the chat template needed more than {FINDING_CPU_S:g} s or {MAX_MEMORY_BYTES >> 20} MB on short "
                 f"messages ({reason})"
             )
         except LocalLLMError as error:
-            return ChatFormat(note=error.message)
-        return answer.format if answer.error is None else ChatFormat(note=answer.error.message)
+            return _generic(error.message)
+        return answer.format if answer.error is None else _generic(answer.error.message)
 
     def close(self) -> None:
         self._child.close()
+
+
+def _generic(note: str) -> ChatFormat:
+    return msgspec.structs.replace(GENERIC, note=note)
 
 
 def _encoded(message: Question | Rendered) -> bytearray:

@@ -91,6 +91,7 @@ def test_the_format_of_a_template_that_runs_wild_is_the_generic_one_in_bounded_t
     assert time.perf_counter() - started < 10
     assert (found.name, found.origin) == ("generic", "generic")
     assert "more than" in found.note
+    assert found.calls is not None, "tools can be called all the same"
     assert child.render(request("{{ messages[0].content }}")).text == "hi"
 
 
