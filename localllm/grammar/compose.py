@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.answers import DOCUMENT, grammars_of_answer
+from localllm.grammar.answers import DOCUMENT, TEXT, grammars_of_answer, source_of
 from localllm.grammar.gbnf import lark_of
 from localllm.grammar.literals import Literals
 from localllm.grammar.preface import with_preface
@@ -58,6 +58,10 @@ def composed(
         may_think = preface is not None and preface.thought is not None and not preface.is_open
         thought = preface.thought.opening if may_think else ""
         grammars, notes = grammars_of_answer(structure, literals, thought=thought, loose=loose)
+        text = source_of(structure).text
+        if text is not None:
+            first, *rest = _OF_KIND[text.kind](text)
+            grammars += [{**first, "name": TEXT}, *rest]
     else:
         grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:

@@ -41,7 +41,10 @@ def checked_grammar(request: GrammarRequest) -> Composed:
 
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
     """The same without the schemas that do not compile, or without all where they do not compile together."""
-    functions = source_of(request.structure).functions
+    source = source_of(request.structure)
+    text, functions = source.text, source.functions
+    if text is not None and (of_text := _error(request, grammar_of(text))) is not None:
+        raise _refusal(text, of_text, _culprit(request, text))
     alone = [_of_schema(function) for function in functions]
     bad = {place for place, one in enumerate(alone) if one is not None and not _compiles(request, one)}
     for place in sorted(bad):
