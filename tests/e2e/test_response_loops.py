@@ -127,6 +127,17 @@ def test_a_stream_says_what_a_whole_response_does(client: openai.OpenAI, seed: i
     assert all(check(item) for item in whole.output if item.status == "completed")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_that_changed_says_where_if_it_is_asked(client: openai.OpenAI, stream: bool) -> None:
+    extra = {"cache_report": True, "cache_salt": f"{stream}"}
+    said = [
+        asked(client, stream=stream, input="Hello", instructions=text, extra_body=extra).model_extra["localllm"]
+        for text in ("It is Monday.", "It is Tuesday.")
+    ]
+    assert said[0]["cache_miss"] is None
+    assert said[1]["cache_miss"] == "differs in message 0, character 6: 'Monday.' -> 'Tuesday.'"
+
+
 def test_openais_client_for_node_runs_a_loop(sidecar: Sidecar) -> None:
     node = shutil.which("node")
     if node is None:

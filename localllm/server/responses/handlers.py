@@ -100,11 +100,12 @@ async def create(request: Request) -> Response:
     )
     story.warn([*offered.notes, *said.notes])
     if body.stream:
-        events, silence_s = _events(state, answering, story, keep), state.settings.keep_alive_s
+        events = _events(state, answering, story, keep, says_miss=bool(body.cache_report))
+        silence_s = state.settings.keep_alive_s
         return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
     (answer,) = answering.result()
     try:
-        await sse.unless_gone(request.receive, _told(story, answer))
+        await sse.unless_gone(request.receive, _told(story, answer, says_miss=bool(body.cache_report)))
     except LocalLLMError as error:
         raise state.seen_by_client(error) from error
     finally:
@@ -117,14 +118,14 @@ async def create(request: Request) -> Response:
     return Response(content, media_type="application/json", headers=headers)
 
 
-async def _told(story: Story, answer: Answer) -> None:
+async def _told(story: Story, answer: Answer, *, says_miss: bool) -> None:
     """The story to its end; its events are nobody's. Raises what ends the answer early."""
     story.warn(field_notes(answer.notes))
     async for delta in answer:
         for _ in story.feed(delta):
             pass
         if delta.finish is not None:
-            story.end(delta.finish)
+            story.end(delta.finish, answer.cache_miss if says_miss else None)
             return
     raise InternalError("the answer ended without a finish")
 
@@ -163,7 +164,7 @@ async def list_input_items(request: Request) -> Response:
 
 
 async def _events(
-    state: ServerState, answering: asyncio.Future[list[Answer]], story: Story, keep: Keep | None
+    state: ServerState, answering: asyncio.Future[list[Answer]], story: Story, keep: Keep | None, *, says_miss: bool
 ) -> AsyncGenerator[bytes, None]:
     """The events of a stream. Whatever goes wrong ends it with `error` and `response.failed`, never in silence."""
     try:
@@ -175,7 +176,7 @@ async def _events(
             for event in story.feed(delta):
                 yield encode(event)
             if delta.finish is not None:
-                last = story.end(delta.finish)
+                last = story.end(delta.finish, answer.cache_miss if says_miss else None)
                 if keep is not None:
                     keep(story.response, msgspec.json.encode(story.response))
                 for event in last:

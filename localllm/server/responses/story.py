@@ -81,7 +81,7 @@ class Story:
         for call in calls:
             yield from self._called(call)
 
-    def end(self, finish: Finish) -> list[Event]:
+    def end(self, finish: Finish, cache_miss: str | None = None) -> list[Event]:
         """All the rest; from now on `response` is whole. Raises `Draining` if it was cut short from our side."""
         status: ItemStatus = "completed" if finish_reason(finish) == "stop" else "incomplete"
         rest: list[Event] = []
@@ -95,7 +95,7 @@ class Story:
         self.response = out.ended(
             self.response, self._items, finish, is_complete=status == "completed", timings=self._timings
         )
-        self.response = out.warned(self.response, self._notes)
+        self.response = out.warned(self.response, self._notes, cache_miss)
         last = events.Completed if status == "completed" else events.Incomplete
         return [*rest, last(sequence_number=next(self._numbers), response=self.response)]
 
