@@ -11,7 +11,7 @@ import msgspec
 
 from localllm.chat.thoughts import beginning_of
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.structures import Preface, Structure
+from localllm.structures import Preface, Structure, Tags
 from localllm.types import AnswerSource, Beginning, Calling, ChatFormat, GenerationRequest
 from localllm.worker.prompts import Tokenizer
 
@@ -33,6 +33,8 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Sha
     messages = request.messages or ()
     continued = messages[-1] if request.rendering.continues(messages) else None
     beginning = beginning_of(format, ending, continued)
+    if not ending.endswith(format.opened):
+        format = msgspec.structs.replace(format, opened="")
     calling = _calling(request, format)
     if request.structure is not None and (calling is None or calling.choice == "none"):
         return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
@@ -83,9 +85,12 @@ def _source(format: ChatFormat, calling: Calling | None, text: Structure | None)
 
 
 def _behind(ending: str, format: ChatFormat) -> ChatFormat:
-    """The format of an answer to a prompt that ends so: it may have opened the text."""
+    """The format of an answer to a prompt that ends so: it may have opened the text, or begun to."""
     if format.text is not None and ending.rstrip().endswith(format.text.opening.strip()):
         return msgspec.structs.replace(format, text=None)
+    if format.text is not None and format.opened:
+        text = Tags(format.text.opening.removeprefix(format.opened), format.text.closing)
+        return msgspec.structs.replace(format, text=text)
     return format
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from localllm.chat.formats.odd import FUNCTIONARY_3_2
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.formats import Calls, ObjectCall
 from localllm.structures import THOUGHTS, Preface, Structure, Tags
@@ -52,6 +53,16 @@ def test_a_call_that_has_to_come_follows_the_thought_as_the_model_was_taught() -
     forced = msgspec.structs.replace(TOOLS, choice="required")
     shape = shape_of(asked(calling=forced), FORMAT, ANSWERING)
     assert shape.preface == Preface(thought=THINK, behind="\n\n")
+
+
+def test_what_a_prompt_has_of_the_first_literal_is_not_asked_of_the_answer() -> None:
+    """Functionary's prompts end with `>>>`; one that continues an answer does not."""
+    forced = msgspec.structs.replace(TOOLS, choice="required")
+    for ending, opened in (("assistant\n\n>>>", ">>>"), ("assistant\n\n>>>all\nHe", "")):
+        shape = shape_of(asked(calling=forced), FUNCTIONARY_3_2, ending)
+        assert source(shape.structure).format.opened == opened
+    shape = shape_of(asked(structure=BITS), FUNCTIONARY_3_2, "assistant\n\n>>>")
+    assert shape.preface == Preface(text=Tags("all\n", ""))
 
 
 @pytest.mark.parametrize(("ending", "is_bounded"), [(THINKING, True), (ANSWERING, True), (SILENT, False)])
