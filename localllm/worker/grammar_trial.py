@@ -18,7 +18,7 @@ from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource
 from localllm.grammar.answers import source_of
 from localllm.grammar.blame import culprit
-from localllm.grammar.compose import Composed, composed
+from localllm.grammar.compose import Composed, composed, grammar_of
 from localllm.grammar.literals import Literals
 from localllm.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
