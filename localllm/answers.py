@@ -81,7 +81,7 @@ def reading_for(request: GenerationRequest, format: ChatFormat, beginning: Begin
     if request.messages is None:
         return None
     calling = request.calling
-    functions = () if calling is None or calling.choice == "none" or request.structure else calling.functions
+    functions = () if calling is None or calling.choice == "none" else calling.functions
     reads_calls = format.calls is not None and bool(functions)
     may_think = beginning != "text" or request.structure is None
     splits_thoughts = format.thought is not None and request.splits_thoughts and may_think

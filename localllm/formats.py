@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from localllm.conversation import Function
-from localllm.structures import Tags
+from localllm.structures import Structure, Tags
 
 SlotKind = Literal["name", "id", "number", "arguments"]
 """Of a call: the function's name, the call's id, its number among the answer's calls, its arguments."""
@@ -180,3 +180,5 @@ class AnswerSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     functions: tuple[Function, ...] = ()
     choice: CallChoice = "auto"
     parallel: bool = True
+    text: Structure | None = None
+    """What the text has to be where no call is made: the answer is one or the other. None: anything."""

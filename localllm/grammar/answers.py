@@ -2,6 +2,7 @@
 
     auto      free text and calls
     required  calls
+    either    calls, or a text of a structure (`auto` with one)
     none      free text in which no call opens
 
 A call opens where a reader of answers would say so: with its opening literal, whatever the white space within it, as
@@ -26,6 +27,8 @@ from localllm.grammar.rules import Grammar, Rules
 from localllm.grammar.whitespace import options
 from localllm.structures import Structure
 
+TEXT = "text"
+"""The name of the grammar of a text that has to be of a structure, which somebody else writes."""
 DOCUMENT = "document"
 """The name of the grammar that the answer's text has to match."""
 
@@ -85,8 +88,9 @@ class _Answer:
             return self._none(openings, anywhere=not calls.at_start_only)
         rules = CallRules(self._rules, calls, self._source.functions, self._arguments.of)
         section = self._rules.rule(rules.behind_opening(may_repeat=self._source.parallel))
-        if choice == "required":
-            return joined([self._literals.written(calls.opening.lstrip()), section])
+        if choice == "required" or self._source.text is not None:
+            called = joined([self._literals.written(calls.opening.lstrip()), section])
+            return called if choice == "required" else f"{called} | {self._document()}"
         heads = self._heads(openings, anywhere=not calls.at_start_only)
         called = self._rules.rule(" | ".join(joined([head, section]) for head in heads))
         if calls.at_start_only:
@@ -94,6 +98,14 @@ class _Answer:
         if rules.has_end_mark and self._source.parallel:
             return self._free(openings, called)
         return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
+
+    def _document(self) -> str:
+        """A text of a structure, with what the format has around texts."""
+        around = self._source.format.text
+        if around is None:
+            return joined([f"@{TEXT}"])
+        closing, _ = self._literals.before_end(around.closing)
+        return joined([self._literals.written(around.opening), f"@{TEXT}", self._literals.written(closing)])
 
     def _free(self, openings: Openings, called: str = "", *, is_last: bool = False) -> str:
         """Any text, with any special tokens but the marks; with calls among it, or with some of them at its end."""

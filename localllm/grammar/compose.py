@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from localllm.errors import InvalidParameter
-from localllm.grammar.answers import DOCUMENT, grammars_of_answer
+from localllm.grammar.answers import DOCUMENT, TEXT, grammars_of_answer, source_of
 from localllm.grammar.gbnf import lark_of
 from localllm.grammar.literals import Literals
 from localllm.grammar.preface import with_preface
@@ -59,6 +59,10 @@ def composed(
         grammars, notes = grammars_of_answer(
             structure, literals, thought=thought.opening if thought is not None else "", loose=loose
         )
+        source = source_of(structure)
+        if source.text is not None and source.choice == "auto":
+            first, *rest = _OF_KIND[source.text.kind](source.text)
+            grammars += [{**first, "name": TEXT}, *rest]
     else:
         grammars, notes = _OF_KIND[structure.kind](structure), []
     if preface is not None:

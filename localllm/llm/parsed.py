@@ -30,8 +30,8 @@ class ParsedChat(Chat, Generic[T], frozen=True, kw_only=True):
     def parsed(self) -> T:
         """The value: of the type that was given as `schema`; what JSON says, for a dict; the text, for what is no JSON.
 
-        Raises `IncompleteDocument` where the answer was cut (`finish.reason` is not `stop`), and the error of pydantic
-        or msgspec where the type has rules of its own that the document breaks.
+        Raises `IncompleteDocument` where the answer was cut (`finish.reason` is not `stop`) or calls tools instead, and
+        the error of pydantic or msgspec where the type has rules of its own that the document breaks.
         """
         return self._document.value(self)
 
@@ -48,6 +48,9 @@ class Document(Generic[T]):
         if not self._values:
             if chat.finish.reason != "stop":
                 raise _incomplete(chat.finish.reason)
+            if chat.calls:
+                told = "the answer is calls of tools, and no document yet: send their results"
+                raise IncompleteDocument(told, param="schema", reason="stop")
             try:
                 self._values.append(self._shape.read(chat.text))
             except json.JSONDecodeError as error:

@@ -34,13 +34,13 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Sha
     continued = messages[-1] if request.rendering.continues(messages) else None
     beginning = beginning_of(format, ending, continued)
     calling = _calling(request, format)
-    if request.structure is not None:
+    if request.structure is not None and (calling is None or calling.choice == "none"):
         return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
     if calling is None and (request.thinking_budget is None or beginning == "text"):
         return Shape(None, None, beginning)
     structure = Structure(
         kind="answer",
-        source=_source(format, calling),
+        source=_source(format if request.structure is None else _behind(ending, format), calling, request.structure),
         param="thinking_budget" if calling is None else "tools",
     )
     return Shape(structure, _before_an_answer(request, format, beginning, calling), beginning)
@@ -65,31 +65,34 @@ def _calling(request: GenerationRequest, format: ChatFormat) -> Calling | None:
         if calling.choice == "required":
             raise UnsupportedParameter("this model's chat template has no way to call tools", param="tools")
         return None
-    if request.structure is not None and calling.choice != "none":
-        param = request.structure.param
-        raise InvalidParameter(
-            f"{param} and tools together are not supported yet; send tool_choice none, or leave out one of them",
-            param=param,
-        )
     return calling
 
 
-def _source(format: ChatFormat, calling: Calling | None) -> str:
+def _source(format: ChatFormat, calling: Calling | None, text: Structure | None) -> str:
     if calling is None:
         source = AnswerSource(format=format, choice="none")
     else:
         source = AnswerSource(
-            format=format, functions=calling.functions, choice=calling.choice, parallel=calling.parallel
+            format=format,
+            functions=calling.functions,
+            choice=calling.choice,
+            parallel=calling.parallel,
+            text=text if calling.choice == "auto" else None,
         )
     return msgspec.json.encode(source).decode()
+
+
+def _behind(ending: str, format: ChatFormat) -> ChatFormat:
+    """The format of an answer to a prompt that ends so: it may have opened the text."""
+    if format.text is not None and ending.rstrip().endswith(format.text.opening.strip()):
+        return msgspec.structs.replace(format, text=None)
+    return format
 
 
 def _before_a_structure(
     request: GenerationRequest, format: ChatFormat, beginning: Beginning, ending: str
 ) -> Preface | None:
-    text, budget = format.text, request.thinking_budget
-    if text is not None and ending.rstrip().endswith(text.opening.strip()):
-        text = None
+    text, budget = _behind(ending, format).text, request.thinking_budget
     if format.thought is None or beginning == "text" or (budget == 0 and beginning == "either"):
         return None if text is None else Preface(text=text)
     return Preface(
@@ -104,10 +107,10 @@ def _before_a_structure(
 def _before_an_answer(
     request: GenerationRequest, format: ChatFormat, beginning: Beginning, calling: Calling | None
 ) -> Preface | None:
-    """Free text follows a thought as the model likes it; a call that has to come follows as the model was taught."""
+    """Free text follows a thought as the model likes it; what is held to a grammar follows as the model was taught."""
     if format.thought is None or beginning == "text":
         return None
-    is_forced = calling is not None and calling.choice == "required"
+    is_forced = calling is not None and (calling.choice == "required" or request.structure is not None)
     return Preface(
         thought=format.thought,
         is_open=beginning == "thought",

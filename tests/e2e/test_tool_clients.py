@@ -212,6 +212,48 @@ def test_an_answer_that_is_all_thought_says_so(client: openai.OpenAI) -> None:
     assert whole.usage.completion_tokens_details.reasoning_tokens == 5
 
 
+SHAPE: Any = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "weather",
+        "schema": {
+            "type": "object",
+            "properties": {"sky": {"enum": ["cloudy", "sunny"]}, "temperature": {"type": "integer"}},
+            "required": ["sky", "temperature"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("thinks", [False, True])
+def test_a_last_answer_has_its_structure_though_calls_come_before_it(
+    client: openai.OpenAI, *, stream: bool, thinks: bool
+) -> None:
+    asked: dict[str, Any] = {"tools": [WEATHER], "response_format": SHAPE, "stream": stream}
+    asked["extra_body"] = {"enable_thinking": thinks}
+    first = answer(client, ASKED, **asked)
+    (call,) = first.message.tool_calls
+    assert made(call) == ("get_weather", {"city": "Paris"})
+    assert first.message.content is None
+    last = answer(client, [*ASKED, first.message.model_dump(exclude_none=True), result(call)], **asked)
+    assert last.finish_reason == "stop"
+    assert not last.message.tool_calls
+    assert set(json.loads(last.message.content)) == {"sky", "temperature"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_drawn_an_answer_is_calls_or_has_its_structure(client: openai.OpenAI, seed: int) -> None:
+    city = {"name": "look", "parameters": {"type": "object", "properties": {"city": {"enum": ["Ulm", "Bonn"]}}}}
+    tool = {"type": "function", "function": city}
+    drawn = answer(client, ASKED, tools=[tool], response_format=SHAPE, temperature=2, seed=seed, max_tokens=200)
+    if drawn.message.tool_calls:
+        assert drawn.message.content is None
+    elif drawn.finish_reason == "stop":
+        assert set(json.loads(drawn.message.content)) == {"sky", "temperature"}
+
+
 QUOTES = "a\"b'c\\d}{<|im_end|></tool_call>\n\u2028é🙂"
 DEEP: Any = {"type": "object", "properties": {"x": {"$ref": "#"}}}
 CYCLE: Any = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
@@ -285,7 +327,7 @@ def test_langchain_calls_tools_and_goes_on(sidecar: Sidecar) -> None:
         asked = agent.invoke([HumanMessage(PARIS)])
         (call,) = asked.tool_calls
         pieces = agent.stream([HumanMessage(PARIS)])
-        streamed = next(pieces)
+        streamed: Any = next(pieces)
         for piece in pieces:
             streamed += piece
         assert [(each["name"], each["args"]) for each in streamed.tool_calls] == [("get_weather", {"city": "Paris"})]

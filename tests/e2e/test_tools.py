@@ -11,7 +11,7 @@ import pytest
 from gguf import TokenType
 
 from localllm import LLM, SamplingParams, Structure
-from localllm.errors import InvalidParameter
+from localllm.errors import IncompleteDocument, InvalidParameter
 from localllm.llm.tools import Tools
 from localllm.types import Chat, whole_calls
 from tests.models.maker import write_llama
@@ -217,11 +217,18 @@ def test_stop_strings_and_logprobs_work_beside_tools(llm: LLM) -> None:
     assert '"exact"' not in "".join(call.arguments for call in stopped.calls)
 
 
-def test_calls_and_a_structure_are_refused_together_by_the_schemas_name(llm: LLM) -> None:
-    with pytest.raises(InvalidParameter) as refused:
-        llm.chat(ASKED, schema=Structure.choice("a", "b"), tools=TOOLS)
-    assert refused.value.param == "schema"
-    assert llm.chat(ASKED, schema=Structure.choice("a", "b"), tools=TOOLS, tool_choice="none").parsed in ("a", "b")
+def test_an_answer_is_calls_or_a_text_of_the_structure_where_both_are_asked_for(llm: LLM) -> None:
+    shape = Structure.choice("a", "b")
+    assert llm.chat(ASKED, schema=shape, tools=TOOLS, tool_choice="none").parsed in ("a", "b")
+    for seed in range(8):
+        params = SamplingParams(temperature=1.5, top_k=0, top_p=1.0, min_p=0.0, max_tokens=300, seed=seed)
+        chat = llm.chat(ASKED, schema=shape, tools=[ping, FIND], params=params)
+        assert chat.finish.reason == "stop"
+        check_calls(chat)
+        assert bool(chat.calls) != (chat.text in ("a", "b"))
+    calling = llm.chat(ASKED, schema=shape, tools=[ping], tool_choice="required", parallel_tool_calls=False)
+    with pytest.raises(IncompleteDocument, match="calls of tools"):
+        _ = calling.parsed
 
 
 def test_a_strict_schema_that_cannot_be_kept_is_refused_by_its_path_and_another_one_is_noted(llm: LLM) -> None:

@@ -314,7 +314,6 @@ def test_every_way_to_choose_leaves_the_prompts_tools_as_they_are(
         ({"tools": [{**WEATHER, "parameters": True}]}, "tools[0].parameters"),
         ({"tools": [{**PATCH, "format": {**LARK, "syntax": "ebnf"}}]}, "tools[0].format.syntax"),
         ({"tools": [{"type": "function", "name": str(number)} for number in range(1025)]}, "tools"),
-        ({"tools": [WEATHER], "text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"tools": [{"name": "f"}]}, "tools[0].type"),
     ],
 )  # fmt: skip
@@ -322,7 +321,7 @@ def test_wrong_tools_and_choices_are_refused_by_name(served: Served, fields: dic
     assert refused(served, **fields)["param"] == param
 
 
-def test_a_structure_beside_tools_holds_where_no_call_may_come_and_not_where_one_must(
+def test_a_structure_beside_tools_holds_the_text_of_an_answer_that_may_have_one(
     served: Served, client: openai.OpenAI
 ) -> None:
     text = {"format": {"type": "json_object"}}
@@ -334,6 +333,9 @@ def test_a_structure_beside_tools_holds_where_no_call_may_come_and_not_where_one
     required = served.runtime.requests[-1]
     assert required.structure is None
     assert required.calling is not None
+    create(client, tools=[WEATHER], text=text)
+    either = served.runtime.requests[-1]
+    assert None not in (either.structure, either.calling)
 
 
 def test_tools_that_run_elsewhere_are_left_out_and_named(served: Served) -> None:

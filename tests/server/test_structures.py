@@ -12,6 +12,7 @@ from openai.types.shared_params import ResponseFormatJSONSchema, response_format
 from localllm.server.openai.requests import parse_chat, parse_completion
 from localllm.server.openai.structures import JsonSchema, ResponseFormat
 from localllm.server.responses.requests import parse_response
+from localllm.server.responses.tools import Offered
 from localllm.structures import MAX_SOURCE_BYTES, Structure
 from tests.server.conftest import Served
 
@@ -318,11 +319,15 @@ def test_every_answer_of_several_has_the_structure(served: Served) -> None:
 
 def test_a_response_has_its_structure_in_its_text_format() -> None:
     flat = f'{{"type": "json_schema", "name": "n", "strict": true, "schema": {SCHEMA}, "zeal": 1}}'
-    request, ignored = parse_response(f'{{"model": "m", "input": "x", "text": {{"format": {flat}}}}}'.encode())
-    assert request.generation(request.items()).structure == json_schema("text.format.schema")
-    assert ignored == ["text.format.zeal"]
-    request, _ = parse_response(b'{"model": "m", "input": "x", "text": {"format": {"type": "json_object"}}}')
-    assert request.generation(request.items()).structure == Structure(kind="json_object", param="text.format")
+    cases = [
+        (flat, json_schema("text.format.schema"), ["text.format.zeal"]),
+        ('{"type": "json_object"}', Structure(kind="json_object", param="text.format"), []),
+    ]
+    for format, structure, ignored in cases:
+        parsed = parse_response(f'{{"model": "m", "input": "x", "text": {{"format": {format}}}}}'.encode())
+        said = parsed.request.taken([], lambda _: None).items
+        assert parsed.request.generation(said, Offered()).structure == structure
+        assert parsed.ignored == ignored
 
 
 def test_openais_own_fields_of_a_format_are_all_known() -> None:

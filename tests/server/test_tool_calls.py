@@ -446,7 +446,6 @@ def test_a_custom_tool_is_a_function_of_one_text(
             ({"tools": [tool({**OTHER, "parameters": schema})]}, "invalid_parameter", "tools[0].function.parameters")
             for schema in ANYTHING
         ],
-        ({**AUTO, "response_format": {"type": "json_object"}}, "unsupported_parameter", "response_format"),
         ({**REQUIRED, "ignore_eos": True}, "invalid_parameter", "ignore_eos"),
         ({"reasoning_format": "xml"}, "invalid_parameter", "reasoning_format"),
         ({"thinking": {"type": "off"}}, "invalid_parameter", "thinking.type"),
@@ -462,16 +461,17 @@ def test_what_is_wrong_is_refused_by_name(served: Served, change: dict[str, Any]
     assert served.runtime.asked == []
 
 
-def test_a_structure_holds_where_no_call_may_come_and_not_where_one_must(served: Served) -> None:
+def test_a_structure_holds_the_text_of_an_answer_that_may_have_one(served: Served) -> None:
     shape = {"response_format": {"type": "json_object"}}
-    for choice in ("none", "required"):
+    for choice in ("none", "required", "auto"):
         asked = {**ASK, **AUTO, **shape, "tool_choice": choice}
         assert served.http.post("/v1/chat/completions", json=asked).status_code == 200
-    none, required = served.runtime.requests
+    none, required, either = served.runtime.requests
     assert (none.structure is None, none.calling) == (False, None)
     assert none.rendering.tools == required.rendering.tools
     assert required.structure is None
     assert required.calling is not None
+    assert None not in (either.structure, either.calling)
 
 
 def test_fields_of_a_tool_that_are_nobodys_are_named_in_a_header(served: Served) -> None:

@@ -81,12 +81,20 @@ def test_a_plain_prompt_is_continued_as_it_is() -> None:
     assert shape_of(GenerationRequest(prompt="x", calling=TOOLS), FORMAT, "") == (None, None, "text")
 
 
-def test_a_structure_and_calls_exclude_each_other_but_for_tools_that_may_not_be_called() -> None:
-    with pytest.raises(InvalidParameter, match="tool_choice") as refused:
-        shape_of(asked(structure=BITS, calling=TOOLS), FORMAT, ANSWERING)
-    assert refused.value.param == "response_format"
-    silent = msgspec.structs.replace(TOOLS, choice="none")
+def test_an_answer_is_calls_or_a_text_of_the_structure_where_both_are_asked_for() -> None:
+    either = shape_of(asked(structure=BITS, calling=TOOLS), FORMAT, ANSWERING)
+    assert source(either.structure).text == BITS
+    assert either.preface == Preface(thought=THINK, behind="\n\n")
+    silent, forced = (msgspec.structs.replace(TOOLS, choice=choice) for choice in ("none", "required"))
     assert shape_of(asked(structure=BITS, calling=silent), FORMAT, ANSWERING).structure == BITS
+    assert source(shape_of(asked(structure=BITS, calling=forced), FORMAT, ANSWERING).structure).text is None
+
+
+def test_a_text_that_the_prompt_has_opened_is_not_opened_again() -> None:
+    said = Tags("<say>", "</say>")
+    format = msgspec.structs.replace(FORMAT, text=said)
+    for ending, text in ((ANSWERING, said), (f"{ANSWERING}<say>\n", None)):
+        assert source(shape_of(asked(structure=BITS, calling=TOOLS), format, ending).structure).format.text == text
 
 
 def test_a_format_without_calls_has_none_and_cannot_be_made_to() -> None:

@@ -69,7 +69,7 @@ async def apply_template(request: Request) -> Response:
     model = await _model(request, asked.model)
     messages = to_messages(asked.messages)
     tools = told_tools([tool.declared(f"tools[{index}]") for index, tool in enumerate(asked.tools or ())])
-    rendering = rendering_of(asked, messages, tools, asked.thinking)
+    rendering = rendering_of(asked, messages, tools)
     work = state.runtime.render(model, messages, rendering)
     text = await sse.unless_gone(request.receive, work)
     return json_response(body.Prompt(text), headers)

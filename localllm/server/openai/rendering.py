@@ -59,6 +59,10 @@ class RenderingFields(Protocol):
         """The template's switch of thoughts, if it has one."""
 
     @property
+    def thinking(self) -> Thinking | None:
+        """The same in an object."""
+
+    @property
     def reasoning_effort(self) -> str | None:
         """`none`: without thoughts; else with them, and the word is handed to the template."""
 
@@ -75,13 +79,11 @@ class RenderingFields(Protocol):
         """vLLM's name. None: a last message of the assistant is continued, as by llama-server."""
 
 
-def rendering_of(
-    fields: RenderingFields, messages: tuple[Message, ...], tools: str = "", thinking: Thinking | None = None
-) -> Rendering:
+def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: str = "") -> Rendering:
     """Raises `InvalidParameter`."""
     _check_end(fields, messages)
     return Rendering(
-        variables=json.dumps(_variables(fields, thinking), ensure_ascii=False),
+        variables=json.dumps(_variables(fields), ensure_ascii=False),
         tools=tools,
         documents=json_text(fields.documents, "documents", "[", "an array"),
         add_generation_prompt=fields.add_generation_prompt,
@@ -104,7 +106,7 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
         )
 
 
-def _variables(fields: RenderingFields, thinking: Thinking | None) -> dict[str, Any]:
+def _variables(fields: RenderingFields) -> dict[str, Any]:
     text = json_text(fields.chat_template_kwargs, "chat_template_kwargs", "{", "an object")
     if len(text) > MAX_VARIABLES_BYTES:
         raise InvalidParameter(
@@ -118,15 +120,15 @@ def _variables(fields: RenderingFields, thinking: Thinking | None) -> dict[str, 
         if name in RESERVED:
             where = f"chat_template_kwargs.{name}"
             raise InvalidParameter(f"{where} is set by {RESERVED[name]}; leave it out", param=where)
-    return {**_switches(fields, thinking, given), **given}
+    return {**_switches(fields, given), **given}
 
 
-def _switches(fields: RenderingFields, thinking: Thinking | None, given: dict[str, Any]) -> dict[str, Any]:
+def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
     """What the other fields say; the variables come first where they say it themselves."""
     found: dict[str, Any] = {}
     thinks, effort = fields.enable_thinking, fields.reasoning_effort
-    if thinks is None and thinking is not None:
-        thinks = thinking.is_on
+    if thinks is None and fields.thinking is not None:
+        thinks = fields.thinking.is_on
     if effort is not None:
         if not 0 < len(effort) <= MAX_EFFORT_CHARS:
             raise InvalidParameter("reasoning_effort is a word, as low, medium or high", param="reasoning_effort")

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.errors import InvalidParameter, clipped
 from localllm.ranges import check_range, shown
 from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
 from localllm.server.openai.messages import ChatMessage as ChatMessage
@@ -155,7 +155,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 
     def sources(self) -> list[dict[str, Any]]:
         messages, tools = to_messages(self.messages), self.tooling()
-        rendering = rendering_of(self, messages, tools.told, self.thinking)
+        rendering = rendering_of(self, messages, tools.told)
         splits = self._splits_thoughts()
         return [{"messages": messages, "rendering": rendering, "calling": tools.calling, "splits_thoughts": splits}]
 
@@ -164,15 +164,9 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     ) -> GenerationRequest:
         calling: Calling | None = source["calling"]
         if structure is not None and calling is not None:
-            if calling.choice == "auto":
-                raise UnsupportedParameter(
-                    f"{structure.param} is not supported yet where tools may be called; send tool_choice none or "
-                    "required beside it, or leave it out",
-                    param=structure.param,
-                )
             if calling.choice == "required":
                 structure = None  # there is no text to which it would apply
-            else:
+            elif calling.choice == "none":
                 source["calling"] = None
         return super().generation_of(params, structure=structure, **source)
 

@@ -174,15 +174,9 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         shape = self.text.format if self.text else None
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         if structure is not None and calling is not None:
-            if calling.choice == "auto":
-                raise UnsupportedParameter(
-                    "text.format is not supported yet where tools may be called; send tool_choice none or required "
-                    "beside it, or leave it out",
-                    param="text.format",
-                )
             if calling.choice == "required":
                 structure = None  # there is no text to which it would apply
-            else:
+            elif calling.choice == "none":
                 calling = None
         rendering = self._rendering(messages, tools.told)
         return self.generation_of(
