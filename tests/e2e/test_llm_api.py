@@ -54,8 +54,8 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("messages", lambda llm: llm.chat({"role": "user", "content": "x"})),  # type: ignore[call-overload]
     ("messages", lambda llm: llm.chat([])),
     ("messages", lambda llm: llm.chat(None)),  # type: ignore[call-overload]
-    ("messages[1]", lambda llm: llm.chat([*HELLO, "x"])),
-    ("messages[0]", lambda llm: llm.chat([{"role": "user", "content": 3}])),  # type: ignore[dict-item]
+    ("messages[1]", lambda llm: llm.chat([*HELLO, "x"])),  # type: ignore[list-item]
+    ("messages[0]", lambda llm: llm.chat([{"role": "user", "content": 3}])),
     ("messages[0]", lambda llm: llm.chat([{**HELLO[0], "images": "x"}])),
     ("messages[0]", lambda llm: llm.chat([Message("user", None)])),  # type: ignore[arg-type]
     ("prompt", lambda llm: llm.complete(b"x")),  # type: ignore[call-overload]
@@ -75,7 +75,7 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("top_k", lambda llm: llm.chat(HELLO, params=SamplingParams(top_k=1.5))),  # type: ignore[arg-type]
     ("text", lambda llm: llm.tokenize(3)),  # type: ignore[arg-type]
     ("tokens", lambda llm: llm.detokenize("x")),  # type: ignore[arg-type]
-    ("tokens", lambda llm: llm.detokenize([1.5])),
+    ("tokens", lambda llm: llm.detokenize([1.5])),  # type: ignore[list-item]
     ("tokens", lambda llm: llm.detokenize([999_999])),
     ("messages", lambda llm: llm.count_tokens(3)),  # type: ignore[arg-type]
     ("input", lambda llm: llm.embed("x")),
@@ -84,7 +84,7 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("timeout", lambda llm: llm.embed(["x"], timeout=-1)),
     ("query", lambda llm: llm.rerank(3, ["x"])),  # type: ignore[arg-type]
     ("documents", lambda llm: llm.rerank("x", "x")),
-    ("documents[0]", lambda llm: llm.rerank("x", [3])),
+    ("documents[0]", lambda llm: llm.rerank("x", [3])),  # type: ignore[list-item]
     ("top_n", lambda llm: llm.rerank("x", ["x"], top_n=0)),
     ("ctx", lambda _: LLM("demo", ctx="big")),  # type: ignore[arg-type]
     ("gpu_layers", lambda _: LLM("demo", gpu_layers="some")),  # type: ignore[arg-type]
