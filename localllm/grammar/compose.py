@@ -59,9 +59,9 @@ def composed(
         grammars, notes = grammars_of_answer(
             structure, literals, thought=thought.opening if thought is not None else "", loose=loose
         )
-        text = source_of(structure).text
-        if text is not None:
-            first, *rest = _OF_KIND[text.kind](text)
+        source = source_of(structure)
+        if source.text is not None and source.choice == "auto":
+            first, *rest = _OF_KIND[source.text.kind](source.text)
             grammars += [{**first, "name": TEXT}, *rest]
     else:
         grammars, notes = _OF_KIND[structure.kind](structure), []

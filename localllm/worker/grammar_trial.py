@@ -18,7 +18,7 @@ from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource
 from localllm.grammar.answers import source_of
 from localllm.grammar.blame import culprit
-from localllm.grammar.compose import Composed, composed
+from localllm.grammar.compose import Composed, composed, grammar_of
 from localllm.grammar.literals import Literals
 from localllm.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
@@ -43,9 +43,8 @@ def checked_grammar(request: GrammarRequest) -> Composed:
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
     """The same without the schemas that do not compile, or without all where that does not help."""
     source = source_of(request.structure)
-    text = source.text
-    if text is not None and (of_text := _error(request, grammar_of(text))) is not None:
-        raise _refusal(text, of_text, _culprit(request, text))
+    if source.text is not None and (of_text := _error(request, grammar_of(source.text))) is not None:
+        raise _refusal(source.text, of_text, _culprit(request, source.text))
     bad = _Parts(request, source, literals).bad()
     for place in bad:
         if (function := source.functions[place]).is_strict:

@@ -55,7 +55,7 @@ BAD_ARGUMENTS: list[tuple[str, Callable[[LLM], object]]] = [
     ("messages", lambda llm: llm.chat([])),
     ("messages", lambda llm: llm.chat(None)),  # type: ignore[call-overload]
     ("messages[1]", lambda llm: llm.chat([*HELLO, "x"])),  # type: ignore[list-item]
-    ("messages[0]", lambda llm: llm.chat([{"role": "user", "content": 3}])),  # type: ignore[dict-item]
+    ("messages[0]", lambda llm: llm.chat([{"role": "user", "content": 3}])),
     ("messages[0]", lambda llm: llm.chat([{**HELLO[0], "images": "x"}])),
     ("messages[0]", lambda llm: llm.chat([Message("user", None)])),  # type: ignore[arg-type]
     ("prompt", lambda llm: llm.complete(b"x")),  # type: ignore[call-overload]
