@@ -89,8 +89,7 @@ class _Answer:
         rules = CallRules(self._rules, calls, self._source.functions, self._arguments.of)
         section = self._rules.rule(rules.behind_opening(may_repeat=self._source.parallel))
         if choice == "required" or self._source.text is not None:
-            opening = calls.opening.lstrip().removeprefix(self._source.format.opened)
-            called = joined([self._literals.written(opening), section])
+            called = joined([self._literals.written(calls.opening.lstrip()), section])
             return called if choice == "required" else f"{called} | {self._document()}"
         heads = self._heads(openings, anywhere=not calls.at_start_only)
         called = self._rules.rule(" | ".join(joined([head, section]) for head in heads))

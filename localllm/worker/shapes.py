@@ -33,16 +33,15 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Sha
     messages = request.messages or ()
     continued = messages[-1] if request.rendering.continues(messages) else None
     beginning = beginning_of(format, ending, continued)
-    if not ending.endswith(format.opened):
-        format = msgspec.structs.replace(format, opened="")
     calling = _calling(request, format)
     if request.structure is not None and (calling is None or calling.choice == "none"):
         return Shape(request.structure, _before_a_structure(request, format, beginning, ending), beginning)
     if calling is None and (request.thinking_budget is None or beginning == "text"):
         return Shape(None, None, beginning)
+    is_free = request.structure is None and (calling is None or calling.choice != "required")
     structure = Structure(
         kind="answer",
-        source=_source(format if request.structure is None else _behind(ending, format), calling, request.structure),
+        source=_source(format if is_free else _behind(ending, format), calling, request.structure),
         param="thinking_budget" if calling is None else "tools",
     )
     return Shape(structure, _before_an_answer(request, format, beginning, calling), beginning)
@@ -85,13 +84,18 @@ def _source(format: ChatFormat, calling: Calling | None, text: Structure | None)
 
 
 def _behind(ending: str, format: ChatFormat) -> ChatFormat:
-    """The format of an answer to a prompt that ends so: it may have opened the text, or begun to."""
+    """The format of an answer to a prompt that ends so: it may have the text's opening, or what answers begin with."""
     if format.text is not None and ending.rstrip().endswith(format.text.opening.strip()):
         return msgspec.structs.replace(format, text=None)
-    if format.text is not None and format.opened:
-        text = Tags(format.text.opening.removeprefix(format.opened), format.text.closing)
-        return msgspec.structs.replace(format, text=text)
-    return format
+    if not format.opened or not ending.endswith(format.opened):
+        return format
+    text, calls = format.text, format.calls
+    if text is not None:
+        text = Tags(text.opening.removeprefix(format.opened), text.closing)
+    if calls is not None and not calls.begin:
+        call = msgspec.structs.replace(calls.call, before=calls.call.before.removeprefix(format.opened))
+        calls = msgspec.structs.replace(calls, call=call, between=calls.between + format.opened)
+    return msgspec.structs.replace(format, text=text, calls=calls, opened="")
 
 
 def _before_a_structure(

@@ -58,9 +58,10 @@ def test_a_call_that_has_to_come_follows_the_thought_as_the_model_was_taught() -
 def test_what_a_prompt_has_of_the_first_literal_is_not_asked_of_the_answer() -> None:
     """Functionary's prompts end with `>>>`; one that continues an answer does not."""
     forced = msgspec.structs.replace(TOOLS, choice="required")
-    for ending, opened in (("assistant\n\n>>>", ">>>"), ("assistant\n\n>>>all\nHe", "")):
-        shape = shape_of(asked(calling=forced), FUNCTIONARY_3_2, ending)
-        assert source(shape.structure).format.opened == opened
+    for ending, opening, between in (("assistant\n\n>>>", "", ">>>"), ("assistant\n\n>>>all\nHe", ">>>", "")):
+        calls = source(shape_of(asked(calling=forced), FUNCTIONARY_3_2, ending).structure).format.calls
+        assert calls is not None
+        assert (calls.opening, calls.between) == (opening, between)
     shape = shape_of(asked(structure=BITS), FUNCTIONARY_3_2, "assistant\n\n>>>")
     assert shape.preface == Preface(text=Tags("all\n", ""))
 
