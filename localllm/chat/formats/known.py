@@ -26,8 +26,8 @@ GENERIC = ChatFormat(calls=HERMES)
 """What models do that were told nothing else; also how tools are described to them."""
 
 
-def _known(name: str, calls: Calls) -> ChatFormat:
-    return ChatFormat(name=name, origin="known", calls=calls)
+def _known(name: str, calls: Calls, ignored: tuple[str, ...] = ()) -> ChatFormat:
+    return ChatFormat(name=name, origin="known", calls=calls, ignored=ignored)
 
 
 def _objects(begin: str, between: str, end: str, *keys: tuple[SlotKind, str], also: tuple[str, ...] = ()) -> Calls:
@@ -99,6 +99,9 @@ _COHERE: tuple[tuple[SlotKind, str], ...] = (
     ("name", "tool_name"),
     ("arguments", "parameters"),
 )
+
+_LLAMA_4 = "<|python_start|>", "<|python_end|>"
+"""Its template puts them around the text before calls; models put them around calls, too."""
 
 DESCRIBED: tuple[ChatFormat, ...] = (
     *ODD,
@@ -220,15 +223,17 @@ DESCRIBED: tuple[ChatFormat, ...] = (
     ),
     _known(
         "llama-4",
-        Calls(call=ObjectCall(keys=_PARAMETERS), at_start_only=True, also_begins=("<|python_start|>",)),
+        Calls(call=ObjectCall(keys=_PARAMETERS), at_start_only=True, also_begins=_LLAMA_4),
+        ignored=_LLAMA_4,
     ),
     _known("xlam", Calls(call=ObjectCall(), begin="[", between=", ", end="]", at_start_only=True)),
     _known(
         "pythonic",
         _pattern(
             "", ("name", "("), ("arguments", ")"), begin="[", between=", ", end="]", arguments=PythonArguments(),
-            at_start_only=True,
+            at_start_only=True, also=tuple(f"{mark}[" for mark in _LLAMA_4),
         ),
+        ignored=_LLAMA_4,
     ),
 )  # fmt: skip
 
