@@ -93,7 +93,7 @@ OTHERS = (
 )  # fmt: skip
 FORMATS = {format_.name: format_ for format_ in (*DESCRIBED, *OTHERS)}
 
-WEATHER = {
+WEATHER: dict[str, Any] = {
     "type": "object",
     "properties": {
         "city": {"type": "string"},
@@ -114,7 +114,7 @@ WEATHER = {
         }
     },
 }
-OPTIONAL = {
+OPTIONAL: dict[str, Any] = {
     "type": "object",
     "properties": {
         "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},

@@ -34,16 +34,34 @@ _END = "\ue0c1\ue0c0\ue0c2"
 
 
 def render(request: RenderRequest) -> RenderedText:
-    """The prompt. Raises `TemplateError` with the template's own words where it has some."""
+    """The prompt. Raises `TemplateError` with the template's own words where it has some.
+
+    Tools that a template does not show, or whose schemas it cannot read, are described in the system message.
+    """
+    tools = _parsed(request.rendering.tools) if request.rendering.tools else None
+    if not tools:
+        return _rendered(request)
+    refusal: TemplateError | None = None
+    if abilities(request.template).shows_tools:
+        try:
+            return _rendered(request, shown=tools)
+        except TemplateError as error:
+            refusal = error
+    try:
+        return _rendered(request, described=tools)
+    except TemplateError as error:
+        raise refusal or error from None
+
+
+def _rendered(request: RenderRequest, *, shown: list[Any] | None = None, described: Sequence[Any] = ()) -> RenderedText:
+    """With tools that the template shows, or that are described to the model."""
     rest = ""
     messages = request.messages
     if request.continues:
         messages, rest = _marked(messages)
     can = abilities(request.template)
+    turns, notes = shape(messages, can, words=request.words or HERMES, tools=described)
     given = request.rendering
-    tools = _parsed(given.tools) if given.tools else None
-    told = tools if tools and not can.shows_tools else ()
-    turns, notes = shape(messages, can, words=request.words or HERMES, tools=told)
     text = apply(
         request.template,
         **{
@@ -53,7 +71,7 @@ def render(request: RenderRequest) -> RenderedText:
             "eos_token": request.eos_token,
             "add_generation_prompt": request.add_generation_prompt and not request.continues,
             # Given by Transformers to every template: what is not defined passes for "is not none".
-            **tool_variables(None if told else tools, can.tools),
+            **tool_variables(shown, can.tools),
             "documents": _parsed(given.documents) if given.documents else None,
         },
     )

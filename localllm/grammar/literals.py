@@ -22,6 +22,9 @@ FREE = "/(?s:.+)/"
 BLANKS = r"\s*"
 
 
+_DECODER = json.JSONDecoder()
+
+
 class Literals:
     """Of one vocabulary, of which the special tokens are known; without any, all is text."""
 
@@ -89,8 +92,20 @@ def quoted(text: str) -> str:
 
 
 def joined(expressions: Sequence[str]) -> str:
-    """One behind the other."""
-    return " ".join(filter(None, expressions))
+    """One behind the other. Neighbouring texts become one: llguidance's lexer takes the longest terminal that goes on,
+    so that a text must not be the beginning of another that may come in its place.
+    """
+    found: list[str] = []
+    for expression in filter(None, expressions):
+        if found and found[-1].startswith('"') and expression.startswith('"'):
+            before, end = _DECODER.raw_decode(found[-1])
+            if end == len(found[-1]):
+                text, end = _DECODER.raw_decode(expression)
+                found[-1] = quoted(before + text)
+                expression = expression[end:].strip()
+        if expression:
+            found.append(expression)
+    return " ".join(found)
 
 
 def either(expressions: Sequence[str]) -> str:

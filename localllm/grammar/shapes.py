@@ -113,7 +113,7 @@ class Shapes:
             try:
                 if one is False:
                     raise NotWritable
-                found.append((self.rules.rule(self._writing.member(self, name, one)), name in required))
+                found.append((self._writing.member(self, name, one), name in required))
             except NotWritable:
                 if name in required:
                     raise
@@ -178,14 +178,11 @@ class Shapes:
         opening = self.rules.literals.written(before)
         firsts = schema.get("prefixItems", [])
         least, most = schema.get("minItems", 0), schema.get("maxItems")
-        found = [
-            (self.rules.rule(joined([opening, self.value(one, behind)])), place < least)
-            for place, one in enumerate(firsts[:most])
-        ]
+        found = [(joined([opening, self.value(one, behind)]), place < least) for place, one in enumerate(firsts[:most])]
         others = schema.get("items", True)
         rest = ""
         if others is not False and (most is None or most > len(firsts)):
-            other = self.rules.rule(joined([opening, self.value(others, behind)]))
+            other = joined([opening, self.value(others, behind)])
             return self._bracketed(
                 self._writing.list_opening,
                 self._counted(found, other, least - len(firsts), None if most is None else most - len(firsts)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -358,6 +359,22 @@ def test_pydantic_ai_runs_a_tool_whole_and_streamed(sidecar: Sidecar) -> None:
     whole, streamed = asyncio.run(answers())
     assert "19" in whole
     assert streamed == whole
+
+
+def test_openai_agents_and_smolagents_run_a_tool_also_where_the_end_has_a_type(sidecar: Sidecar) -> None:
+    python = os.environ.get("AGENTS_PYTHON")
+    if not python:
+        pytest.skip("needs an environment with openai-agents and smolagents, whose interpreter AGENTS_PYTHON names")
+    script = Path(__file__).with_name("agents_client.py")
+    done = subprocess.run(
+        [python, str(script), sidecar.url, sidecar.token or ""], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert done.returncode == 0, done.stderr
+    loops = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({(each["through"], each["typed"]) for each in loops}) == 9
+    for each in loops:
+        assert each["asked"] == "Paris"
+        assert "19" in str(each["answer"])
 
 
 def test_the_official_client_for_node_runs_a_loop_whole_and_streamed(sidecar: Sidecar) -> None:

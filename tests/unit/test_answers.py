@@ -102,7 +102,7 @@ def test_a_thought_is_left_in_the_text_where_that_is_asked_for() -> None:
     [
         ("text", ChatFormat(calls=HERMES), {}),
         ("text", ChatFormat(calls=HERMES), {"calling": Calling(functions=CALLING.functions, choice="none")}),
-        ("text", FORMAT, {"structure": Structure(kind="regex", source="<think>.*"), "calling": CALLING}),
+        ("text", FORMAT, {"structure": Structure(kind="regex", source="<think>.*")}),
         ("either", FORMAT, {"splits_thoughts": False}),
     ],
 )
@@ -110,6 +110,14 @@ def test_an_answer_in_which_nothing_can_be_told_apart_is_not_read(
     beginning: Beginning, format: ChatFormat, fields: dict[str, Any]
 ) -> None:
     assert reading_for(asked(**fields), format, beginning) is None
+
+
+def test_calls_may_come_instead_of_a_structured_text() -> None:
+    structure = Structure(kind="json_object")
+    _, calls = read(reading("text", structure=structure, calling=CALLING), [CALL])
+    assert [call.name for call in calls] == ["look"]
+    whole, calls = read(reading("text", structure=structure, calling=CALLING), ['{"a": "<tool', '_call>"}'])
+    assert (whole.text, calls) == ('{"a": "<tool_call>"}', ())
 
 
 def test_a_plain_prompts_answer_is_not_read() -> None:

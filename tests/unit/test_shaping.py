@@ -9,9 +9,10 @@ import pytest
 
 from localllm.chat.probing import abilities
 from localllm.chat.request import RenderedText, RenderRequest
-from localllm.chat.shaping import CALLS_AS_TEXT, SYSTEM_MOVED, SYSTEMS_JOINED, TURNS_JOINED
+from localllm.chat.shaping import CALLS_AS_TEXT, SYSTEM_MOVED, SYSTEMS_JOINED, TOOLS_AS_TEXT, TURNS_JOINED
 from localllm.chat.template import render
 from localllm.errors import TemplateError
+from localllm.formats import Calls, ObjectCall
 from localllm.types import Message, Rendering, ToolCall
 
 CHATML = (
@@ -181,6 +182,58 @@ def test_calls_and_results_are_text_where_a_template_knows_none() -> None:
         '<|user|>a<|assistant|><tool_call>\n{"name": "f", "arguments": {"x": "ä", "y": [1]}}\n</tool_call>'
         "<|user|><tool_response>\n3\n</tool_response><|assistant|>three<|user|>thanks<|assistant|>"
     )
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": "f", "description": "Does ä.", "parameters": {"type": "object"}}},
+    {"type": "function", "function": {"name": "g"}},
+]
+GIVEN = Rendering(tools=json.dumps(TOOLS))
+SHOWS = (
+    "{% for t in tools or [] %}[{{ t.function.name + t.function.parameters.type }}]{% endfor %}" + CHATML
+    + "{% for m in messages if m.tool_calls %}{{ m.tool_calls[0].function }}{% endfor %}"
+)  # fmt: skip
+
+
+def test_tools_that_a_template_does_not_show_are_described_in_the_system_message() -> None:
+    made = rendered(CHATML, system("Be kind."), user("a"), rendering=GIVEN)
+    assert made.notes == (TOOLS_AS_TEXT,)
+    start, _, described = made.text.partition("<|system|>Be kind.\n\n# Tools\n\n")
+    assert start == ""
+    assert (
+        "\n<tools>\n" + "\n".join(json.dumps(tool, ensure_ascii=False) for tool in TOOLS) + "\n</tools>\n" in described
+    )
+    assert described.endswith(
+        '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|user|>a<|assistant|>'
+    )
+    alone = text_of(CHATML, user("a"), rendering=GIVEN)
+    assert alone.startswith("<|system|># Tools\n")
+    grown = rendered(CHATML, user("a"), answer("b"), user("c"), rendering=GIVEN)
+    assert grown.text.startswith(alone + "b<|user|>c")
+
+
+def test_a_template_without_a_system_message_has_its_tools_in_the_users_first_turn() -> None:
+    made = rendered(GEMMA, user("a"), rendering=GIVEN)
+    assert made.notes == (TOOLS_AS_TEXT, SYSTEM_MOVED)
+    assert made.text.startswith("<|user|># Tools\n")
+    assert made.text.endswith("</tool_call>\n\na<|assistant|>")
+
+
+def test_tools_and_calls_are_told_of_in_the_words_of_the_models_format() -> None:
+    words = Calls(call=ObjectCall(keys=()), begin="<<", between=";", end=">>")
+    made = rendered(GEMMA, *HISTORY, user("thanks"), rendering=GIVEN, words=words)
+    assert '<<{"example_function": {"example_parameter": "value", "another_parameter": 2}}>>' in made.text
+    assert '<|assistant|><<{"f": {"x": "ä", "y": [1]}}>><|user|>' in made.text
+    assert "tool_call>" not in made.text
+
+
+def test_tools_that_a_template_shows_are_left_to_it_unless_it_fails_on_their_schemas() -> None:
+    with_schemas = Rendering(tools=json.dumps(TOOLS[:1]))
+    made = rendered(SHOWS, user("a"), rendering=with_schemas)
+    assert (made.text, made.notes) == ("[fobject]<|user|>a<|assistant|>", ())
+    made = rendered(SHOWS, user("a"), rendering=GIVEN)  # one of these has none
+    assert made.notes == (TOOLS_AS_TEXT,)
+    assert made.text.startswith("<|system|># Tools\n")
 
 
 @pytest.mark.parametrize("template", [CHATML, GEMMA, STRICT, PARTS])

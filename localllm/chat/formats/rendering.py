@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from localllm.chat.probing import abilities
 from localllm.chat.request import RenderRequest
-from localllm.chat.shaping import CALLS_AS_TEXT
+from localllm.chat.shaping import CALLS_AS_TEXT, TOOLS_AS_TEXT
 from localllm.chat.template import render
 from localllm.conversation import Function, Message, Rendering, ToolCall
 from localllm.errors import TemplateError
@@ -73,8 +73,10 @@ class Renderings:
         self.template = template
         self.bos_token = bos_token
         self._tokens = bos_token, eos_token
-        self._shows_tools = abilities(template).shows_tools
         self._made: dict[object, str | None] = {}
+        self._tools = TOOLS
+        self.shows_tools = abilities(template).shows_tools and self.prompt() is not None
+        self._tools = TOOLS if self.shows_tools else ""
 
     def prompt(self, variables: Mapping[str, object] | None = None, *, tools: bool = True) -> str | None:
         """Of one message of the user's."""
@@ -108,21 +110,22 @@ class Renderings:
     def _render(
         self, messages: tuple[Message, ...], variables: Mapping[str, object] | None, *, tools: bool, generates: bool
     ) -> str | None:
-        """None also where calls had to become text."""
+        """None also where calls or tools had to become text."""
         given = json.dumps(variables or {})
-        key = (messages, given, tools, generates)
+        key = (messages, given, self._tools if tools else "", generates)
         if key not in self._made:
             request = RenderRequest(
                 self.template,
                 messages,
                 *self._tokens,
                 add_generation_prompt=generates,
-                rendering=Rendering(variables=given, tools=TOOLS if tools and self._shows_tools else ""),
+                rendering=Rendering(variables=given, tools=self._tools if tools else ""),
             )
             try:
                 made = render(request)
             except TemplateError:
                 self._made[key] = None
             else:
-                self._made[key] = None if CALLS_AS_TEXT in made.notes or len(made.text) > MOST_CHARS else made.text
+                is_changed = not {CALLS_AS_TEXT, TOOLS_AS_TEXT}.isdisjoint(made.notes)
+                self._made[key] = None if is_changed or len(made.text) > MOST_CHARS else made.text
         return self._made[key]

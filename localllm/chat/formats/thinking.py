@@ -59,7 +59,6 @@ def facts_of(made: Renderings) -> Facts:
     thought, behind = _thought(made)
     text = _text_tags(made, thought)
     efforts = _takes_efforts(made)
-    shown = made.prompt()
     return Facts(
         thought=thought,
         behind_thought=behind,
@@ -68,7 +67,7 @@ def facts_of(made: Renderings) -> Facts:
         is_switched=any(thinking != not_thinking for thinking, not_thinking in _prompts(made)),
         thinking_prompt=made.prompt(THINKING) or made.prompt(THINKING, tools=False) or "",
         efforts=efforts,
-        shows_tools=shown is not None and NAME in shown,
+        shows_tools=made.shows_tools and NAME in (made.prompt() or ""),
     )
 
 
