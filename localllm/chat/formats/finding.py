@@ -26,7 +26,7 @@ from localllm.chat.formats.rendering import (
     FUNCTIONS,
     ONE,
     SECOND,
-    SENTINEL,
+    SENTINELS,
     SEVERAL,
     TEXT,
     THINKING,
@@ -104,7 +104,7 @@ def _built(samples: list[Answer], facts: Facts) -> ChatFormat | None:
     for one in singles:
         two = next((each for each in pairs if (each.text, each.thought) == (one.text, one.thought)), None)
         calls = built(_written(one, facts), _written(two, facts) if two is not None else None)
-        if calls is None or any(SENTINEL in literal for literal in ChatFormat(calls=calls).literals):
+        if calls is None or any(each in literal for literal in ChatFormat(calls=calls).literals for each in SENTINELS):
             continue
         found = _with(ChatFormat(name=reading.name if reading else "found", origin="found", calls=calls), facts)
         if writes(found, samples[0].calls, samples[0].rendered) and _reads(found, samples):

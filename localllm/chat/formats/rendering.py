@@ -16,8 +16,6 @@ from localllm.chat.template import render
 from localllm.conversation import Function, Message, Rendering, ToolCall
 from localllm.errors import TemplateError
 
-SENTINEL = "qz"
-"""What all of them begin with, and nothing else does."""
 USER, TEXT, THOUGHT, LATER = "qzuser", "qztext", "qzthought", "qzlater"
 NAME, OTHER, KEY, LAST = "qzname", "qzother", "qzkey", "qzlast"
 _SCHEMA = {
@@ -44,6 +42,8 @@ EMPTY = ToolCall(OTHER, "{}", "qzcall004")
 
 MOST_CHARS = 200_000
 """Of a rendering: what is longer says nothing, and takes long to read."""
+
+SENTINELS = (USER, TEXT, THOUGHT, LATER, NAME, OTHER, KEY, LAST, "qzvalue", "qzend", "qzsecond", "qzfinal", "qzcall")
 
 THINKING = {"enable_thinking": True, "thinking": True}
 """The variables that switch thinking on, under both names that templates read."""
