@@ -127,6 +127,44 @@ def test_a_stream_says_what_a_whole_response_does(client: openai.OpenAI, seed: i
     assert all(check(item) for item in whole.output if item.status == "completed")
 
 
+ANSWER: Any = {
+    "type": "json_schema",
+    "name": "answer",
+    "strict": True,
+    "schema": {
+        "type": "object",
+        "properties": {"warmer": {"enum": ["Ulm", "Bonn"]}},
+        "required": ["warmer"],
+        "additionalProperties": False,
+    },
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("effort", ["none", "low"])
+def test_under_a_schema_a_model_calls_or_answers_by_it(client: openai.OpenAI, stream: bool, effort: str) -> None:
+    """As agents ask that have a type for their answer: in every step with both."""
+    history: list[Any] = [{"role": "user", "content": "Where is it warmer?"}]
+    for choice in ("required", "auto", "none"):
+        response = asked(
+            client,
+            stream=stream,
+            input=history,
+            tools=[WEATHER],
+            tool_choice=choice,
+            parallel_tool_calls=False,
+            text={"format": ANSWER},
+            reasoning={"effort": effort},
+        )
+        assert response.status == "completed"
+        calls = [item for item in response.output if item.type == "function_call"]
+        assert bool(calls) != bool(response.output_text)
+        if response.output_text:
+            jsonschema.validate(json.loads(response.output_text), ANSWER["schema"])
+        history += response.output
+        history += [{"type": check(item), "call_id": item.call_id, "output": "3"} for item in calls]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_prompt_that_changed_says_where_if_it_is_asked(client: openai.OpenAI, stream: bool) -> None:
     extra = {"cache_report": True, "cache_salt": f"{stream}"}

@@ -167,10 +167,8 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         said = to_messages(conversation, offered.named)
         if not said:
             raise InvalidParameter("input is missing", param="input")
-        messages, tools = (
-            with_ids([*first, *said]),
-            offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls),
-        )
+        messages = with_ids([*first, *said])
+        tools = offered.tooling(self.tool_choice, parallel=self.parallel_tool_calls)
         shape = self.text.format if self.text else None
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         if structure is not None and calling is not None:
