@@ -95,6 +95,7 @@ async def create(request: Request) -> Response:
     story = Story(
         response,
         timings=bool(body.timings),
+        reports_cache=bool(body.cache_report),
         seals_thoughts=body.seals_thoughts,
         origins=offered.origins,
     )
@@ -124,7 +125,7 @@ async def _told(story: Story, answer: Answer) -> None:
         for _ in story.feed(delta):
             pass
         if delta.finish is not None:
-            story.end(delta.finish)
+            story.end(delta.finish, answer.cache_miss)
             return
     raise InternalError("the answer ended without a finish")
 
@@ -175,7 +176,7 @@ async def _events(
             for event in story.feed(delta):
                 yield encode(event)
             if delta.finish is not None:
-                last = story.end(delta.finish)
+                last = story.end(delta.finish, answer.cache_miss)
                 if keep is not None:
                     keep(story.response, msgspec.json.encode(story.response))
                 for event in last:

@@ -162,10 +162,10 @@ def ended(
     )
 
 
-def warned(response: ResponseObject, warnings: Sequence[str]) -> ResponseObject:
+def warned(response: ResponseObject, warnings: Sequence[str], cache_miss: str | None = None) -> ResponseObject:
     """With these beside what has been said already."""
     before = [] if isinstance(response.localllm, UnsetType) else response.localllm.warnings
-    return msgspec.structs.replace(response, localllm=remarks([*before, *warnings]))
+    return msgspec.structs.replace(response, localllm=remarks([*before, *warnings], cache_miss))
 
 
 def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:

@@ -32,6 +32,7 @@ class Story:
         response: out.ResponseObject,
         *,
         timings: bool = False,
+        reports_cache: bool = False,
         seals_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
     ) -> None:
@@ -41,6 +42,7 @@ class Story:
         self.num_logprobs = 0
         """With the alternatives to each token."""
         self._timings = timings
+        self._reports_cache = reports_cache
         self._seals_thoughts = seals_thoughts
         self._origins = origins or {}
         self._numbers = itertools.count()
@@ -81,7 +83,7 @@ class Story:
         for call in calls:
             yield from self._called(call)
 
-    def end(self, finish: Finish) -> list[Event]:
+    def end(self, finish: Finish, cache_miss: str | None = None) -> list[Event]:
         """All the rest; from now on `response` is whole. Raises `Draining` if it was cut short from our side."""
         status: ItemStatus = "completed" if finish_reason(finish) == "stop" else "incomplete"
         rest: list[Event] = []
@@ -95,7 +97,7 @@ class Story:
         self.response = out.ended(
             self.response, self._items, finish, is_complete=status == "completed", timings=self._timings
         )
-        self.response = out.warned(self.response, self._notes)
+        self.response = out.warned(self.response, self._notes, cache_miss if self._reports_cache else None)
         last = events.Completed if status == "completed" else events.Incomplete
         return [*rest, last(sequence_number=next(self._numbers), response=self.response)]
 
