@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from localllm.engine.cache.domain import Domain
 from localllm.types import Function, Message, Rendering
-from localllm.worker.places import Ending, size_of
+from localllm.worker.places import Ending
+from localllm.worker.turn_ends import size_of
 
 MAX_BYTES = 64 * 2**20
 """Of all turns: some millions of tokens, with their text."""

@@ -1,30 +1,15 @@
-"""Places in rendered conversations: which remembered prompt a text begins with, and where the answer behind it ends.
+"""Places in rendered conversations: which of the prompts that were answered a text begins with.
 
-    rendered text   [prompt that was answered)[what the template writes of the answer)[what comes behind it ...)
-                                              0                                 end of turn
-
-Texts are known by length and digest, so that a remembered prompt takes no memory. Linear in the text.
-Knows nothing of what is remembered of a place.
+Texts are known by length and digest, so that a prompt takes no memory. Linear in the text. Knows nothing of answers.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from localllm.chat.meaning import is_same_answer
-from localllm.chat.whole_answers import read_answer
-from localllm.types import ChatFormat, Function, Message
-
-MOST_ENDS = 8
-"""Spellings of a token that ends a turn, up to which an answer is searched for its own end."""
-LOOK_AHEAD = 256
-"""Characters, within which such a token is."""
-TIMES_AS_LONG, MORE = 4, 4096
-"""As a template may write an answer, in characters."""
+from localllm.types import ChatFormat
 
 
 class Place(NamedTuple):
@@ -83,36 +68,3 @@ def _digests(text: str, lengths: Sequence[int]) -> list[bytes]:
         at = length
         found.append(hashed.copy().digest())
     return found
-
-
-def end_of_turn(
-    text: str,
-    start: int,
-    answer: Message,
-    format: ChatFormat,
-    functions: Sequence[Function],
-    *,
-    in_thought: bool,
-    ends: re.Pattern[str],
-    is_end: Callable[[str], bool],
-) -> int | None:
-    """Where the turn ends that begins at `start`, if it means what the answer means: before a token that ends turns.
-
-    None: the template leaves something out, such as a thought, or no such token stands behind it.
-    `ends` finds spellings of such tokens, `is_end` says whether a text begins with one of them in truth.
-    """
-    longest = start + TIMES_AS_LONG * size_of(answer) + MORE
-    for match in itertools.islice(ends.finditer(text, start, longest), MOST_ENDS):
-        at = match.start()
-        if is_end(text[at : at + LOOK_AHEAD]):
-            read = read_answer(text[start:at], format, functions, in_thought=in_thought)
-            is_kept = read.message.thought.strip() == answer.thought.strip()
-            if is_kept and not read.ends_in_thought and is_same_answer(read.message, answer):
-                return at
-    return None
-
-
-def size_of(message: Message) -> int:
-    """Characters of all its texts."""
-    calls = sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
-    return len(message.content) + len(message.thought) + calls

@@ -8,7 +8,6 @@ what is in the KV cache.
 from __future__ import annotations
 
 import queue
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +24,9 @@ from localllm.engine.sequence import Sequence as Generated
 from localllm.types import CacheReport, ChatFormat, FinishReason, Function, GenerationRequest, Message, Rendering
 from localllm.worker.answered import MAX_BYTES, AnsweredTurns, Key, Tokens, Turn
 from localllm.worker.cache_miss import reason
-from localllm.worker.places import Ending, begun_with, end_of_turn, ending_of
+from localllm.worker.places import Ending, begun_with, ending_of
 from localllm.worker.prompts import Head, Source, Tokenizer
+from localllm.worker.turn_ends import TurnEnds
 
 MOST_TRIES = 3
 """Turns whose end is looked for in one text."""
@@ -76,12 +76,12 @@ class Remembered:
 
     def __init__(self, format: ChatFormat, vocab: Tokenizer, *, max_bytes: int = MAX_BYTES) -> None:
         self._format = format
-        self._vocab = vocab
+        self._turn_ends = TurnEnds(format, vocab)
+        self._closing = "" if format.thought is None else format.thought.closing.strip()
         self._lock = threading.Lock()
         self._turns = AnsweredTurns(max_bytes)
         self._running: dict[int, _Running] = {}
         self._ended: queue.SimpleQueue[tuple[_Running, FinishReason]] = queue.SimpleQueue()
-        self._ends: re.Pattern[str] | None = None
 
     def restore(self, source: Source) -> Restored | None:
         """Before it is rendered. None: of requests like it nothing is remembered."""
@@ -111,17 +111,11 @@ class Remembered:
         asked.is_begun = bool(tries)
         for turn, place in tries[:MOST_TRIES]:
             is_whole = place == turn.ending.whole
-            end = end_of_turn(
-                text,
-                place.length,
-                turn.answer,
-                self._format,
-                turn.functions,
-                in_thought=is_whole and turn.ending.in_thought,
-                ends=self._ends_of_turns(),
-                is_end=self._begins_with_control,
-            )
-            if end is not None and (is_whole or not turn.answer.thought):
+            start, closing = place.length, self._closing
+            in_thought = turn.ending.in_thought if is_whole else text.startswith(closing, start) and bool(closing)
+            made, answer = turn.made.tolist(), turn.answer
+            end = self._turn_ends.find(text, start, made, answer, turn.functions, in_thought=in_thought)
+            if end is not None and (is_whole or not answer.thought):
                 asked.head, asked.taken = turn, Head(turn.tokens().tolist(), end)
                 break
         return asked
@@ -171,7 +165,7 @@ class Remembered:
         if sequence.num_shifted:
             return None
         made = np.asarray(sequence.tokens[sequence.num_prompt :], np.int32)
-        text = None if sequence.text.stopped else self._text(made)
+        text = None if sequence.text.stopped else self._turn_ends.spelled(made.tolist())
         read = read_answer(text or "", self._format, functions, in_thought=asked.ending.in_thought)
         is_cut = read.ends_in_thought or (finish != "stop" and bool(read.message.tool_calls))
         if asked.prompt is None:
@@ -192,39 +186,6 @@ class Remembered:
             answer=read.message,
             is_whole=bool(text) and not is_cut,
         )
-
-    def _text(self, made: Tokens) -> str | None:
-        """What was made, as it is spelled; None where a client cannot have seen all of it."""
-        pieces = []
-        for token in made.tolist():
-            piece = self._vocab.token_bytes(token)
-            if not piece:
-                piece = self._vocab.piece(token, special=True)
-                if not any(piece.decode("utf-8", "replace") in literal for literal in self._format.literals):
-                    return None
-            pieces.append(piece)
-        try:
-            return b"".join(pieces).decode()
-        except UnicodeDecodeError:
-            return None
-
-    def _ends_of_turns(self) -> re.Pattern[str]:
-        """Finds how tokens are spelled that end a turn."""
-        if self._ends is None:
-            tokens = self._vocab.end_tokens
-            spelled = [self._vocab.piece(token, special=True).decode("utf-8", "replace") for token in tokens]
-            texts = filter(None, {*spelled, self._format.turn_end.strip()})
-            longest_first = sorted(texts, key=lambda text: (-len(text), text))
-            self._ends = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-        return self._ends
-
-    def _begins_with_control(self, text: str) -> bool:
-        """Whether the text's first token is a control token, so that what stands before it is tokenized apart."""
-        steps = self._vocab.tokenize_in_steps(text, add_special=False)
-        first = next((step[0] for step in steps if step), None)
-        if first is None or self._vocab.token_bytes(first):
-            return False
-        return text.startswith(self._vocab.piece(first, special=True).decode("utf-8", "replace"))
 
 
 def _answered(turns: Sequence[Turn], sent: Sequence[Message]) -> Turn | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_prompt_that_changed_says_where_if_it_is_asked(
     assert "localllm" not in ask(client, chat(MONDAY, "Hello"))
     grown = ask(client, chat(MONDAY, "Hello", "So it goes. ", "Go on", cache_report=True))
     assert grown["localllm"] == {"cache_miss": None}
-    assert grown["usage"]["prompt_tokens_details"]["cached_tokens"] > first["usage"]["prompt_tokens"]
+    assert grown["usage"]["prompt_tokens_details"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
     edited = ask(client, chat(MONDAY, "Hello", "So it went.", "Go on", cache_report=True))
     assert edited["localllm"] == {"cache_miss": "differs in message 2, character 6: 'goes.' -> 'went.'"}
     told = "differs in message 0, character 19: 'Monday.' -> 'Tuesday.'"
@@ -55,6 +56,17 @@ def test_a_prompt_that_changed_says_where_if_it_is_asked(
     assert stream.count("differs in message 1, character 0: 'Hello' -> 'Bye'") == 1
     shown = [record for record in caplog.records if "cache_miss" in vars(record).get("fields", {})]
     assert not [record for record in shown if vars(record)["fields"]["cache_miss"]]
+
+
+def test_the_responses_api_says_it_too(client: httpx.Client) -> None:
+    body = {"model": "tiny-chat", "max_output_tokens": 16, "cache_report": True, "cache_salt": "responses"}
+    misses = []
+    for text in ("Hello there", "Hello you"):
+        for stream in (False, True):
+            response = client.post("/v1/responses", json=body | {"input": text, "stream": stream})
+            last = response.json() if not stream else json.loads(response.text.rsplit("data: ", 1)[1])["response"]
+            misses.append(last["localllm"]["cache_miss"])
+    assert misses == [None, None, "differs in message 0, character 6: 'there' -> 'you'", None]
 
 
 def test_a_debug_log_says_it_unasked(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
