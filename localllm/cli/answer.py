@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from localllm.cli.progress import Waiting
 from localllm.cli.schema import DocumentFormat
 from localllm.cli.stats import describe, stats_line
-from localllm.cli.thinking import Part, ThoughtSplitter
+from localllm.cli.thinking import Think
+from localllm.cli.tools import Tools
 from localllm.cli.views import DEFAULT_LOOK, Look, is_drawable, view
-from localllm.types import Delta, Finish, Message, SamplingParams
+from localllm.types import Delta, Finish, Message, SamplingParams, ToolCall, whole_calls
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
@@ -25,8 +26,10 @@ class Talk:
 
     ctx: int | None = None
     """Tokens that fit into its context; None: not known."""
-    opens_thoughts = False
-    """Whether its template begins the thoughts, so that answers bring no opening tag; learned from an answer."""
+    think = Think()
+    """Whether it thinks first, and what is shown of that."""
+    tools: Tools | None = None
+    """What it may call."""
     document: DocumentFormat | None = None
     """What every answer is; None: text."""
 
@@ -49,7 +52,7 @@ class Talk:
 
     @property
     def is_plain(self) -> bool:
-        """Whether answers are shown as they are: there is neither Markdown nor a thought in their text."""
+        """Whether answers are shown as they are, without Markdown and thoughts."""
         return self.raw or self.document is not None
 
     def ask(self, prompt: str, system: str | None) -> Generator[Delta]:
@@ -61,7 +64,10 @@ class Talk:
 
     def answer(self, messages: list[Message]) -> Generator[Delta]:
         """The answer to a conversation."""
-        return self._named(self.client.chat(self.model_id, messages, self.params, **self._format()))
+        tools = {} if self.tools is None else {"tools": self.tools.entries}
+        fields = {**self.think.fields, **tools, **self._format()}
+        deltas = self._named(self.client.chat(self.model_id, messages, self.params, **fields))
+        return deltas if self.tools is None else self.tools.named(deltas)
 
     def model_names(self) -> list[str]:
         """What could be talked to instead. Raises `LocalLLMError`s."""
@@ -77,71 +83,63 @@ class Talk:
 class PrintedAnswer:
     """Prints an answer; all its properties are right at any moment, also after a Ctrl-C.
 
-    `plain_text`: it is neither Markdown nor searched for thoughts. What comes as a thought is kept, and not printed.
+    `plain_text`: it is no Markdown, and what comes as a thought is kept, and not printed. Calls are kept, not printed.
     """
 
-    def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False, opens_thoughts: bool = False) -> None:
-        look = look._replace(markdown=False) if plain_text else look
-        self._splitter = None if plain_text else ThoughtSplitter(starts_inside=opens_thoughts)
+    def __init__(self, look: Look = DEFAULT_LOOK, *, plain_text: bool = False) -> None:
+        look = look._replace(markdown=False, thoughts="off") if plain_text else look
         self._drawable = is_drawable()
         self._view = view(look, drawable=self._drawable)
-        self._parts: list[Part] = []
-        self._thoughts: list[str] = []
+        self._deltas: list[Delta] = []
         self.finish: Finish | None = None
         self.first_token_s: float | None = None
         """How long the first piece took."""
+        self.thinking_s = 0.0
+        """From the first piece of a thought to the last."""
 
     @property
     def text(self) -> str:
         """The answer, without thoughts."""
-        return "".join(part.text for part in self._parts[self._begins_at :] if part.kind == "answer")
+        return "".join(delta.text for delta in self._deltas)
 
     @property
     def thoughts(self) -> str:
         """What came before it."""
-        unmarked = "".join(part.text for part in self._parts[: self._begins_at])
-        marked = "".join(part.text for part in self._parts[self._begins_at :] if part.kind == "thought")
-        return "".join(self._thoughts) + unmarked + marked
+        return "".join(delta.thought for delta in self._deltas)
 
     @property
-    def has_unopened_thoughts(self) -> bool:
-        """Whether the prompt had opened them."""
-        return self._begins_at > 0
+    def calls(self) -> tuple[ToolCall, ...]:
+        """What it asks for; where the answer was cut, the arguments of the last are no whole JSON."""
+        return whole_calls(piece for delta in self._deltas for piece in delta.calls)
 
     @property
-    def _begins_at(self) -> int:
-        return next((place + 1 for place, part in enumerate(self._parts) if part.kind == "unmarked"), 0)
+    def notes(self) -> tuple[str, ...]:
+        """What the server has to say of it, each once."""
+        return tuple(dict.fromkeys(note for delta in self._deltas for note in delta.notes))
 
     def print(self, deltas: Generator[Delta]) -> None:
         """To stdout as it comes, with a line end if it has none. Cancels the answer if that cannot be done."""
         asked_s = time.monotonic()
+        thinking_since_s: float | None = None
         with contextlib.closing(deltas):
             try:
                 with Waiting(visible=self._drawable) as waiting:
                     for delta in deltas:
                         self.finish = delta.finish or self.finish
-                        if delta.text and self.first_token_s is None:
+                        if self.first_token_s is None and (delta.text or delta.thought or delta.calls):
                             self.first_token_s = time.monotonic() - asked_s
                             waiting.end()
-                        self._thoughts.append(delta.thought)
-                        self._take(delta.text)
+                        if delta.thought:
+                            thinking_since_s = thinking_since_s or time.monotonic()
+                            self.thinking_s = time.monotonic() - thinking_since_s
+                        self._deltas.append(delta)
+                        self._view.show(delta)
             except BaseException:
                 # Whatever ended it: what had come is shown, and the cursor is at the beginning of a line.
                 if self.first_token_s is not None:
-                    self._end()
+                    self._view.end()
                 raise
-            self._end()
-
-    def _take(self, text: str) -> None:
-        if text:
-            parts = self._splitter.feed(text) if self._splitter is not None else [Part("answer", text)]
-            self._parts += parts
-            self._view.show(text, parts)
-
-    def _end(self) -> None:
-        parts = self._splitter.flush() if self._splitter is not None else []
-        self._parts += parts
-        self._view.end(parts)
+            self._view.end()
 
 
 def is_at_limit(finish: Finish, params: SamplingParams) -> bool:

@@ -74,9 +74,19 @@ def run(
     as_json: Annotated[bool, Option("--json", help="Answer with a JSON object")] = False,
     plain: Annotated[bool, Option("--plain", help="Show Markdown as the model writes it")] = False,
     think: Annotated[
-        Literal["on", "hide", "off"],
-        Option("--think", help="The model's thoughts: shown, a note in their place, or nothing [default: on]"),
-    ] = "on",
+        str,
+        Option(
+            "--think",
+            metavar="on|off|hide|N",
+            help="Think first; not; a note in its place; N tokens at most [default: the model's own way]",
+        ),
+    ] = "default",
+    tools: Annotated[
+        Path | None,
+        Option(
+            "--tools", metavar="FILE", help="What it may call: OpenAI's tools in JSON; calls are printed, a line each"
+        ),
+    ] = None,
     stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to the first, tokens/s")] = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
@@ -99,7 +109,8 @@ def run(
     """
     from localllm.cli.run import RunOptions, run_model
     from localllm.cli.schema import document_format
-    from localllm.cli.views import Look
+    from localllm.cli.thinking import Think
+    from localllm.cli.tools import load_tools
     from localllm.types import SamplingParams
 
     params = SamplingParams(
@@ -115,9 +126,14 @@ def run(
         "home": home,
         "verbose": verbose,
     }
-    look = Look(markdown=not plain, thoughts=think)
     document = document_format(schema, as_json=as_json)
-    raise Exit(run_model(RunOptions(model, prompt, system, raw, params, load, look, stats, document)))
+    if document is not None and tools is not None:
+        raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
+    given = None if tools is None else load_tools(tools)
+    options = RunOptions(
+        model, prompt, system, raw, params, load, not plain, Think().with_value(think), stats, document, given
+    )
+    raise Exit(run_model(options))
 
 
 def embed(

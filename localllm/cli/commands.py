@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from localllm.cli import report, saved, settings
+from localllm.cli import report, saved, settings, thinking, tools
 from localllm.cli.saved import SavedChat
+from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.types import RANDOM_SEED
 
@@ -97,6 +98,8 @@ def _set(chat: Conversation, argument: str) -> None:
         _list_settings(chat)
     elif name == "system":
         _system(chat, value)
+    elif name == "think":
+        _think(chat, value)
     elif name in settings.SWITCHES:
         _switch_setting(chat, name, value)
     elif name not in settings.parameter_names():
@@ -124,8 +127,9 @@ def _list_settings(chat: Conversation) -> None:
 
 
 def _switch_value(chat: Conversation, name: str) -> str:
-    on = {"think": chat.look.thoughts, "markdown": chat.look.markdown, "stats": chat.stats}[name]
-    return on if isinstance(on, str) else ("on" if on else "off")
+    if name == "think":
+        return str(chat.talk.think)
+    return "on" if {"markdown": chat.markdown, "stats": chat.stats}[name] else "off"
 
 
 def _switch_setting(chat: Conversation, name: str, value: str) -> None:
@@ -136,14 +140,48 @@ def _switch_setting(chat: Conversation, name: str, value: str) -> None:
         raise InvalidParameter(f"{name} takes {settings.kind(name)}, not {value!r}", param=name)
     if name == "stats":
         chat.stats = value == "on"
-    elif name == "markdown":
-        chat.look = chat.look._replace(markdown=value == "on")
-    elif value == "on":
-        chat.look = chat.look._replace(thoughts="on")
     else:
-        chat.look = chat.look._replace(thoughts="hide" if value == "hide" else "off")
-    said = {"on": "thoughts are shown", "hide": "a note stands for thoughts", "off": "thoughts are not shown at all"}
-    report.say(f"{said[value]}; whether it thinks is up to the model" if name == "think" else f"{name} is {value}")
+        chat.markdown = value == "on"
+    report.say(f"{name} is {value}")
+
+
+def _think(chat: Conversation, value: str) -> None:
+    if not value:
+        report.say(f"think is {chat.talk.think}; it takes {thinking.TAKES}")
+        return
+    chat.talk.think = chat.talk.think.with_value(value)
+    report.say(chat.talk.think.described())
+
+
+def _thoughts(chat: Conversation, argument: str) -> None:
+    if argument not in ("", "all") and not (argument.isdecimal() and int(argument) > 0):
+        raise InvalidParameter("/thoughts takes nothing, a number of answers, or all", param="thoughts")
+    if not chat.thoughts:
+        report.say("there are no thoughts yet; /set think on asks for some, where the model can think")
+    most = len(chat.thoughts) if argument == "all" else int(argument or 1)
+    for thought in chat.thoughts[-most:]:
+        size = f", {thought.num_tokens} tokens" if thought.num_tokens else ""
+        report.say(f"[thought{f' for {thought.seconds:.1f} s' if thought.seconds else ''}{size}]")
+        report.say(tools.harmless(thought.text))
+
+
+def _tools(chat: Conversation, argument: str) -> None:
+    given = chat.talk.tools
+    if not argument and given is None:
+        report.say("there are no tools; /tools FILE loads some")
+    elif not argument and given is not None:
+        report.say("\n".join(given.lines()))
+    elif argument == "off":
+        chat.talk.tools = None
+        report.say("there are no tools any more")
+    elif chat.talk.raw:
+        report.say("a model without chat template takes no tools")
+    elif chat.talk.document is not None:
+        raise InvalidParameter("answers are documents here, which call nothing", param="tools")
+    else:
+        chat.talk.tools = loaded = tools.load_tools(Path(unquoted(argument)).expanduser())
+        report.say("\n".join(loaded.lines()))
+        report.say("when one is called, you are asked for its result; /tools off takes them away")
 
 
 def _system(chat: Conversation, argument: str) -> None:
@@ -170,7 +208,7 @@ def _model(chat: Conversation, argument: str) -> None:
             "this chat cannot change its model; start another with `localllm run`", param="model"
         )
     talk = chat.switch(argument)
-    talk.params = chat.talk.params
+    talk.params, talk.think, talk.tools = chat.talk.params, chat.talk.think, chat.talk.tools
     chat.talk = talk
     goes_on = "; the conversation goes on" if chat.turns and not talk.raw else ""
     report.say(f"{talk.model_id} answers now{goes_on}")
@@ -194,6 +232,7 @@ def _save(chat: Conversation, argument: str) -> None:
         system=chat.system,
         parameters=chat.talk.params,
         messages=tuple(chat.turns),
+        tools=() if chat.talk.tools is None else tuple(chat.talk.tools.entries),
     )
     saved.save(path, content, replace=force or path == chat.file)
     chat.file, chat.is_saved = path, True
@@ -217,34 +256,36 @@ def _load(chat: Conversation, argument: str) -> None:
         )
     chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
     chat.talk.params = found.parameters
+    chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
+    chat.remember_thoughts()
     chat.file, chat.is_saved = path, True
     other = f"; it was with {found.model}" if found.model not in ("", chat.talk.model_id) else ""
     report.say(f"loaded {_count(len(chat.turns))}{other}")
     for turn in chat.turns[-2:]:
-        report.say(f"{turn.role}: {excerpt(turn.content)}")
+        called = " ".join(f"calls {tools.shown(call)}" for call in turn.calls)
+        report.say(f"{turn.role}: {excerpt(f'{turn.content} {called}')}")
 
 
 def _regen(chat: Conversation, _: str) -> None:
-    text = chat.unanswered
-    if text is None:
-        place = _last_question(chat)
-        if place is None:
-            report.say("there is nothing to answer again")
-            return
-        text = chat.turns[place].content
-        taken, chat.turns = chat.turns[place:], chat.turns[:place]
-        params = chat.talk.params
-        if params.seed not in (None, RANDOM_SEED) or params.temperature == 0:
-            why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
-            report.say(f"the same answer is likely: {why}")
-        try:
-            chat.answer(text)
-        finally:
-            if chat.unanswered is not None:  # the old answer is better than none
-                chat.turns += taken
-                chat.unanswered = None
+    if chat.unanswered is not None:
+        chat.answer(chat.unanswered)
         return
-    chat.answer(text)
+    place = _last_question(chat)
+    if place is None:
+        report.say("there is nothing to answer again")
+        return
+    taken, chat.turns = chat.turns[place:], chat.turns[:place]
+    kept = len(chat.turns)
+    waits = taken[-1].role == "tool" and not taken[-1].interrupted  # for the answer to a result
+    params = chat.talk.params
+    if not waits and (params.seed not in (None, RANDOM_SEED) or params.temperature == 0):
+        why = "temperature is 0" if params.temperature == 0 else f"seed is {params.seed}"
+        report.say(f"the same answer is likely: {why}")
+    try:
+        chat.go_on(taken if waits else taken[:1])
+    finally:
+        if len(chat.turns) == kept:  # the old answer is better than none
+            chat.turns += taken
 
 
 def _undo(chat: Conversation, _: str) -> None:
@@ -302,9 +343,15 @@ _SET_DETAILS = """\
 /set temperature default  gives it back to the model
 /set stop "END" "\\n\\n"    several words; JSON works too
 /set system TEXT          as /system does
-/set think on|hide|off    thoughts dimmed, a note in their place, or nothing
+/set think on|hide|off    it thinks, and that is shown, or a note stands for it; or it does not
+/set think 500            at most so many tokens
 /set markdown on|off      rendered, or as the model writes it
 /set stats on|off         a line about each answer"""
+
+_TOOLS_DETAILS = """\
+FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, you are shown the call and
+asked for its result: a line, or several between triple quotes; an empty line is null. Ctrl-C gives none, and the
+chat goes on."""
 
 COMMANDS: dict[str, Command] = {
     command.name: command
@@ -329,6 +376,8 @@ COMMANDS: dict[str, Command] = {
         Command("/regen", "answer the last message again", _regen, "Also sends a message that could not be answered."),
         Command("/undo", "take back the last exchange", _undo, "After /clear: brings the conversation back."),
         Command("/clear", "begin a new conversation", _clear, "The system message and the parameters stay."),
+        Command("/thoughts [N|all]", "what was thought before the last answer, or before the last N", _thoughts),
+        Command("/tools [FILE|off]", "show, load or drop tools that the model may call", _tools, _TOOLS_DETAILS),
         Command("/stats", "tokens, speed and context", _stats),
         Command("/bye", "leave, as does Ctrl-D", _bye),
     )

@@ -19,12 +19,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from localllm.cli import settings
-from localllm.cli.chat import QUOTES, LineDropped
+from localllm.cli.chat import QUOTES, RESULT, LineDropped
 from localllm.cli.commands import COMMANDS
 from localllm.cli.saved import history_file
 from localllm.errors import LocalLLMError
 
 PLACEHOLDER = "Send a message (/help for help)"
+RESULT_PLACEHOLDER = "The call's result (nothing: null; Ctrl-C: none)"
 _STYLE = Style.from_dict({"placeholder": "ansibrightblack", "prompt": "bold"})
 
 
@@ -47,15 +48,19 @@ class Editor:
             tempfile_suffix=".md",
             style=_STYLE,
         )
+        self._results: PromptSession[str] = PromptSession(
+            history=InMemoryHistory(), multiline=True, key_bindings=_keys(), enable_suspend=True, style=_STYLE
+        )
 
     def read(self, prompt: str) -> str:
         """One message. Raises `EOFError` at Ctrl-D; at Ctrl-C `LineDropped`, or if nothing was typed its base."""
+        session, wanted = (self._results, RESULT_PLACEHOLDER) if prompt == RESULT else (self._session, PLACEHOLDER)
         shown = FormattedText([("class:prompt", prompt)])
-        placeholder = FormattedText([("class:placeholder", PLACEHOLDER)])
+        placeholder = FormattedText([("class:placeholder", wanted)])
         try:
-            return self._session.prompt(shown, placeholder=placeholder)
+            return session.prompt(shown, placeholder=placeholder)
         except KeyboardInterrupt:
-            if self._session.default_buffer.text:
+            if session.default_buffer.text:
                 raise LineDropped from None
             raise
 
@@ -110,7 +115,7 @@ class CommandCompleter(Completer):
         command, space, argument = text.partition(" ")
         if not space:
             yield from _matching(command, {name: command.summary for name, command in COMMANDS.items()})
-        elif command.rstrip("!") in ("/save", "/load"):
+        elif command.rstrip("!") in ("/save", "/load", "/tools"):
             yield from self._paths.get_completions(Document(argument), complete_event)
         elif command == "/help":
             yield from _matching(argument, {name.removeprefix("/"): "" for name in COMMANDS})

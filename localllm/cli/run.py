@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm import config, osdep
-from localllm.cli import report, serving
+from localllm.cli import report, serving, tools
 from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, prepare, stats_line
 from localllm.cli.schema import DocumentFormat
+from localllm.cli.thinking import Think
+from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, NoChatTemplate
 from localllm.types import SamplingParams
 
@@ -31,10 +33,19 @@ class RunOptions(NamedTuple):
     params: SamplingParams
     load: Mapping[str, Any]
     """Settings by name; None: not given."""
-    look: Look = Look()
+    markdown: bool = True
+    think: Think = Think()
     stats: bool = False
     document: DocumentFormat | None = None
     """What answers are; None: text."""
+    tools: Tools | None = None
+    """What may be called; None: nothing."""
+
+    @property
+    def look(self) -> Look:
+        """How a single answer is shown. Where a program reads calls, thoughts are left out unless they are wanted."""
+        is_for_program = self.tools is not None and not sys.stdout.isatty() and self.think.wanted is None
+        return Look(self.markdown, "off" if is_for_program else self.think.shown)
 
 
 def run_model(options: RunOptions) -> int:
@@ -57,15 +68,15 @@ def run_model(options: RunOptions) -> int:
             from localllm.cli import chat, editor  # noqa: F401 (the editor's imports take longer than all others)
         with server.client() as client:
             talk = _talk(client, server.model_id, options)
-            if talk.raw and options.system is not None:
-                raise NoChatTemplate("--system needs a model with a chat template, and cannot go with --raw")
+            if talk.raw:
+                _check_plain(options)
             if prompt is None:
                 return chat.chat(
                     talk,
                     options.system,
                     verbose=settings.verbose,
                     stats=options.stats,
-                    look=options.look,
+                    markdown=options.markdown,
                     home=settings.data_dir,
                     switch=lambda name: _talk(client, serving.load_now(client, name), options),
                 )
@@ -77,17 +88,32 @@ def _talk(client: Client, model_id: str, options: RunOptions) -> Talk:
     if model.loaded and not model.slots:
         raise InvalidParameter(f"{model_id} generates no text; localllm embed asks it for what it does", param="model")
     raw = options.raw or not model.chat_template
-    return Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
+    talk = Talk(client, model_id, options.params, raw=raw, ctx=model.ctx or None, document=options.document)
+    talk.think, talk.tools = options.think, options.tools
+    return talk
+
+
+def _check_plain(options: RunOptions) -> None:
+    """Of what no text that is continued can have. Raises `NoChatTemplate`."""
+    given = {
+        "--system": options.system is not None,
+        "--tools": options.tools is not None,
+        "--think N": options.think.budget_tokens is not None,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        raise NoChatTemplate(f"{option} needs a model with a chat template, and cannot go with --raw")
 
 
 def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> int:
-    """The exit code: half a document is a failure, since a program reads it."""
+    """The exit code: half a document and half a call are failures, since programs read them."""
     if talk.raw and not options.raw:
         report.say(f"localllm: {talk.model_id} has no chat template, so it continues the prompt")
     printed = PrintedAnswer(options.look, plain_text=talk.is_plain)
     printed.print(talk.ask(prompt, options.system))
     if printed.finish is None:
         return report.OK
+    for note in printed.notes:
+        report.say(f"localllm: {tools.harmless(note)}")
     if options.stats:
         report.say(stats_line(printed.finish, printed.first_token_s, talk.ctx))
     if verbose:
@@ -95,7 +121,21 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> i
     if talk.document is not None and printed.finish.reason != "stop":
         report.say(f"localllm: the document is not complete: {cut(printed.finish, talk)}")
         return report.FAILURE
-    return report.OK
+    return _print_calls(printed, talk)
+
+
+def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
+    """On stdout, a line for each; the exit code."""
+    code = report.OK
+    for call in printed.calls:
+        if tools.parsed(call) is None and printed.finish is not None:
+            report.say(f"localllm: the call of {tools.harmless(call.name)} is not whole: {cut(printed.finish, talk)}")
+            code = report.FAILURE
+        else:
+            line = tools.as_json_line(call)
+            sys.stdout.write((tools.harmless(line) if sys.stdout.isatty() else line) + "\n")
+    sys.stdout.flush()
+    return code
 
 
 def read_prompt(argument: str | None) -> str:

@@ -1,6 +1,6 @@
 """A chat in a file: JSON that a person can read, and write. Knows neither the terminal nor the model.
 
-{"localllm_chat": 1, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
+{"localllm_chat": 2, "model": "demo", "system": "Be brief.", "parameters": {"temperature": 0.2},
  "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hello!"}]}
 """
 
@@ -9,26 +9,43 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.types import SamplingParams
+from localllm.types import Message, SamplingParams, ToolCall
 
-VERSION = 1
+VERSION = 2
+"""1 knew neither calls nor tools."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A chat is text; what is larger is no chat."""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message. Thoughts are kept for the person and never sent back."""
+    """One message. Whether the model sees its earlier thoughts again is up to its template."""
 
-    role: Literal["user", "assistant", "system"]
+    role: Literal["user", "assistant", "system", "tool"]
     content: str
     thinking: str = ""
     interrupted: bool = False
+    """Of an answer: cut by the person. Of a result: the person gave none."""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    """Of the call that this is the result of; `name` is its function's."""
+    name: str = ""
+
+    @property
+    def message(self) -> Message:
+        return Message(
+            self.role,
+            self.content,
+            thought=self.thinking,
+            tool_calls=self.calls,
+            tool_call_id=self.call_id,
+            name=self.name,
+        )
 
 
 class SavedChat(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -40,6 +57,7 @@ class SavedChat(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     system: str | None = None
     parameters: SamplingParams = SamplingParams()
     messages: tuple[Turn, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
 
 
 def save(path: Path, chat: SavedChat, *, replace: bool) -> None:

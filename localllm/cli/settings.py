@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from localllm.cli import thinking
 from localllm.errors import InvalidParameter
 from localllm.types import SAMPLING_RANGES, SamplingParams
 
@@ -15,7 +16,7 @@ UNSET = ("default", "none")
 _NOT_HERE = {"logprobs", "prompt_logprobs"}
 """Of no use in a chat."""
 SWITCHES: dict[str, tuple[str, ...]] = {
-    "think": ("on", "off", "hide"),
+    "think": thinking.WORDS,
     "markdown": ("on", "off"),
     "stats": ("on", "off"),
 }
@@ -41,6 +42,8 @@ def with_parameter(params: SamplingParams, name: str, text: str) -> SamplingPara
 
 def kind(name: str) -> str:
     """What values a parameter takes, in words."""
+    if name == "think":
+        return thinking.TAKES
     if name in SWITCHES:
         return " or ".join(SWITCHES[name])
     if name == "seed":

@@ -45,7 +45,8 @@ class Totals:
 def stats_line(finish: Finish, first_token_s: float | None, ctx: int | None = None) -> str:
     """An answer in one line."""
     usage = finish.usage
-    parts = [f"{usage.completion_tokens} tokens{_speed(usage.completion_tokens - 1, finish.timings.decode_s)}"]
+    thought = f" ({usage.reasoning_tokens} of thoughts)" if usage.reasoning_tokens else ""
+    parts = [f"{usage.completion_tokens} tokens{thought}{_speed(usage.completion_tokens - 1, finish.timings.decode_s)}"]
     if first_token_s is not None:
         parts.append(f"first after {first_token_s:.2f} s")
     parts.append(f"prompt {usage.prompt_tokens} ({usage.cached_tokens} cached)")

@@ -6,19 +6,17 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from localllm import osdep
 from localllm.cli.interrupts import undivided
-from localllm.cli.thinking import Part
+from localllm.cli.thinking import Thoughts
+from localllm.types import Delta
 
 if TYPE_CHECKING:
     from localllm.cli.render.blocks import Document
     from localllm.cli.render.cells import Line
     from localllm.cli.render.live import Size
-
-Thoughts = Literal["on", "hide", "off"]
-"""Shown; a note in their place; nothing at all. The model thinks all the same."""
 
 DRAWING_SHARE = 0.25
 """Of our time may go into drawing, at most; the rest belongs to the model, which runs on the same processor."""
@@ -33,6 +31,8 @@ class Look(NamedTuple):
     markdown: bool = True
     """Rendered, where the terminal can and NO_COLOR is not set."""
     thoughts: Thoughts = "on"
+    unfolds: bool = False
+    """/thoughts shows hidden ones."""
 
 
 DEFAULT_LOOK = Look()
@@ -41,11 +41,11 @@ DEFAULT_LOOK = Look()
 class View(Protocol):
     """Takes an answer as it comes."""
 
-    def show(self, text: str, parts: list[Part]) -> None:
-        """`text` as the model wrote it, and what is known of its parts by now."""
+    def show(self, delta: Delta) -> None:
+        """More of it."""
 
-    def end(self, parts: list[Part]) -> None:
-        """The last parts. The cursor is at the beginning of a line then."""
+    def end(self) -> None:
+        """There is no more. The cursor is at the beginning of a line then."""
 
 
 def is_drawable() -> bool:
@@ -61,8 +61,8 @@ def is_drawable() -> bool:
 def view(look: Look, *, drawable: bool) -> View:
     """The best there is for this look on this stdout."""
     if look.markdown and drawable:
-        return DrawnView(look.thoughts, _write)
-    return PlainView(look.thoughts, _write, is_terminal=sys.stdout.isatty())
+        return DrawnView(look, _write)
+    return PlainView(look, _write, is_terminal=sys.stdout.isatty())
 
 
 def terminal_size() -> Size:
@@ -88,97 +88,133 @@ def _write(text: str) -> None:
 
 
 class PlainView:
-    """The text as the model wrote it, but for thoughts that are not wanted. A terminal gets nothing it would obey."""
+    """The text as the model wrote it; thoughts that are wanted between tags. A terminal gets nothing it would obey."""
 
-    def __init__(self, thoughts: Thoughts, write: Callable[[str], object], *, is_terminal: bool) -> None:
-        self._thoughts = thoughts
+    def __init__(self, look: Look, write: Callable[[str], object], *, is_terminal: bool) -> None:
+        self._look = look
         self._write = write
         self._is_terminal = is_terminal
-        self._last = ""
+        self._last = "\n"
+        self._is_empty = True
+        self._thought: _Thinking | None = None
 
-    def show(self, text: str, parts: list[Part]) -> None:
-        if self._thoughts != "on":
-            text = "".join(part.text for part in parts if part.kind == "answer")
-        self._put(text)
+    def show(self, delta: Delta) -> None:
+        if delta.thought:
+            if self._thought is None:
+                self._thought = _Thinking()
+                self._put("<think>\n" if self._look.thoughts == "on" else "")
+            self._thought.num_pieces += 1
+            self._put(delta.thought if self._look.thoughts == "on" else "")
+        if delta.text:
+            self._end_thought()
+            self._put(delta.text)
+        self._is_empty = self._is_empty and not delta.calls
 
-    def end(self, parts: list[Part]) -> None:
-        if self._thoughts != "on":
-            self._put("".join(part.text for part in parts if part.kind == "answer"))
-        if self._last != "\n":
+    def end(self) -> None:
+        self._end_thought()
+        if self._last != "\n" or self._is_empty:
             self._write("\n")
+
+    def _end_thought(self) -> None:
+        if self._thought is None:
+            return
+        if self._look.thoughts == "on":
+            self._put(("" if self._last == "\n" else "\n") + "</think>\n\n")
+        elif self._look.thoughts == "hide" and self._is_terminal:
+            self._put(f"[{self._thought.note(unfolds=self._look.unfolds)}]\n\n")
+        self._thought = None
 
     def _put(self, text: str) -> None:
         if text:
-            self._last = text[-1]
+            self._last, self._is_empty = text[-1], False
             self._write(_without_orders(text) if self._is_terminal else text)
 
 
-class DrawnView:
-    """Markdown, drawn on a terminal as it comes; thoughts dimmed, or a note in their place."""
+class _Thinking:
+    """A thought that is being thought."""
 
-    def __init__(
-        self, thoughts: Thoughts, write: Callable[[str], object], size: Callable[[], Size] = terminal_size
-    ) -> None:
+    def __init__(self) -> None:
+        self._since_s = time.monotonic()
+        self.num_pieces = 0
+        """In which it came: most are a token."""
+
+    def so_far(self) -> str:
+        """While it goes on."""
+        return f"{spinner()} thinking: {time.monotonic() - self._since_s:.0f} s"
+
+    def note(self, *, unfolds: bool) -> str:
+        """Once it is over."""
+        size = f"about {self.num_pieces} token{'' if self.num_pieces == 1 else 's'}"
+        unfolding = "; /thoughts shows them" if unfolds else ""
+        return f"thought for {time.monotonic() - self._since_s:.1f} s ({size}{unfolding})"
+
+
+class DrawnView:
+    """Markdown, drawn on a terminal as it comes; thoughts dimmed, or a note in their place; a line for a call that is
+    being made.
+    """
+
+    def __init__(self, look: Look, write: Callable[[str], object], size: Callable[[], Size] = terminal_size) -> None:
         from localllm.cli.render.blocks import Document
         from localllm.cli.render.live import Live
 
-        self._thoughts = thoughts
+        self._look = look
         self._size = size
         self._live = Live(write, reflows=_reflows())
         self._document: Document = Document()
         self._thought: Document | None = None
-        self._thinking_since_s = 0.0
+        self._thinking: _Thinking | None = None
+        self._call = ""
+        self._call_chars = 0
         self._finished: list[Line] = []
         self._next_draw_s = 0.0
 
-    def show(self, text: str, parts: list[Part]) -> None:  # noqa: ARG002 (the parts say it all)
+    def show(self, delta: Delta) -> None:
         columns = self._size().columns - 1
-        for part in parts:
-            self._take(part, columns)
+        self._take(delta, columns)
         if time.monotonic() >= self._next_draw_s:
             self._draw()
 
-    def end(self, parts: list[Part]) -> None:
+    def end(self) -> None:
         columns = self._size().columns - 1
-        for part in parts:
-            self._take(part, columns)
         self._end_thought(columns)
         self._finished += self._document.flush(columns)
+        self._call = ""
         self._draw()
 
-    def _take(self, part: Part, columns: int) -> None:
-        if part.kind == "thought":
-            self._begin_thought()
-            if self._thought is not None and self._thoughts == "on":
-                self._finished += self._thought.feed(part.text, columns)
-        elif part.kind == "answer":
+    def _take(self, delta: Delta, columns: int) -> None:
+        if delta.thought:
+            thought, thinking = self._begin_thought(columns)
+            thinking.num_pieces += 1
+            if self._look.thoughts == "on":
+                self._finished += thought.feed(delta.thought, columns)
+        if delta.text:
             self._end_thought(columns)
-            self._finished += self._document.feed(part.text, columns)
-        else:
-            self._mark_thought(columns)
+            self._finished += self._document.feed(delta.text, columns)
+        for piece in delta.calls:
+            self._end_thought(columns)
+            if piece.name:
+                self._call, self._call_chars = piece.name, 0
+            self._call_chars += len(piece.arguments)
 
-    def _begin_thought(self) -> None:
+    def _begin_thought(self, columns: int) -> tuple[Document, _Thinking]:
         from localllm.cli.render.blocks import Document
         from localllm.cli.render.theme import THOUGHT
 
-        if self._thought is None:
-            self._thought = Document(THOUGHT)
-            self._thinking_since_s = time.monotonic()
+        if self._thought is None or self._thinking is None:
+            self._finished += self._document.flush(columns)
+            self._document = Document()
+            self._thought, self._thinking = Document(THOUGHT), _Thinking()
+        return self._thought, self._thinking
 
     def _end_thought(self, columns: int) -> None:
-        if self._thought is None:
+        if self._thought is None or self._thinking is None:
             return
         self._finished += self._thought.flush(columns)
-        self._thought = None
-        if self._thoughts != "off":
-            self._finished += _note(f"thought for {time.monotonic() - self._thinking_since_s:.1f} s")
-
-    def _mark_thought(self, columns: int) -> None:
-        """All that was shown was a thought."""
-        from localllm.cli.render.blocks import Document
-
-        self._finished += self._document.flush(columns) + _note("these were thoughts; the answer follows")
-        self._document = Document()
+        if self._look.thoughts != "off":
+            is_folded = self._look.thoughts == "hide" and self._look.unfolds
+            self._finished += _note(self._thinking.note(unfolds=is_folded))
+        self._thought = self._thinking = None
 
     def _draw(self) -> None:
         started_s = time.monotonic()
@@ -189,14 +225,16 @@ class DrawnView:
         self._next_draw_s = now_s + (now_s - started_s) * (1 / DRAWING_SHARE - 1)
 
     def _preview(self, columns: int) -> list[Line]:
-        if self._thought is None:
-            return self._document.preview(columns)
-        if self._thoughts == "on":
-            return self._thought.preview(columns)
-        if self._thoughts == "hide":
-            (line, *_) = _note(f"{spinner()} thinking: {time.monotonic() - self._thinking_since_s:.0f} s")
-            return [line]
-        return []
+        if self._thought is not None and self._thinking is not None:
+            if self._look.thoughts == "on":
+                return self._thought.preview(columns)
+            return _note(self._thinking.so_far())[:1]
+        shown = self._document.preview(columns)
+        if self._call:
+            characters = f"{self._call_chars} characters" if self._call_chars > columns // 2 else ""
+            line = f"{spinner()} calling {_without_orders(self._call)} {characters}"
+            shown = [*shown, *_note(line[: columns - 1])[:1]]
+        return shown
 
 
 def _reflows() -> bool:

@@ -8,25 +8,24 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from localllm.cli import views
 from localllm.cli.answer import PrintedAnswer
 from localllm.cli.interrupts import undivided
 from localllm.cli.progress import Waiting
 from localllm.cli.render.live import Size
-from localllm.cli.thinking import ThoughtSplitter
+from localllm.cli.thinking import Thoughts
 from localllm.cli.views import DrawnView, Look
 from localllm.errors import WorkerCrashed
-from localllm.types import Delta
+from localllm.types import CallDelta, Delta, ToolCall
 
 HOSTILE = "a\x1b[2Jb\x07\x9b31m\tc\n"
-THOUGHTFUL = "<think>\nI **wonder**.\n</think>\n\nThe `answer`."
+THOUGHTFUL = (Delta(thought="I **wonder"), Delta(thought="**."), Delta("The `answer"), Delta("`."))
 
 
-def _deltas(*texts: str | BaseException) -> Generator[Delta]:
-    for text in texts:
-        if isinstance(text, BaseException):
-            raise text
-        yield Delta(text)
+def _deltas(*pieces: str | Delta | BaseException) -> Generator[Delta]:
+    for piece in pieces:
+        if isinstance(piece, BaseException):
+            raise piece
+        yield Delta(piece) if isinstance(piece, str) else piece
 
 
 @pytest.fixture
@@ -63,19 +62,42 @@ def test_escape_sequences_are_shown_and_not_obeyed_where_markdown_is_drawn(
     assert not set(re.sub(r"\x1b\[[0-9;]*m", "", out)) & {"\x1b", "\x07", "\x9b"}
 
 
-def test_a_pipe_gets_the_bytes_as_they_were_generated(capsys: pytest.CaptureFixture[str]) -> None:
-    PrintedAnswer().print(_deltas("<thi", "nk>\nHm", ".\n</think>\n\n**Hel", "lo**"))
-    assert capsys.readouterr().out == "<think>\nHm.\n</think>\n\n**Hello**\n"
+def test_a_pipe_gets_the_text_as_it_was_generated_and_thoughts_between_tags(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    PrintedAnswer().print(_deltas("<thi", "nk>\n**Hel", "lo**"))
+    assert capsys.readouterr().out == "<think>\n**Hello**\n"
+    PrintedAnswer().print(_deltas(*THOUGHTFUL))
+    assert capsys.readouterr().out == "<think>\nI **wonder**.\n</think>\n\nThe `answer`.\n"
+    PrintedAnswer().print(_deltas(Delta(thought="Cut\n")))
+    assert capsys.readouterr().out == "<think>\nCut\n</think>\n\n"
 
 
 @pytest.mark.parametrize("thoughts", ["hide", "off"])
-def test_a_pipe_gets_no_thoughts_if_they_are_not_wanted(
-    thoughts: views.Thoughts, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_gets_no_thoughts_if_they_are_not_wanted(thoughts: Thoughts, capsys: pytest.CaptureFixture[str]) -> None:
     printed = PrintedAnswer(Look(thoughts=thoughts))
     printed.print(_deltas(*THOUGHTFUL))
     assert capsys.readouterr().out == "The `answer`.\n"
     assert (printed.thoughts, printed.text) == ("I **wonder**.", "The `answer`.")
+    assert printed.thinking_s > 0
+
+
+def test_a_plain_terminal_gets_a_note_where_a_thought_is_hidden(
+    terminal: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal("dumb")
+    PrintedAnswer(Look(thoughts="hide", unfolds=True)).print(_deltas(*THOUGHTFUL))
+    out = capsys.readouterr().out
+    assert re.fullmatch(r"\[thought for 0\.\d s \(about 2 tokens; /thoughts shows them\)\]\n\nThe `answer`\.\n", out)
+
+
+def test_calls_are_kept_whole_and_are_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = PrintedAnswer()
+    first = Delta(calls=(CallDelta(0, '{"city": ', "weather", "call_1"),), notes=("odd",))
+    second = Delta(calls=(CallDelta(0, '"Ulm"}'), CallDelta(1, "{}", "ping", "call_2")), notes=("odd",))
+    printed.print(_deltas(first, second))
+    assert printed.calls == (ToolCall("weather", '{"city": "Ulm"}', "call_1"), ToolCall("ping", "{}", "call_2"))
+    assert (printed.text, printed.notes, capsys.readouterr().out) == ("", ("odd",), "")
 
 
 @pytest.mark.parametrize("reason", ["NO_COLOR", "TERM=dumb", "--plain", "no template"])
@@ -94,7 +116,7 @@ def test_a_terminal_gets_markdown_and_dimmed_thoughts(
     terminal: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal("xterm")
-    PrintedAnswer().print(_deltas(THOUGHTFUL))
+    PrintedAnswer().print(_deltas(*THOUGHTFUL))
     out = capsys.readouterr().out
     assert "\x1b[2;1mwonder\x1b[0m" in out
     assert "thought for 0." in out
@@ -102,18 +124,30 @@ def test_a_terminal_gets_markdown_and_dimmed_thoughts(
 
 
 @pytest.mark.parametrize(("thoughts", "noted"), [("hide", True), ("off", False)])
-def test_hidden_thoughts_leave_a_note_or_nothing(thoughts: views.Thoughts, noted: bool) -> None:
+def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Thoughts, noted: bool) -> None:
     written: list[str] = []
-    drawn = DrawnView(thoughts, written.append, lambda: Size(40, 20))
-    splitter = ThoughtSplitter()
-    drawn.show("", splitter.feed("<think>\nI wonder"))
-    assert ("thinking: 0 s" in "".join(written)) is noted
-    drawn.show("", splitter.feed(".\n</think>\n\nYes"))
-    drawn.end(splitter.flush())
+    drawn = DrawnView(Look(thoughts=thoughts, unfolds=True), written.append, lambda: Size(60, 20))
+    drawn.show(Delta(thought="I wonder"))
+    assert "thinking: 0 s" in "".join(written)
+    drawn.show(Delta(thought="."))
+    drawn.show(Delta("Yes"))
+    drawn.end()
     out = "".join(written)
     assert "wonder" not in out
     assert ("thought for 0." in out) is noted
+    assert ("(about 2 tokens; /thoughts shows them)" in out) is noted
     assert out.endswith("Yes\r\n")
+
+
+def test_a_long_call_shows_that_it_is_being_made() -> None:
+    written: list[str] = []
+    drawn = DrawnView(Look(), written.append, lambda: Size(60, 20))
+    drawn.show(Delta(calls=(CallDelta(0, '{"text": "' + "a" * 100, "wri\x1bte", "call_1"),)))
+    out = "".join(written)
+    assert "calling wri\N{REPLACEMENT CHARACTER}te 110 characters" in out
+    written.clear()
+    drawn.end()
+    assert "calling" not in "".join(written)
 
 
 def test_what_came_before_an_interrupt_is_shown_and_its_line_ended(

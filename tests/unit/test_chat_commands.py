@@ -13,7 +13,15 @@ from localllm.cli.answer import Look, Talk
 from localllm.cli.chat import Conversation, LineDropped, read_message
 from localllm.client.api import ServerGone
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
-from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
+from localllm.types import (
+    Delta,
+    Finish,
+    FinishReason,
+    Message,
+    SamplingParams,
+    Timings,
+    Usage,
+)
 
 
 class FakeTalk(Talk):
@@ -23,7 +31,10 @@ class FakeTalk(Talk):
         self.raw = raw
         self.model_id = model_id
         self.params = SamplingParams()
-        self.reply: list[str | BaseException | Finish] = ["Hello", " there"]
+        self.reply: list[str | BaseException | Finish | Delta] = ["Hello", " there"]
+        self.later: list[list[str | BaseException | Finish | Delta]] = []
+        """The replies after the first."""
+        self.asked: list[list[Message]] = []
         self.prompts: list[object] = []
         self.asked_with: list[SamplingParams] = []
 
@@ -34,16 +45,24 @@ class FakeTalk(Talk):
     def answer(self, messages: list[Message]) -> Generator[Delta]:
         self.prompts.append([(message.role, message.content) for message in messages])
         self.asked_with.append(self.params)
+        self.asked.append(messages)
         return self._play()
 
     def model_names(self) -> list[str]:
         return ["tiny", "other"]
 
     def _play(self) -> Generator[Delta]:
-        for piece in self.reply:
+        reply, self.reply = self.reply, self.later.pop(0) if self.later else self.reply
+        for piece in reply:
             if isinstance(piece, BaseException):
                 raise piece
-            yield Delta(finish=piece) if isinstance(piece, Finish) else Delta(piece)
+            yield (
+                piece
+                if isinstance(piece, Delta)
+                else Delta(finish=piece)
+                if isinstance(piece, Finish)
+                else Delta(piece)
+            )
 
 
 def _finish(reason: FinishReason = "stop", prompt: int = 20, completion: int = 11) -> Finish:
@@ -103,21 +122,18 @@ def test_a_system_message_may_have_several_lines() -> None:
     ]
 
 
-def test_thoughts_are_not_sent_back_but_saved(tmp_path: Path) -> None:
+def test_thoughts_go_back_apart_from_the_text_and_are_saved(tmp_path: Path) -> None:
+    """Whether the model sees them again is up to its template."""
     talk = FakeTalk()
-    talk.reply = ["<thi", "nk>\nHm.\n</think>\n\nHello"]
+    talk.reply = [Delta(thought="H"), Delta(thought="m."), "Hello"]
     _chat(talk, "Hi", "More", f"/save {tmp_path / 'chat'}")
-    assert talk.prompts[1] == [("user", "Hi"), ("assistant", "Hello"), ("user", "More")]
+    assert talk.asked[1] == [
+        Message("user", "Hi"),
+        Message("assistant", "Hello", thought="Hm."),
+        Message("user", "More"),
+    ]
     saved = json.loads((tmp_path / "chat.json").read_bytes())
     assert saved["messages"][1] == {"role": "assistant", "content": "Hello", "thinking": "Hm."}
-
-
-def test_thoughts_that_the_prompt_opened_are_known_from_then_on() -> None:
-    talk = FakeTalk()
-    talk.reply = ["Hm.\n</think>\n\nHello"]
-    _chat(talk, "Hi", "More")
-    assert talk.prompts[1] == [("user", "Hi"), ("assistant", "Hello"), ("user", "More")]
-    assert talk.opens_thoughts
 
 
 def test_ctrl_c_keeps_what_had_come(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -296,7 +312,7 @@ def test_a_random_seed_promises_another_answer(capsys: pytest.CaptureFixture[str
         ("/set temperature hot", "temperature takes a number from 0 to 100, not 'hot'"),
         ("/set temperature -1", "temperature must be from 0"),
         ("/set top_k 1.5", "top_k takes a whole number"),
-        ("/set think maybe", "think takes on or off or hide"),
+        ("/set think maybe", "think takes on, off, hide, a number"),
         ("/set logit_bias {", "logit_bias takes JSON"),
         ('/set stop "open', "stop takes words"),
     ],
@@ -315,13 +331,13 @@ def test_set_alone_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     listed = {line.split()[0]: line.split()[1] for line in said.splitlines()[1:]}
     assert set(settings.parameter_names()) <= set(listed)
-    assert (listed["seed"], listed["top_p"], listed["think"]) == ("12", "default", "on")
+    assert (listed["seed"], listed["top_p"], listed["think"]) == ("12", "default", "default")
 
 
 def test_set_changes_how_answers_look() -> None:
     conversation = Conversation(FakeTalk(), None)
     conversation.run(_lines("/set think hide", "/set markdown off", "/set stats on"))
-    assert conversation.look == Look(markdown=False, thoughts="hide")
+    assert conversation.look == Look(markdown=False, thoughts="hide", unfolds=True)
     assert conversation.stats
 
 

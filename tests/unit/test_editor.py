@@ -15,7 +15,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from localllm.cli import saved
-from localllm.cli.chat import LineDropped
+from localllm.cli.chat import RESULT, LineDropped
 from localllm.cli.editor import CommandCompleter, Editor
 from localllm.errors import Unavailable
 
@@ -62,6 +62,21 @@ def test_ctrl_c_drops_a_line_or_interrupts_and_ctrl_d_ends(keyboard: PipeInput) 
         editor.read(">>> ")
 
 
+def test_a_calls_result_is_typed_as_messages_are_and_kept_in_no_history(keyboard: PipeInput, tmp_path: Path) -> None:
+    editor = Editor(tmp_path, models=_models)
+    for keys, result in (
+        ("19 degrees" + ENTER, "19 degrees"),
+        (ENTER, ""),
+        ('"""a' + ENTER + 'b"""' + ENTER, '"""a\nb"""'),
+    ):
+        keyboard.send_text(keys)
+        assert editor.read(RESULT) == result
+    keyboard.send_text(CTRL_C)
+    with pytest.raises(KeyboardInterrupt):
+        editor.read(RESULT)
+    assert "19 degrees" not in (tmp_path / "history").read_text("utf-8")
+
+
 def test_history_lasts_and_is_found_again(keyboard: PipeInput, tmp_path: Path) -> None:
     first = Editor(tmp_path, models=_models)
     for message in ("the first", "the second\nof two lines", " a secret"):
@@ -103,7 +118,8 @@ def test_a_history_that_grew_too_long_loses_its_older_half(tmp_path: Path) -> No
     [
         ("/s", ["/set", "/system", "/save", "/stats"]),
         ("/set temp", ["temperature"]),
-        ("/set think ", ["on", "off", "hide"]),
+        ("/th", ["/thoughts"]),
+        ("/set think ", ["on", "off", "hide", "default"]),
         ("/set seed d", ["default"]),
         ("/model o", ["other"]),
         ("/help u", ["undo"]),
