@@ -142,6 +142,9 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: Thinking = "never"
     begins_thought: bool = False
     """Prompts end within a thought where one is wanted, so that no answer opens one itself."""
+    switch: tuple[str, str] = ("", "")
+    """JSON objects of the variables for thinking and for none, where its template reads neither `enable_thinking` nor
+    `thinking`."""
     efforts: bool = False
     """Its template reads `reasoning_effort`."""
     shows_tools: bool = False

@@ -1,11 +1,15 @@
-"""Where an answer to a prompt begins: with a thought or with text.
+"""Where an answer to a prompt begins, with a thought or with text, and what a template is told of thinking.
 
 Pure text: knows nothing of tokens or grammars.
 """
 
 from __future__ import annotations
 
-from localllm.types import Beginning, ChatFormat, Message
+import json
+
+from msgspec.structs import replace
+
+from localllm.types import Beginning, ChatFormat, Message, Rendering
 
 
 def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:
@@ -29,3 +33,14 @@ def beginning_of(format: ChatFormat, ending: str, continued: Message | None = No
     if any(each and end.endswith(each) for each in had):
         return "text"
     return "text" if format.begins_thought else "either"
+
+
+def switched(rendering: Rendering, format: ChatFormat) -> Rendering:
+    """With the variables that switch thinking in its template, where a request says whether the model is to think."""
+    if not any(format.switch):
+        return rendering
+    given = json.loads(rendering.variables)
+    wanted = given.get("enable_thinking", given.get("thinking"))
+    if not isinstance(wanted, bool):
+        return rendering
+    return replace(rendering, variables=json.dumps({**json.loads(format.switch[0 if wanted else 1]), **given}))

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from localllm.chat.request import RenderedText, RenderRequest
+from localllm.chat.thoughts import switched
 from localllm.errors import InvalidParameter, TemplateError
 from localllm.prefix import common_prefix
 from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering
@@ -173,7 +174,7 @@ class Prompts:
             bos_token=self._vocab.bos_text,
             eos_token=self._vocab.eos_text,
             add_generation_prompt=False,
-            rendering=rendering,
+            rendering=switched(rendering, self._model.format),
             words=self._model.format.calls,
         )
 

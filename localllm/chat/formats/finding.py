@@ -29,13 +29,12 @@ from localllm.chat.formats.rendering import (
     SENTINELS,
     SEVERAL,
     TEXT,
-    THINKING,
     THOUGHT,
     USER,
     Answer,
     Renderings,
 )
-from localllm.chat.formats.thinking import Facts, facts_of, without_thought
+from localllm.chat.formats.thinking import SWITCHES, Facts, facts_of, without_thought
 from localllm.conversation import ToolCall
 from localllm.formats import ChatFormat, ObjectCall
 
@@ -64,7 +63,7 @@ def format_of(template: str, *, bos_token: str = "", eos_token: str = "") -> Cha
 def _samples(made: Renderings, facts: Facts) -> list[Answer]:
     """Answers with calls that the template writes, those that tell most at the beginning."""
     found = []
-    for variables in (THINKING, {}):
+    for variables in ((facts.switch or SWITCHES[0]).on, {}):
         for calls in ((ONE, SECOND), (ONE,), (SEVERAL,), (EMPTY,), ()):
             for text, thought in ((TEXT, THOUGHT), (TEXT, ""), ("", "")):
                 answer = made.answer(*calls, text=text, thought=thought, variables=variables)
@@ -139,6 +138,7 @@ def _with(format: ChatFormat, facts: Facts) -> ChatFormat:
         turn_end=facts.turn_end.removeprefix(text.closing if text else "") or format.turn_end,
         thinking=facts.thinking(thought),
         begins_thought=facts.begins(thought),
+        switch=facts.words if thought else ("", ""),
         efforts=facts.efforts,
         shows_tools=facts.shows_tools,
     )

@@ -6,8 +6,10 @@ and in the template's own text at last.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -32,6 +34,22 @@ _EFFORTS = ("low", "high")
 _MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 
 
+class Switch(msgspec.Struct, frozen=True):
+    """Variables that a template may take for thinking and for none."""
+
+    on: dict[str, Any]
+    off: dict[str, Any]
+
+
+SWITCHES = (
+    Switch(THINKING, NOT_THINKING),
+    Switch({**THINKING, "thinking_mode": "enabled"}, {**NOT_THINKING, "thinking_mode": "disabled"}),
+    Switch({**THINKING, "reasoning_effort": "high"}, {**NOT_THINKING, "reasoning_effort": "no_think"}),
+    Switch(THINKING, {**NOT_THINKING, "thinking_budget": 0}),
+)
+"""Of most templates; of MiniMax M3; of Hunyuan 3; of Seed-OSS."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Of a template, whatever its calls look like. See `ChatFormat`."""
 
@@ -39,24 +57,42 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     behind_thought: str = ChatFormat().behind_thought
     text: Tags | None = None
     turn_end: str = ""
-    is_switched: bool = False
-    """Whether prompts with and without thinking differ."""
-    thinking_prompt: str = ""
+    switch: Switch | None = None
+    """The variables that switch it, if any do."""
+    prompts: tuple[str, str, str] = ("", "", "")
+    """With thinking, without it, and where nobody says."""
     efforts: bool = False
     shows_tools: bool = False
 
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its switch as a format has it: nothing for the common one."""
+        switch = self.switch
+        if switch is None or switch == SWITCHES[0]:
+            return "", ""
+        return json.dumps(switch.on), json.dumps(switch.off)
+
     def thinking(self, thought: Tags | None) -> Thinking:
         """Whether a model with these thoughts has them."""
-        return "never" if thought is None else "switchable" if self.is_switched else "always"
+        return "never" if thought is None else "switchable" if self.switch else "always"
 
     def begins(self, thought: Tags | None) -> bool:
-        """Whether prompts end within a thought where one is wanted."""
-        return thought is not None and self.thinking_prompt.rstrip().endswith(thought.opening.rstrip())
+        """Whether prompts end within a thought where one is wanted.
+
+        Where nobody says, it may also be the model that decides (MiniMax M3).
+        """
+        if thought is None:
+            return False
+        on, off, unsaid = self.prompts
+        opens = [each.rstrip().endswith(thought.opening.rstrip()) for each in (on, unsaid)]
+        return opens[0] and (opens[1] or unsaid == off)
 
 
 def facts_of(made: Renderings) -> Facts:
     """What rendering tells of it."""
-    thought, behind = _thought(made)
+    switch = _switch(made)
+    used = switch or SWITCHES[0]
+    thought, behind = _thought(made, used)
     text = _text_tags(made, thought)
     efforts = _takes_efforts(made)
     return Facts(
@@ -64,22 +100,22 @@ def facts_of(made: Renderings) -> Facts:
         behind_thought=behind,
         text=text,
         turn_end=_turn_end(made, text),
-        is_switched=any(thinking != not_thinking for thinking, not_thinking in _prompts(made)),
-        thinking_prompt=made.prompt(THINKING) or made.prompt(THINKING, tools=False) or "",
+        switch=switch,
+        prompts=_three(made, used),
         efforts=efforts,
         shows_tools=made.shows_tools and NAME in (made.prompt() or ""),
     )
 
 
-def _thought(made: Renderings) -> tuple[Tags | None, str]:
+def _thought(made: Renderings, switch: Switch) -> tuple[Tags | None, str]:
     """Its tags, and what is behind it."""
-    for variables in (THINKING, {}):
+    for variables in (switch.on, {}):
         for text, calls in ((TEXT, ()), (TEXT, (ONE,)), ("", (ONE,))):
             answer = made.answer(*calls, text=text, thought=THOUGHT, variables=variables)
             found = _around(made, answer) if answer is not None and answer.thought else None
             if found is not None:
                 return found
-    for shown in (*_endings(made), *_differences(made)):
+    for shown in (*_endings(made, switch), *_differences(made, switch)):
         named = _named(shown)
         if named is not None:
             return named, _behind(made, named)
@@ -129,22 +165,43 @@ def _mirrored(closing: str) -> Iterator[str]:
             yield closing.replace(word, opposite)
 
 
-def _prompts(made: Renderings) -> Iterator[tuple[str, str]]:
+def _switch(made: Renderings) -> Switch | None:
+    """The first that makes prompts differ, and whose word for no thinking is one that the template knows."""
+    for each in SWITCHES:
+        if all(on == off for on, off in _prompts(made, each)):
+            continue
+        word = next((value for name, value in each.off.items() if name not in NOT_THINKING), None)
+        unknown: Any = 98765 if word == 0 else "qzword"
+        with_unknown = {name: unknown if value is word else value for name, value in each.off.items()}
+        other = made.prompt(with_unknown) or ""
+        if word is None or other.replace(str(unknown), str(word)) != made.prompt(each.off):
+            return each
+    return None
+
+
+def _three(made: Renderings, switch: Switch) -> tuple[str, str, str]:
+    on, off, unsaid = (
+        made.prompt(each) or made.prompt(each, tools=False) or "" for each in (switch.on, switch.off, {})
+    )
+    return on, off, unsaid
+
+
+def _prompts(made: Renderings, switch: Switch) -> Iterator[tuple[str, str]]:
     for tools in (True, False):
-        thinking, not_thinking = made.prompt(THINKING, tools=tools), made.prompt(NOT_THINKING, tools=tools)
+        thinking, not_thinking = made.prompt(switch.on, tools=tools), made.prompt(switch.off, tools=tools)
         if thinking is not None and not_thinking is not None:
             yield thinking, not_thinking
 
 
-def _endings(made: Renderings) -> Iterator[str]:
+def _endings(made: Renderings, switch: Switch) -> Iterator[str]:
     """Of prompts: what stands behind the user's words."""
-    for prompts in _prompts(made):
+    for prompts in _prompts(made, switch):
         yield from (prompt.rpartition(USER)[2] for prompt in prompts)
 
 
-def _differences(made: Renderings) -> Iterator[str]:
+def _differences(made: Renderings, switch: Switch) -> Iterator[str]:
     """What prompts with thinking say that those without do not."""
-    for thinking, not_thinking in _prompts(made):
+    for thinking, not_thinking in _prompts(made, switch):
         start = len(common_start(thinking, not_thinking))
         end = len(common_end(thinking[start:], not_thinking[start:]))
         yield thinking[max(0, start - 20) : len(thinking) - end + 20] if thinking != not_thinking else ""

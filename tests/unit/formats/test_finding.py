@@ -19,9 +19,12 @@ from localllm.chat.formats.checking import read, reads_back, writes
 from localllm.chat.formats.finding import answer_text, expected_of, format_of, is_within_thought
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.rendering import FUNCTIONS, THINKING, Answer, Renderings
+from localllm.chat.request import RenderRequest
+from localllm.chat.template import render
+from localllm.chat.thoughts import switched
 from localllm.formats import ChatFormat, PatternCall
 from localllm.structures import Tags
-from localllm.types import ToolCall
+from localllm.types import Message, Rendering, ToolCall
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []
@@ -33,7 +36,7 @@ EXPECTED = {
     "Apertus-8B-Instruct": ("apertus", "", "never"),
     "Apriel-1.6-15b-Thinker-fixed": ("apriel", "Here are my reasoning steps:\n", "always"),
     "Bielik-11B-v3.0-Instruct": ("hermes", "<think>", "switchable"),
-    "ByteDance-Seed-OSS": ("seed-oss", "<seed:think>", "always"),
+    "ByteDance-Seed-OSS": ("seed-oss", "<seed:think>", "switchable"),
     "Cohere2MoE": ("command-a", "<|START_THINKING|>", "always"),
     "CohereForAI-c4ai-command-r-plus-tool_use": ("command-r", "", "never"),
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": ("command-a", "<|START_THINKING|>", "switchable"),
@@ -51,7 +54,7 @@ EXPECTED = {
     "MiMo-VL": ("hermes", "", "never"),
     "MiniMax-M1": ("minimax-m1", "", "never"),
     "MiniMax-M2": ("minimax-m2", "<think>", "always"),
-    "MiniMax-M3": ("minimax-m3", "<mm:think>", "always"),
+    "MiniMax-M3": ("minimax-m3", "<mm:think>", "switchable"),
     "Mistral-Small-3.2-24B-Instruct-2506": ("mistral-small-3.2", "", "never"),
     "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": ("qwen3-coder", "<think>", "switchable"),
     "NVIDIA-Nemotron-Nano-v2": ("nemotron-2", "<think>", "always"),
@@ -96,7 +99,7 @@ EXPECTED = {
     "poolside-Laguna-S-2.1": ("glm-4.7", "<think>", "switchable"),
     "poolside-Laguna-XS-2.1": ("glm-4.5", "<think>", "switchable"),
     "poolside-Laguna-XS.2": ("glm-4.5", "<think>", "switchable"),
-    "tencent-Hy3": ("hunyuan-3", "<think:opensource>", "always"),
+    "tencent-Hy3": ("hunyuan-3", "<think:opensource>", "switchable"),
     "unsloth-Apriel-1.5": ("apriel", "Here are my reasoning steps:\n", "always"),
     "unsloth-mistral-Devstral-Small-2507": ("ministral-3", "", "never"),
     "upstage-Solar-Open-100B": ("solar-open", "<|think|>", "always"),
@@ -289,3 +292,31 @@ def test_blanks_behind_a_thought_are_those_of_the_template() -> None:
         before = f"{{{{ '<think>' + m.reasoning_content + '</think>{blanks}' if m.reasoning_content }}}}"
         found = format_of(CHAT.replace("BEFORE", before.replace("\n", "\\n")).replace("OPENING", ""))
         assert (found.thought, found.behind_thought) == (THINK, blanks)
+
+
+@pytest.mark.parametrize(
+    ("variables", "off"),
+    [("thinking_mode", "disabled"), ("reasoning_effort", "no_think"), ("thinking_budget", 0)],
+)
+def test_a_switch_of_a_templates_own_is_turned_by_the_common_one(variables: str, off: str | int) -> None:
+    opening = "{% if NAME is defined and NAME == OFF %}<think></think>{% else %}<think>{% endif %}"
+    source = CHAT.replace("BEFORE", "").replace("OPENING", opening.replace("NAME", variables).replace("OFF", repr(off)))
+    found = format_of(source)
+    assert (found.thought, found.thinking, found.begins_thought) == (THINK, "switchable", True)
+    for wanted in (True, False):
+        given = Rendering(variables=json.dumps({"enable_thinking": wanted, "mood": 1}))
+        told = switched(given, found)
+        text = render(RenderRequest(source, (Message("user", "a"),), rendering=told)).text
+        assert text.endswith("<think>" if wanted else "</think>")
+        assert json.loads(told.variables)["mood"] == 1
+    said = Rendering(variables=json.dumps({"enable_thinking": False, variables: "mine"}))
+    assert json.loads(switched(said, found).variables)[variables] == "mine"
+    assert switched(Rendering(), found) == Rendering()
+
+
+def test_a_word_that_a_template_only_repeats_switches_nothing() -> None:
+    source = CHAT.replace("BEFORE", "Reasoning: {{ reasoning_effort }} of {{ thinking_budget }}").replace(
+        "OPENING", "<think>"
+    )
+    found = format_of(source)
+    assert (found.thinking, found.switch, found.efforts) == ("always", ("", ""), True)
