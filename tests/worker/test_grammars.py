@@ -8,12 +8,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from llguidance import LLTokenizer, TokenizerWrapper
 
+from localllm.conversation import Function
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InvalidParameter, LocalLLMError, UnsupportedParameter
-from localllm.structures import GrammarLimits, Preface, Structure
+from localllm.formats import AnswerSource, Calls, ChatFormat, ObjectCall
+from localllm.structures import GrammarLimits, Preface, Structure, Tags
 from localllm.worker import grammars
 from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens
 from localllm.worker.grammars import SMALL_CHARACTERS, Grammars, Result
@@ -248,3 +251,56 @@ def test_a_process_that_needs_more_memory_than_it_may_have_says_so() -> None:
         child.write(HOSTILE["a string of a megabyte"], None, special)
     assert child.write(SMALL, None, special)
     child.close()
+
+
+def tool(place: int) -> Function:
+    """As agents send them: twenty arguments, of which some are nested, and descriptions."""
+    words = {"type": "string", "description": "A path, relative to the folder that the session began in." * 2}
+    inner = {"type": "object", "properties": {"line": {"type": "integer"}, "text": words}, "required": ["line"]}
+    kinds = [words, {"type": ["integer", "null"]}, {"enum": ["a", "b"]}, {"type": "array", "items": inner}]
+    properties = {f"argument_{place}_{number}": kinds[number % 4] for number in range(20)}
+    if place == 7:
+        properties["odd"] = {"type": "array", "uniqueItems": True}
+    schema = {"type": "object", "properties": properties, "required": [*properties][:2]}
+    return Function(name=f"tool_{place}", parameters=json.dumps(schema), param=f"tools[{place}].function.parameters")
+
+
+def test_sixty_tools_with_large_schemas_are_compiled_within_the_limits(vocabulary: Vocabulary) -> None:
+    bench = Bench(lambda: vocabulary, GrammarLimits())
+    asked = answering([tool(place) for place in range(60)])
+    assert len(asked.source) > 100_000
+    bench.add("tools", asked)
+    _, result = bench.next()
+    assert isinstance(result, MatcherConstraint), result
+    assert result.notes == ("arguments-not-kept: tools[7].function.parameters.properties.odd.uniqueItems",)
+    bench.close()
+
+
+def test_tools_beyond_the_limits_take_any_arguments(vocabulary: Vocabulary) -> None:
+    bench = Bench(lambda: vocabulary)
+    pattern = json.loads(HOSTILE["all of 30 patterns"].source)
+    wild = {"type": "object", "properties": {"a": pattern}}
+    function = Function(name="wild", parameters=json.dumps(wild), param="tools[0].function.parameters")
+    bench.add("tools", answering([function]))
+    _, result = bench.next()
+    assert isinstance(result, MatcherConstraint), result
+    assert result.notes == ("arguments-not-kept: tools[0].function.parameters",)
+    bench.close()
+
+
+def test_a_budget_closes_a_thought_whose_tag_is_several_tokens(vocabulary: Vocabulary) -> None:
+    bench = Bench(lambda: vocabulary)
+    preface = Preface(thought=Tags("<think>", "</think>"), is_open=True, budget=2, behind="\n")
+    bench.grammars.add(SMALL, preface, lambda result: bench.done.put(("", result)), lambda: True)
+    _, result = bench.next()
+    assert isinstance(result, MatcherConstraint), result
+    for token in b"so":
+        result.take(token)
+    assert bytes(result.forced) == b"</think>\n"
+    bench.close()
+
+
+def answering(functions: list[Function]) -> Structure:
+    calls = Calls(call=ObjectCall(before="<tool_call>\n", after="\n</tool_call>"), between="\n")
+    source = AnswerSource(format=ChatFormat(calls=calls), functions=tuple(functions))
+    return Structure(kind="answer", source=msgspec.json.encode(source).decode(), param="tools")
