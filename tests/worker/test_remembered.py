@@ -166,6 +166,19 @@ def test_nothing_that_we_generated_is_computed_again_in_twenty_turns_of_calls(
     assert text.count('{"name":"') == NUM_TURNS, "every call is as it was written"
 
 
+def test_conversations_that_take_turns_in_one_slot_compute_none_of_their_answers_again(worker: ScriptedWorker) -> None:
+    chats = [[replace(START[0], content=f"You help {name}."), START[1]] for name in ("Ann", "Bob", "Cy")]
+    known = [0, 0, 0]
+    for turn in range(5):
+        for number, chat in enumerate(chats):
+            call = ("read", f'{{"path":"{number}.py","line":{turn}}}')
+            answer = worker.cut_anyhow(written("Hm.", "", call), turn)
+            sequence, finish = worker.answer(ask(*chat), answer)
+            assert finish.usage.cached_tokens == known[number] or turn == 0
+            known[number] = sequence.num_tokens
+            chat += [sent_back("", call, id=f"{turn}"), result("found", f"{turn}-0")]
+
+
 def prompt_of(worker: ScriptedWorker, request: GenerationRequest) -> str:
     sequence, _ = worker.answer(request, [], ends=True)
     return worker.spelled(sequence.tokens)
