@@ -61,6 +61,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Why tokens are drawn in slow Python; None: localllm's compiled sampler does it."""
     grammars_missing: str | None = None
     """Why no answer can be held to a schema or grammar; None: it can."""
+    generic_formats: dict[str, str] | None = None
+    """Models whose chat format is the generic one, or that cannot be looked at, and why; None: nobody looked."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     advice: str | None = None

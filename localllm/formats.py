@@ -173,6 +173,21 @@ Beginning = Literal["thought", "either", "text"]
 where there is none.
 """
 
+Capability = Literal["completion", "chat", "tools", "thinking", "structured_outputs", "embedding", "rerank"]
+
+
+def capabilities(*, generates: bool, chats: bool, thinks: bool, ranks: bool) -> list[Capability]:
+    """What a model is for: any that generates would embed as well. Tools are told to every one that chats."""
+    if not generates:
+        return ["rerank"] if ranks else ["embedding"]
+    found: list[Capability] = ["completion"]
+    if chats:
+        found += ["chat", "tools"]
+    if chats and thinks:
+        found.append("thinking")
+    return [*found, "structured_outputs"]
+
+
 CallChoice = Literal["none", "auto", "required"]
 
 

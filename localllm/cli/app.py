@@ -309,6 +309,9 @@ def stop(
 
 
 def doctor(
+    model: Annotated[
+        str | None, Argument(metavar="MODEL", help="Whose chat format to look at [default: all on this machine]")
+    ] = None,
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
     plugin_dir: opt.PluginDir = None,
@@ -320,7 +323,7 @@ def doctor(
     from localllm.cli.doctor import doctor as examine
 
     settings = config.load({"plugin_dir": plugin_dir, "home": home, "verbose": verbose})
-    raise Exit(examine(settings, as_json=as_json, fresh=fresh))
+    raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
 COMMANDS.update(run=run, embed=embed, serve=serve, show=show, ps=ps, stop=stop)

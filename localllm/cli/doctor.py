@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from localllm import __version__, osdep
+from localllm.cli.formats import in_generic_format
 from localllm.config import Settings
 from localllm.diagnosis import Candidate, Question, Report
 from localllm.types import DeviceInfo
@@ -27,15 +28,29 @@ def child_command() -> list[str]:
     return [sys.executable, "-P", "-m", "localllm.llama.doctor"]
 
 
-def doctor(settings: Settings, *, as_json: bool = False, fresh: bool = False) -> int:
+def doctor(settings: Settings, model: str | None = None, *, as_json: bool = False, fresh: bool = False) -> int:
     """Prints the report on stdout; returns the exit code: 0 if a model could be loaded here, else 4.
 
-    `fresh` forgets the remembered self-test and runs it again.
+    `fresh` forgets the remembered self-test and runs it again. Of `model`, or of all models of this machine, it tells
+    whose chat format is not known. Raises `ModelNotFound`.
     """
+    names = _models(settings, model)
     report = examine(settings, fresh=fresh)
+    generic = in_generic_format(names, settings.data_dir)
+    report = msgspec.structs.replace(report, generic_formats=generic)
     lines = [msgspec.json.format(msgspec.json.encode(report), indent=2).decode()] if as_json else story(report)
     sys.stdout.write("\n".join(lines) + "\n")
     return EXIT_WORKS if report.works else EXIT_BROKEN
+
+
+def _models(settings: Settings, model: str | None) -> list[str]:
+    from localllm.registry.listing import available
+    from localllm.registry.resolve import resolve
+
+    if model is None:
+        return [each.id for each in available(settings.data_dir)]
+    resolve(model, settings.data_dir).release()
+    return [model]
 
 
 def examine(settings: Settings, *, fresh: bool) -> Report:
@@ -77,6 +92,7 @@ def story(report: Report) -> Iterator[str]:
         yield _row("Sampler", f"slow, in Python: {report.sampler_missing}; with a compiler, install localllm again")
     missing = report.grammars_missing
     yield _row("Grammars", "answers can be held to schemas and grammars" if missing is None else f"none: {missing}")
+    yield from _format_rows(report)
     if report.error is not None:
         yield _row("Problem", report.error)
     if report.advice is not None:
@@ -133,6 +149,15 @@ def _device_rows(devices: tuple[DeviceInfo, ...]) -> Iterator[str]:
     for index, device in enumerate(devices):
         memory = f"{_gib(device.free_bytes)} of {_gib(device.total_bytes)} GiB free"
         yield _row("" if index else "Devices", f"{device.name}: {device.description} ({device.kind}), {memory}")
+
+
+def _format_rows(report: Report) -> Iterator[str]:
+    if report.generic_formats is None:
+        return
+    if not report.generic_formats:
+        yield _row("Formats", "how models write calls and thoughts is known of every chat model looked at")
+    for index, (name, why) in enumerate(report.generic_formats.items()):
+        yield _row("" if index else "Formats", f"{name} is read in the generic one: {why}")
 
 
 def _plugin_rows(report: Report) -> Iterator[str]:

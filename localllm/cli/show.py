@@ -1,4 +1,4 @@
-"""`localllm show`: a GGUF header as a table or as JSON, and what its manifest sets. Loads nothing."""
+"""`localllm show`: a GGUF header as a table or as JSON, its chat format, and what its manifest sets. Loads nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from localllm.types import ModelInfo
 
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
+    from localllm.cli import formats
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
     from localllm.registry.templates import with_template
@@ -26,17 +27,23 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     file = resolve(model, settings.data_dir)
     try:
         info = with_template(read_model_info(file.path), file.template)
+        format = formats.format_of(file.path, info)
     finally:
         file.release()
     if as_json:
         from localllm.registry.digest import encode_digest
 
         shown: dict[str, Any] = msgspec.to_builtins(info)
+        shown["capabilities"] = formats.abilities(info, format)
+        if format is not None:
+            shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
             shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n")
         return report.OK
-    rows = table(info) + ([] if manifest is None else _manifest_rows(manifest))
+    rows = table(info) + ([] if format is None else formats.rows(format))
+    rows.append(("capabilities", ", ".join(formats.abilities(info, format))))
+    rows += [] if manifest is None else _manifest_rows(manifest)
     width = max(len(name) for name, _ in rows)
     sys.stdout.writelines(f"{name:<{width}}  {value}\n" for name, value in rows)
     return report.OK

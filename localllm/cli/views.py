@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from localllm import osdep
 from localllm.cli.interrupts import undivided
 from localllm.cli.thinking import Thoughts
+from localllm.cli.tools import harmless
 from localllm.types import Delta
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class PlainView:
     def _put(self, text: str) -> None:
         if text:
             self._last, self._is_empty = text[-1], False
-            self._write(_without_orders(text) if self._is_terminal else text)
+            self._write(harmless(text) if self._is_terminal else text)
 
 
 class _Thinking:
@@ -232,7 +233,7 @@ class DrawnView:
         shown = self._document.preview(columns)
         if self._call:
             characters = f"{self._call_chars} characters" if self._call_chars > columns // 2 else ""
-            line = f"{spinner()} calling {_without_orders(self._call)} {characters}"
+            line = f"{spinner()} calling {harmless(self._call)} {characters}"
             shown = [*shown, *_note(line[: columns - 1])[:1]]
         return shown
 
@@ -249,9 +250,3 @@ def _note(text: str) -> list[Line]:
     from localllm.cli.render.theme import DIM
 
     return [Line(((text, DIM),)), Line()]
-
-
-def _without_orders(text: str) -> str:
-    from localllm.cli.render.cells import harmless
-
-    return harmless(text).replace("\r", "\N{REPLACEMENT CHARACTER}")

@@ -3,6 +3,7 @@
     read_model_info   what a model is, all of its shards included
     read_header       one file's metadata and tensor table
     shard_paths       the files that a split model consists of
+    special_texts     what begins and ends a text, as templates write it
 
 Knows nothing of llama.cpp, NumPy or where models are kept. The format: ggml/docs/gguf.md in llama.cpp's tree.
 """
@@ -12,14 +13,17 @@ from __future__ import annotations
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.info import read_model_info
 from localllm.gguf.shards import shard_paths
+from localllm.gguf.specials import SpecialTexts, special_texts
 from localllm.gguf.values import MetadataValue, Undecoded
 
 __all__ = [
     "Header",
     "MetadataValue",
+    "SpecialTexts",
     "TensorInfo",
     "Undecoded",
     "read_header",
     "read_model_info",
     "shard_paths",
+    "special_texts",
 ]

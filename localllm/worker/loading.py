@@ -7,10 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from localllm import osdep
-from localllm.chat.request import FormatRequest
 from localllm.engine.backend import BackendError, Piece
 from localllm.errors import LoadFailed
 from localllm.llama.context import LlamaBackend
@@ -110,18 +107,9 @@ def load_model(
 
 
 def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFormat:
-    """Of the template that conversations with tools are rendered by, where that is one of its own, the calls."""
     if templates is None or not load.info.causal:
         return ChatFormat()
-    sources = load.info.chat_templates
-    found = templates.find_format(FormatRequest(sources["default"], vocab.bos_text, vocab.eos_text))
-    if sources.get("tool_use", sources["default"]) == sources["default"]:
-        return found
-    with_tools = templates.find_format(FormatRequest(sources["tool_use"], vocab.bos_text, vocab.eos_text))
-    if found.thought is None or with_tools.thought is not None:
-        return with_tools
-    kept = {name: getattr(found, name) for name in ("thought", "behind_thought", "thinking", "begins_thought")}
-    return replace(with_tools, **kept)
+    return templates.format_of_model(load.info.chat_templates, vocab.bos_text, vocab.eos_text)
 
 
 def _reason(attention: Settled, backend: LlamaBackend) -> str:

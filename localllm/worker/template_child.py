@@ -8,9 +8,10 @@ model of a template writes its answers, which takes some hundred renderings. No 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from localllm import osdep
 from localllm.chat.formats.known import GENERIC
@@ -70,6 +71,19 @@ class TemplateChild:
         except LocalLLMError as error:
             return _generic(error.message)
         return answer.format if answer.error is None else _generic(answer.error.message)
+
+    def format_of_model(self, templates: Mapping[str, str], bos_token: str, eos_token: str) -> ChatFormat:
+        """Of all its templates by name: conversations with tools are rendered by `tool_use`, where there is one, and
+        what that says of calls counts.
+        """
+        found = self.find_format(FormatRequest(templates["default"], bos_token, eos_token))
+        if templates.get("tool_use", templates["default"]) == templates["default"]:
+            return found
+        with_tools = self.find_format(FormatRequest(templates["tool_use"], bos_token, eos_token))
+        if found.thought is None or with_tools.thought is not None:
+            return with_tools
+        kept = {name: getattr(found, name) for name in ("thought", "behind_thought", "thinking", "begins_thought")}
+        return replace(with_tools, **kept)
 
     def close(self) -> None:
         self._child.close()

@@ -80,6 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "client": BASE | {"cancel"},
     "cli": BASE | {"client", "diagnosis", "quantizing"},
     "cli.kv": BASE | {"kvdisk"},
+    "cli.formats": BASE | {"worker.template_child"},
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
     "cli.serve": BASE | {"client", "server"},

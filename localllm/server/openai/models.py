@@ -10,9 +10,7 @@ from typing import Literal
 import msgspec
 
 from localllm.states import AvailableModel
-from localllm.types import ChatFormat, KvLayout, LoadedModel, MemoryKind, Pooling
-
-Capability = Literal["completion", "chat", "tools", "thinking", "structured_outputs", "embedding", "rerank"]
+from localllm.types import Capability, ChatFormat, KvLayout, LoadedModel, MemoryKind, Pooling, capabilities
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,20 +137,12 @@ def can_chat(model: LoadedModel) -> bool:
 
 
 def _capabilities(model: LoadedModel) -> list[Capability]:
-    """What it is for: any model that generates would embed as well."""
-    found: list[Capability] = []
-    if model.slots:
-        found.append("completion")
-    if can_chat(model):
-        found += ["chat", "tools"]
-        found += ["thinking"] if model.format.thinking != "never" else []
-    if model.slots:
-        found.append("structured_outputs")
-    elif model.pooling == "rank":
-        found.append("rerank")
-    else:
-        found.append("embedding")
-    return found
+    return capabilities(
+        generates=bool(model.slots),
+        chats=can_chat(model),
+        thinks=model.format.thinking != "never",
+        ranks=model.pooling == "rank",
+    )
 
 
 def _outputs(model: LoadedModel) -> tuple[Literal["text", "embeddings", "scores"], ...]:

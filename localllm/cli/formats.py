@@ -1,0 +1,110 @@
+"""How a model's answers are read, found out without loading it: its template is rendered by a bounded process.
+
+Knows nothing of templates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localllm.errors import LocalLLMError
+from localllm.types import Capability, ChatFormat, ModelInfo, capabilities
+
+if TYPE_CHECKING:
+    from localllm.worker.template_child import TemplateChild
+
+UNKNOWN = "nothing is known of its template"
+
+
+def format_of(path: Path, info: ModelInfo) -> ChatFormat | None:
+    """None where it has no template to chat by. Raises `InvalidModelFile`."""
+    if not _chats(info):
+        return None
+    with _finder() as child:
+        return _asked(path, info, child)
+
+
+def abilities(info: ModelInfo, format: ChatFormat | None) -> list[Capability]:
+    """What the model is for, as /v1/models says it once it is loaded."""
+    thinks = format is not None and format.thinking != "never"
+    return capabilities(
+        generates=info.causal, chats=format is not None, thinks=thinks, ranks=info.pooling == "rank" and not info.causal
+    )
+
+
+def as_json(format: ChatFormat) -> dict[str, Any]:
+    """The `chat_format` of /v1/models."""
+    found: dict[str, Any] = {"name": format.name, "origin": format.origin, "thinking": format.thinking}
+    found |= {"reasoning_effort": format.efforts, "tools": "template" if format.shows_tools else "system_message"}
+    return found | ({"note": format.note} if format.note else {})
+
+
+def rows(format: ChatFormat) -> list[tuple[str, str]]:
+    """In words."""
+    origin = {
+        "known": f"{format.name}: known, and checked with its template",
+        "found": f"{format.name}: found in its template",
+        "generic": f"generic: {format.note or UNKNOWN}",
+    }[format.origin]
+    thinking = {
+        "never": "never, as far as its template tells",
+        "always": "always",
+        "switchable": "can be switched on and off",
+    }[format.thinking]
+    effort = "; takes reasoning_effort" if format.efforts else ""
+    told = "told by its template" if format.shows_tools else "told in the system message: its template shows none"
+    return [("format", origin), ("thinking", thinking + effort), ("tools", told)]
+
+
+def in_generic_format(names: Sequence[str], data_dir: Path) -> dict[str, str]:
+    """Of these models, those whose format is the generic one, and why; also why one cannot be looked at."""
+    found: dict[str, str] = {}
+    with _finder() as child:
+        for name in names:
+            try:
+                format = _format_of_name(name, data_dir, child)
+            except LocalLLMError as error:
+                found[name] = error.message
+                continue
+            if format is not None and format.origin == "generic":
+                found[name] = format.note or UNKNOWN
+    return found
+
+
+def _format_of_name(name: str, data_dir: Path, child: TemplateChild) -> ChatFormat | None:
+    from localllm.gguf import read_model_info
+    from localllm.registry.resolve import resolve
+    from localllm.registry.templates import with_template
+
+    file = resolve(name, data_dir)
+    try:
+        info = with_template(read_model_info(file.path), file.template)
+        return _asked(file.path, info, child) if _chats(info) else None
+    finally:
+        file.release()
+
+
+def _chats(info: ModelInfo) -> bool:
+    return info.causal and "default" in info.chat_templates
+
+
+def _asked(path: Path, info: ModelInfo, child: TemplateChild) -> ChatFormat:
+    from localllm.gguf import read_header, special_texts
+
+    special = special_texts(read_header(path))
+    return child.format_of_model(info.chat_templates, special.bos, special.eos)
+
+
+@contextlib.contextmanager
+def _finder() -> Iterator[TemplateChild]:
+    """A process that renders templates within limits."""
+    from localllm.worker.template_child import TemplateChild
+
+    child = TemplateChild()
+    try:
+        yield child
+    finally:
+        child.close()

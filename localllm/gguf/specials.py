@@ -1,0 +1,42 @@
+"""The texts of a vocabulary's special tokens, which templates write down. Keeps nothing else of the vocabulary."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from localllm.gguf.cursor import Cursor
+from localllm.gguf.header import Header
+from localllm.gguf.tables import STRING
+from localllm.gguf.values import Undecoded
+
+MAX_TEXT_BYTES = 1024
+"""A longer one is no special token's."""
+
+
+class SpecialTexts(NamedTuple):
+    """Nothing where the file names no such token."""
+
+    bos: str = ""
+    eos: str = ""
+
+
+def special_texts(header: Header) -> SpecialTexts:
+    """What begins and what ends a text. Raises `InvalidModelFile`, and what opening the file again raises."""
+    return SpecialTexts(_text(header, "bos_token_id"), _text(header, "eos_token_id"))
+
+
+def _text(header: Header, key: str) -> str:
+    entry, listed = (header.metadata.get(f"tokenizer.ggml.{name}") for name in (key, "tokens"))
+    token = None if entry is None else entry.value
+    tokens = None if listed is None else listed.value
+    if not isinstance(token, int) or token < 0:
+        return ""
+    if isinstance(tokens, tuple):
+        return str(tokens[token]) if token < len(tokens) else ""
+    if not isinstance(tokens, Undecoded) or tokens.type != STRING or token >= tokens.count:
+        return ""
+    with Cursor(header.path) as cursor:
+        cursor.skip(tokens.offset, "the header")
+        cursor.skip_strings(token, "a token")
+        length = cursor.string_length("a token")
+        return cursor.take(length, "a token").decode(errors="replace") if length <= MAX_TEXT_BYTES else ""
