@@ -21,11 +21,9 @@ from localllm.chat.formats.known import DESCRIBED
 from localllm.conversation import Function
 from localllm.formats import (
     AnswerSource,
-    BareArguments,
     CallChoice,
     Calls,
     ChatFormat,
-    NestedArguments,
     ObjectCall,
     PatternCall,
     Slot,
@@ -33,46 +31,12 @@ from localllm.formats import (
 )
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
-from localllm.structures import Preface, Structure, Tags
+from localllm.structures import Preface, Structure
 from tests.nonsense import END, TOKENS
 
 _MARKER = re.compile(r"""<[^<>\s"=]+>|\[[A-Z_]+\]""")
 
 OTHERS = (
-    ChatFormat(
-        name="gemma",
-        calls=Calls(
-            call=PatternCall(
-                before="<|tool_call>call:", slots=(Slot("name"), Slot("arguments", "<tool_call|>"))
-            ),
-            arguments=BareArguments(quote='<|"|>'),
-        ),
-    ),
-    ChatFormat(
-        name="minimax-m3",
-        calls=Calls(
-            begin="]<]m[>[<tool_call>\n",
-            call=PatternCall(
-                before=']<]m[>[<invoke name="', slots=(Slot("name", '">'), Slot("arguments", "]<]m[>[</invoke>"))
-            ),
-            between="\n",
-            end="\n]<]m[>[</tool_call>",
-            arguments=NestedArguments(prefix="]<]m[>["),
-        ),
-    ),
-    ChatFormat(
-        name="harmony",
-        thought=Tags("<|channel|>analysis<|message|>", "<|end|>"),
-        behind_thought="<|start|>assistant",
-        text=Tags("<|channel|>final<|message|>", ""),
-        calls=Calls(
-            call=PatternCall(
-                before="<|channel|>commentary to=functions.",
-                slots=(Slot("name", " <|constrain|>json<|message|>"), Slot("arguments", "")),
-            ),
-            is_single=True,
-        ),
-    ),
     ChatFormat(
         name="typed",
         calls=Calls(

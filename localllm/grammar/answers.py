@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.formats import AnswerSource
+from localllm.formats import AnswerSource, Calls
 from localllm.grammar.arguments import ArgumentRules
 from localllm.grammar.call_rules import CallRules
 from localllm.grammar.literals import ANY, FREE, Literals, escaped, joined, quoted
@@ -85,19 +85,36 @@ class _Answer:
             return self._free(Openings((), ()))
         openings = openings_of(self._source.format, calls, self._literals)
         if choice == "none":
-            return self._none(openings, anywhere=not calls.at_start_only)
+            return joined([self._rest_of_text(), self._none(openings, anywhere=not calls.at_start_only)])
         rules = CallRules(self._rules, calls, self._source.functions, self._arguments.of)
         section = self._rules.rule(rules.behind_opening(may_repeat=self._source.parallel))
         if choice == "required" or self._source.text is not None:
-            called = joined([self._literals.written(calls.opening.lstrip()), section])
+            opening = calls.opening.lstrip().removeprefix(self._source.format.opened)
+            called = joined([self._literals.written(opening), section])
             return called if choice == "required" else f"{called} | {self._document()}"
         heads = self._heads(openings, anywhere=not calls.at_start_only)
         called = self._rules.rule(" | ".join(joined([head, section]) for head in heads))
         if calls.at_start_only:
             return f"{called} | {self._free(openings)}"
+        if self._source.format.opened:
+            return self._begun(calls, openings, section, called)
         if rules.has_end_mark and self._source.parallel:
             return self._free(openings, called)
         return f"{self._free(openings)} | {self._free(openings, called, is_last=True)}"
+
+    def _begun(self, calls: Calls, openings: Openings, section: str, called: str) -> str:
+        """An answer whose prompt ends with what opens a text and a call alike."""
+        opening, begun = calls.opening.removeprefix(self._source.format.opened), self._rest_of_text()
+        first = joined([self._literals.written(opening), section])
+        return " | ".join([
+            first, joined([begun, self._free(openings)]), joined([begun, self._free(openings, called, is_last=True)])
+        ])  # fmt: skip
+
+    def _rest_of_text(self) -> str:
+        """What opens a text, of which the prompt has the first part; nothing where it has none."""
+        opened, text = self._source.format.opened, self._source.format.text
+        rest = text.opening.removeprefix(opened) if text is not None and opened else ""
+        return self._rules.rule(quoted(rest), "[lazy]") if rest else ""
 
     def _document(self) -> str:
         """A text of a structure, with what the format has around texts."""

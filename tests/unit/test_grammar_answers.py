@@ -126,7 +126,7 @@ def test_what_a_writer_writes_a_grammar_takes(name: str, made: list[tuple[str, d
     calls = [
         ToolCall(name=called, arguments=json.dumps(in_order(arguments)), id="a1b2c3d4e") for called, arguments in made
     ]
-    vocabulary, text = vocabulary_of(), written_calls(format_.calls, calls)
+    vocabulary, text = vocabulary_of(), written_calls(format_.calls, calls).removeprefix(format_.opened)
     assert vocabulary.takes(vocabulary.matcher(structure(format_, "required")), text.lstrip()), text
     assert vocabulary.takes(vocabulary.matcher(structure(format_, "auto")), text), text
     marked = vocabulary_of(*markers_of(format_))
@@ -216,6 +216,21 @@ def test_a_thought_and_a_text_that_begin_with_the_same_special_token_are_told_ap
     assert vocabulary.takes(matcher, written(format_, "Is it <|channel|>commentary to=functions.pong?", "Hello."))
 
 
+def test_an_answer_whose_prompt_opened_a_text_or_a_call_is_one_of_them() -> None:
+    format_, vocabulary = FORMATS["functionary-3.2"], Vocabulary()
+    auto, required, none = (vocabulary.matcher(structure(format_, choice)) for choice in ("auto", "required", "none"))
+    for text, in_auto, in_required, in_none in (
+        ("all\nHello", True, False, True),
+        ("ping\n{}>>>ping\n{}", True, True, False),
+        ("all\nHello>>>ping\n{}", True, False, False),
+        ("pong\n{}", False, False, False),
+        ("all\nHello>>>pong", False, False, False),
+    ):
+        assert [vocabulary.takes(each, text) for each in (auto, required, none)] == [in_auto, in_required, in_none], (
+            text
+        )
+
+
 LEFT_OUT = {
     "type": "object",
     "properties": {
@@ -244,7 +259,7 @@ def test_a_strict_function_is_refused_with_its_path() -> None:
     assert composed(structure(HERMES, "none", [strict])).notes == ()
 
 
-@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "lfm2", "gemma", "minimax-m3", "typed"])
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "lfm2", "gemma-4", "minimax-m3", "typed"])
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -262,7 +277,7 @@ def test_no_schema_of_a_function_that_is_not_strict_is_refused(name: str, parame
     vocabulary.matcher(asked)
 
 
-@pytest.mark.parametrize("name", ["qwen3-coder", "deepseek-v4", "lfm2", "gemma", "minimax-m3"])
+@pytest.mark.parametrize("name", ["qwen3-coder", "deepseek-v4", "lfm2", "gemma-4", "minimax-m3"])
 def test_texts_keep_their_lengths_and_patterns_in_every_writing(name: str) -> None:
     format_ = FORMATS[name]
     assert format_.calls is not None
