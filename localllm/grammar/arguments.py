@@ -15,7 +15,7 @@ from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
 from localllm.grammar.keywords import OF_TYPE
 from localllm.grammar.literals import either, joined
-from localllm.grammar.loosening import loosened
+from localllm.grammar.loosening import found, loosened
 from localllm.grammar.refusals import refused, unsupported
 from localllm.grammar.rules import Rules
 from localllm.grammar.schemas import checked
@@ -25,6 +25,8 @@ from localllm.grammar.tagged import Tagged
 from localllm.grammar.writings import Bare, Nested, Python, PythonCall
 from localllm.structures import Structure
 
+JSON_ALONE = ("allOf", "maxProperties", "minProperties", "patternProperties")
+"""Keywords that no other writing keeps."""
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 NOT_KEPT = "arguments-not-kept"
 
@@ -48,7 +50,10 @@ class ArgumentRules:
 
     def _kept(self, function: Function, *, is_loose: bool) -> str:
         """Its arguments, held to as much of its schema as can be, with a note where that is not all."""
+        unwritten = self._unwritten(function)
         if function.is_strict:
+            if unwritten:
+                raise unsupported(unwritten[0], "this model's format of calls has no way to keep it")
             try:
                 return self._rules.rule(self._expression(schema_of(function)))
             except NotWritable:
@@ -58,11 +63,22 @@ class ArgumentRules:
             written = self._rules.rule(self._expression(schema))
         except (InvalidParameter, NotWritable):
             paths, is_loose = [function.param], True
+        paths = paths if is_loose else [*dict.fromkeys((*paths, *unwritten))]
         if is_loose:
             schema = ANY_OBJECT if isinstance(self._kind, JsonArguments) else outline_of(function)
             written = self._rules.rule(self._expression(schema))
         self.notes += [f"{NOT_KEPT}: {path}" for path in paths]
         return written
+
+    def _unwritten(self, function: Function) -> list[str]:
+        """The paths of what its schema says and this writing does not keep. A tagged value is JSON."""
+        if isinstance(self._kind, JsonArguments):
+            return []
+        try:
+            source = _source_of(function)
+        except InvalidParameter:
+            return []  # told where it is written
+        return found(source, function.param, JSON_ALONE, is_deep=not isinstance(self._kind, TaggedArguments))
 
     def _expression(self, schema: dict[str, Any]) -> str:
         """Raises `NotWritable`."""

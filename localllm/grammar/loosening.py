@@ -6,7 +6,7 @@ keyword is told by its path.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -33,6 +33,16 @@ def loosened(schema: Any, param: str) -> tuple[dict[str, Any], list[str]]:
             if len(paths) == MAX_LEFT_OUT or not _leave_out(schema, param, refusal.param or ""):
                 raise
             paths.append(refusal.param or param)
+
+
+def found(schema: Any, param: str, keywords: Collection[str], *, is_deep: bool) -> list[str]:
+    """The paths of these keywords in it, or at its root alone; `allOf` only where it has several schemas."""
+    return [
+        where
+        for parent, key, where, is_named in _places(schema, param)
+        if isinstance(parent, dict) and not is_named and key in keywords and (is_deep or parent is schema)
+        if key != "allOf" or len(parent[key]) > 1
+    ]
 
 
 def _leave_out(schema: Any, param: str, path: str) -> bool:

@@ -259,6 +259,39 @@ def test_a_strict_function_is_refused_with_its_path() -> None:
     assert composed(structure(HERMES, "none", [strict])).notes == ()
 
 
+JSON_ALONE = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "object", "patternProperties": {"^x": {"type": "string"}}},
+        "allOf": {"type": "string"},
+    },
+    "maxProperties": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("hermes", []),
+        ("qwen3-coder", ["maxProperties"]),
+        ("lfm2", ["maxProperties", "properties.a.patternProperties"]),
+        ("gemma-4", ["maxProperties", "properties.a.patternProperties"]),
+    ],
+)
+def test_what_only_json_keeps_of_a_schema_is_said_in_other_writings_and_refused_if_strict(
+    name: str, left_out: list[str]
+) -> None:
+    """An argument of Qwen's is JSON by itself, so that only what is said of them all is lost."""
+    asked = structure(FORMATS[name], "auto", [function("f", JSON_ALONE)])
+    assert sorted(composed(asked).notes) == [f"arguments-not-kept: tools.f.{path}" for path in left_out]
+    strict = Function(name="f", parameters=json.dumps(JSON_ALONE), is_strict=True, param="tools.f")
+    if left_out:
+        with pytest.raises(InvalidParameter, match="no way to keep it"):
+            composed(structure(FORMATS[name], "auto", [strict]))
+    else:
+        composed(structure(FORMATS[name], "auto", [strict]))
+
+
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "lfm2", "gemma-4", "minimax-m3", "typed"])
 @pytest.mark.parametrize(
     "parameters",
