@@ -39,7 +39,6 @@ from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
 from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
-from localllm.structures import THOUGHTS as THOUGHTS
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
 from localllm.structures import Tags as Tags

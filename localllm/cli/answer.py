@@ -108,6 +108,11 @@ class PrintedAnswer:
         return "".join(delta.thought for delta in self._deltas)
 
     @property
+    def num_thought_tokens(self) -> int:
+        """Without the tags around it; `usage` counts those as well."""
+        return sum(delta.num_tokens for delta in self._deltas if delta.thought)
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """What it asks for; where the answer was cut, the arguments of the last are no whole JSON."""
         return whole_calls(piece for delta in self._deltas for piece in delta.calls)

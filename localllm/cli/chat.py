@@ -224,8 +224,7 @@ class Conversation:
 
     def _remember_thought(self, printed: PrintedAnswer) -> None:
         if printed.thoughts:
-            num_tokens = printed.finish.usage.reasoning_tokens if printed.finish is not None else 0
-            self.thoughts.append(Thought(printed.thoughts, printed.thinking_s, num_tokens))
+            self.thoughts.append(Thought(printed.thoughts, printed.thinking_s, printed.num_thought_tokens))
 
     def _account(self, printed: PrintedAnswer) -> None:
         finish = printed.finish

@@ -349,9 +349,9 @@ _SET_DETAILS = """\
 /set stats on|off         a line about each answer"""
 
 _TOOLS_DETAILS = """\
-FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, you are shown the call and
-asked for its result: a line, or several between triple quotes; an empty line is null. Ctrl-C gives none, and the
-chat goes on."""
+FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, you are
+shown the call and asked for its result: a line, or several between triple quotes; an empty line
+is null. Ctrl-C gives none, and the chat goes on."""
 
 COMMANDS: dict[str, Command] = {
     command.name: command

@@ -104,7 +104,7 @@ class PlainView:
             if self._thought is None:
                 self._thought = _Thinking()
                 self._put("<think>\n" if self._look.thoughts == "on" else "")
-            self._thought.num_pieces += 1
+            self._thought.num_tokens += delta.num_tokens
             self._put(delta.thought if self._look.thoughts == "on" else "")
         if delta.text:
             self._end_thought()
@@ -136,8 +136,7 @@ class _Thinking:
 
     def __init__(self) -> None:
         self._since_s = time.monotonic()
-        self.num_pieces = 0
-        """In which it came: most are a token."""
+        self.num_tokens = 0
 
     def so_far(self) -> str:
         """While it goes on."""
@@ -145,9 +144,10 @@ class _Thinking:
 
     def note(self, *, unfolds: bool) -> str:
         """Once it is over."""
-        size = f"about {self.num_pieces} token{'' if self.num_pieces == 1 else 's'}"
-        unfolding = "; /thoughts shows them" if unfolds else ""
-        return f"thought for {time.monotonic() - self._since_s:.1f} s ({size}{unfolding})"
+        size = f"{self.num_tokens} token{'' if self.num_tokens == 1 else 's'}" if self.num_tokens else ""
+        unfolding = "/thoughts shows them" if unfolds else ""
+        more = "; ".join(filter(None, (size, unfolding)))
+        return f"thought for {time.monotonic() - self._since_s:.1f} s{f' ({more})' if more else ''}"
 
 
 class DrawnView:
@@ -186,7 +186,7 @@ class DrawnView:
     def _take(self, delta: Delta, columns: int) -> None:
         if delta.thought:
             thought, thinking = self._begin_thought(columns)
-            thinking.num_pieces += 1
+            thinking.num_tokens += delta.num_tokens
             if self._look.thoughts == "on":
                 self._finished += thought.feed(delta.thought, columns)
         if delta.text:

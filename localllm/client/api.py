@@ -310,9 +310,8 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
     for chunk in chunks:
         if chunk.error is not None:
             raise replies.to_error(chunk.error)
-        notes = tuple(chunk.localllm.warnings) if chunk.localllm is not None else ()
         for choice in chunk.choices:
-            delta = choice.news(notes)
+            delta = choice.news(chunk.localllm)
             if delta != _NOTHING:
                 yield delta
             reason = choice.reason or reason

@@ -130,6 +130,11 @@ class Piece(msgspec.Struct, frozen=True):
     tool_calls: list[CallPiece] = []
 
 
+class Remarks(msgspec.Struct, frozen=True):
+    warnings: list[str] = []
+    num_tokens: int = 0
+
+
 class Choice(msgspec.Struct, frozen=True):
     """A chunk of an answer."""
 
@@ -142,16 +147,17 @@ class Choice(msgspec.Struct, frozen=True):
         """Calls are seen by themselves."""
         return "stop" if self.finish_reason == "tool_calls" else self.finish_reason
 
-    def news(self, notes: tuple[str, ...]) -> Delta:
-        """What is new in it, with these notes."""
+    def news(self, remarks: Remarks) -> Delta:
+        """What is new in it, with what is remarked."""
+        notes, num_tokens = tuple(remarks.warnings), remarks.num_tokens
         if self.delta is None:
-            return Delta(self.text, notes=notes)
+            return Delta(self.text, num_tokens, notes=notes)
         calls = tuple(
             CallDelta(piece.index, piece.function.arguments, piece.function.name, piece.id)
             for piece in self.delta.tool_calls
         )
         thought = self.delta.reasoning_content or ""
-        return Delta(self.delta.content or "", thought=thought, calls=calls, notes=notes)
+        return Delta(self.delta.content or "", num_tokens, thought=thought, calls=calls, notes=notes)
 
 
 class CachedTokens(msgspec.Struct, frozen=True):
@@ -174,16 +180,12 @@ class UsageObject(msgspec.Struct, frozen=True):
         return Usage(self.prompt_tokens, self.completion_tokens, cached, self.shifted_tokens, thought)
 
 
-class Remarks(msgspec.Struct, frozen=True):
-    warnings: list[str] = []
-
-
 class Chunk(msgspec.Struct, frozen=True):
     choices: list[Choice] = []
     usage: UsageObject | None = None
     timings: Timings | None = None
     error: ErrorObject | None = None
-    localllm: Remarks | None = None
+    localllm: Remarks = Remarks()
 
 
 class PullEvent(msgspec.Struct, frozen=True):

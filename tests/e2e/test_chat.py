@@ -8,6 +8,9 @@ import re
 import signal
 from pathlib import Path
 
+import pyte
+import pytest
+
 from tests.e2e.terminal import PROMPT, PROMPT_ENDS, Terminal, needs_pty
 from tests.e2e.test_run import ENDLESS, GREEDY, descendants, needs_proc
 
@@ -93,6 +96,64 @@ def test_pasted_lines_are_one_message_and_the_history_is_kept(
         assert terminal.end() == 0
     assert json.loads((tmp_path / "chat.json").read_bytes())["messages"][0]["content"] == "first line\n    second line"
     assert "+first line\n+    second line\n" in (tmp_path / "history").read_text("utf-8")
+
+
+@needs_pty
+@pytest.mark.usefixtures("demo")
+def test_a_call_is_shown_its_result_asked_for_and_the_answer_goes_on(tmp_path: Path) -> None:
+    function = {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+    (tmp_path / "tools.json").write_text(json.dumps([{"type": "function", "function": function}]))
+    with Terminal("demo", "--temperature", "0") as terminal:
+        for line in (f"/tools {tmp_path / 'tools.json'}", "What is the weather in Paris?"):
+            terminal.until(PROMPT)
+            terminal.type(line.encode() + b"\r")
+        terminal.until(b'calls get_weather(city="Paris")')
+        terminal.until(PROMPT)
+        terminal.type(b'{"temperature": 19, "sky": "cloudy"}\r')
+        terminal.until(b"19")
+        terminal.until(PROMPT)
+        terminal.type(b"What is the weather in Oslo?\r")
+        terminal.until(b"calls get_weather(")
+        terminal.until(PROMPT)
+        terminal.type(b"\x03")
+        terminal.until(b"[no result]")
+        terminal.until(PROMPT)
+        terminal.type(f"/save {tmp_path / 'chat.json'}\r".encode())
+        terminal.until(PROMPT)
+        terminal.type(b"What can you do?\r")
+        terminal.until(b"stories")
+        terminal.until(PROMPT)
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+    saved = json.loads((tmp_path / "chat.json").read_bytes())["messages"]
+    exchange = ["user", "assistant", "tool"]
+    assert [message["role"] for message in saved] == [*exchange, "assistant", *exchange]
+    assert saved[2]["content"] == '{"temperature": 19, "sky": "cloudy"}'
+    assert saved[2]["call_id"] == saved[1]["calls"][0]["id"]
+    assert saved[-1]["interrupted"] is True
+
+
+@needs_pty
+@pytest.mark.usefixtures("demo")
+def test_a_hidden_thought_is_a_line_that_tells_its_size_and_can_be_unfolded() -> None:
+    screen = pyte.Screen(80, 40)
+    with Terminal("demo", "--temperature", "0", "--think", "hide") as terminal:
+        for line in (b"What is 4 + 4?", b"/thoughts"):
+            terminal.until(PROMPT)
+            terminal.type(line + b"\r")
+            terminal.until(PROMPT_ENDS)
+        terminal.until(PROMPT)
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        pyte.ByteStream(screen).feed(terminal.everything.replace(b"\x1b[>4;2m", b""))
+    shown = "\n".join(line.rstrip() for line in screen.display)
+    note = re.search(
+        r"^thought for \d+\.\d s \((\d+) tokens; /thoughts shows them\)\n\n4 \+ 4 = 8", shown, re.MULTILINE
+    )
+    unfolded = re.search(r"^\[thought for \d+\.\d s, (\d+) tokens\]\n.*4 \+ 4", shown, re.MULTILINE)
+    assert note is not None, shown
+    assert unfolded is not None, shown
+    assert note[1] == unfolded[1]
 
 
 @needs_pty

@@ -13,6 +13,7 @@ import pytest
 import localllm
 from localllm.config import Settings
 from tests.e2e.conftest import Cli
+from tests.models.maker import write_llama
 
 NOT_OPTIONS = {"api_keys"}
 """Settings that a command line would show to everybody who can list processes."""
@@ -57,6 +58,27 @@ def test_show_prints_a_header_as_a_table_and_as_json(cli: Cli, tiny_model: Path,
     assert info["architecture"] == "llama"
     assert info["num_layers"] == 2
     assert "default" in info["chat_templates"]
+
+
+def test_show_tells_how_a_models_answers_are_read_without_loading_it(cli: Cli, tiny_model: Path, home: Path) -> None:
+    shown = cli("show", "demo").stdout
+    for row in (
+        "format          hermes: known, and checked with its template\n",
+        "thinking        can be switched on and off\n",
+        "tools           told by its template\n",
+        "capabilities    completion, chat, tools, thinking, structured_outputs\n",
+    ):
+        assert row in shown
+    wild = "{% for i in range(99999) %}{% for j in range(99999) %}{{ i }}{% endfor %}{% endfor %}"
+    path = write_llama(home / "wild.gguf", chat_template=wild)
+    done = cli("show", path, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["chat_format"]["origin"]) == (0, "generic")
+    assert "needed more than" in found["chat_format"]["note"]
+    assert found["capabilities"] == ["completion", "chat", "tools", "structured_outputs"]
+    without = cli("show", tiny_model).stdout
+    assert "format " not in without
+    assert "capabilities    completion, structured_outputs\n" in without
 
 
 def test_show_tells_a_missing_file_from_a_bad_one(cli: Cli, home: Path) -> None:

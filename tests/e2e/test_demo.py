@@ -44,6 +44,44 @@ def test_a_newcomer_gets_an_answer_at_once(cli: Cli) -> None:
     assert time.monotonic() - started_s < 20  # 2 s are wanted of a quiet machine, and this one may be busy
 
 
+def test_a_single_prompt_prints_calls_as_json_lines(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps({"tools": [WEATHER]}))
+    asked = ("run", "demo", "What is the weather in Paris?", "--tools", file, "--temperature", "0")
+    done = cli(*asked)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '{"name": "get_weather", "arguments": {"city": "Paris"}}\n'
+    cut = cli(*asked, "--max-tokens", "14")
+    assert (cut.returncode, cut.stdout) == (1, "")
+    assert "the call of get_weather is not whole: cut after 14 tokens" in cut.stderr
+    for more in (("--json",), ("--schema", file)):
+        assert cli("run", "demo", "Hi", "--tools", file, *more).returncode == 2
+    assert cli("run", "demo", "Hi", "--tools", tmp_path / "nothing.json").returncode == 2
+    assert "--tools" in cli("run", "demo", "Hi", "--tools", file, "--raw").stderr
+
+
+def test_thinking_is_switched_on_off_hidden_and_bounded(cli: Cli) -> None:
+    def said(*options: str) -> tuple[str, str]:
+        done = cli("run", "demo", "What is 4 + 4?", "--temperature", "0", *options)
+        assert done.returncode == 0
+        return done.stdout, done.stderr
+
+    plain, _ = said()
+    assert said("--think", "off") == (plain, "")
+    thought, _ = said("--think", "on")
+    assert thought.startswith("<think>\n")
+    _, answer = thought.split("\n</think>\n\n")
+    assert said("--think", "hide") == (answer, "")
+    bounded, stats = said("--think", "3", "--stats")
+    assert len(bounded.split("</think>")[0]) < len(thought.split("</think>")[0])
+    assert " of thoughts)" in stats
+    never_ends, note = said("--think", "on", "--max-tokens", "4")
+    assert never_ends.startswith("<think>\n")
+    assert "within its thought" in note
+    wrong = cli("run", "demo", "Hi", "--think", "much")
+    assert (wrong.returncode, "think takes on, off, hide, a number of tokens" in wrong.stderr) == (2, True)
+
+
 def test_it_is_served_by_its_name(home: Path) -> None:
     with (
         Sidecar.start(["demo", "--log-level=warning"]) as sidecar,

@@ -12,12 +12,14 @@ import pytest
 
 from localllm import osdep
 from localllm.cli import doctor as command
+from localllm.cli.formats import in_generic_format
 from localllm.config import Settings
 from localllm.diagnosis import Candidate, Report
 from localllm.llama import doctor as child
 from localllm.llama import installed
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_memory import Outcome
+from tests.models.maker import write_llama
 
 real = pytest.mark.skipif(not installed.is_installed(), reason="llama-cpp-python is not installed")
 
@@ -54,6 +56,7 @@ def test_doctor_tells_the_whole_story_and_ends_well(home: Path, capfd: pytest.Ca
         "Devices ",
         "CPU:",
         "Grammars   answers can be held",
+        "Formats    how models write calls",
     ):
         assert wanted in out
     assert str(home / "selftest.json") in out
@@ -156,6 +159,20 @@ def test_the_story_says_why_there_are_no_grammars() -> None:
     text = "\n".join(command.story(report(works=True, grammars_missing="llguidance cannot be imported (no file)")))
     assert "Grammars   none: llguidance cannot be imported (no file)" in text
     assert "Models can be loaded here." in text
+
+
+def test_the_story_names_models_whose_chat_format_is_not_known(tmp_path: Path) -> None:
+    odd, plain = tmp_path / "odd.gguf", tmp_path / "plain.gguf"
+    write_llama(odd, chat_template="{% for m in messages %}{{ m.content }}{% endfor %}")
+    write_llama(plain)
+    found = in_generic_format([str(odd), str(plain), "demo", "nothing:1b"], tmp_path)
+    assert found[str(odd)] == "the template knows no tools"
+    assert "no model is called" in found["nothing:1b"]
+    assert len(found) == 2, "what is known, and what does not chat, is no news"
+    text = "\n".join(command.story(report(generic_formats={"odd": found[str(odd)]})))
+    assert "Formats    odd is read in the generic one: the template knows no tools" in text
+    assert "known of every chat model" in "\n".join(command.story(report(generic_formats={})))
+    assert "Formats" not in "\n".join(command.story(report()))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_text_usage_and_timings_come_back_as_deltas(served: Served, client: Clie
         client.chat("tiny", [Message("user", "Hi")], params),
         client.complete("tiny", "Hi", params),
     ):
-        assert list(deltas) == [Delta("Hel"), Delta("lo ✓"), Delta(finish=FINISH)]
+        assert list(deltas) == [Delta("Hel", 1), Delta("lo ✓", 1), Delta(finish=FINISH)]
     assert served.runtime.asked == [("tiny", [Message("user", "Hi")], params), ("tiny", "Hi", params)]
 
 
@@ -58,7 +58,7 @@ def test_calls_thoughts_and_notes_come_back_as_deltas_and_go_into_the_next_turn(
             thinking_budget=9,
         )
     )
-    assert deltas[:2] == [Delta(thought="Hm."), Delta("So:")]
+    assert deltas[:2] == [Delta("", 1, thought="Hm."), Delta("So:", 1)]
     made = whole_calls(call for delta in deltas for call in delta.calls)
     assert made == (ToolCall("f", '{"x": 1}', "c1"), ToolCall("g", "{}", "c2"))
     assert [note for delta in deltas for note in delta.notes] == ["odd"]

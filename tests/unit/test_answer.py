@@ -18,7 +18,12 @@ from localllm.errors import WorkerCrashed
 from localllm.types import CallDelta, Delta, ToolCall
 
 HOSTILE = "a\x1b[2Jb\x07\x9b31m\tc\n"
-THOUGHTFUL = (Delta(thought="I **wonder"), Delta(thought="**."), Delta("The `answer"), Delta("`."))
+THOUGHTFUL = (
+    Delta(thought="I **wonder", num_tokens=3),
+    Delta(thought="**.", num_tokens=2),
+    Delta("The `answer"),
+    Delta("`."),
+)
 
 
 def _deltas(*pieces: str | Delta | BaseException) -> Generator[Delta]:
@@ -88,7 +93,7 @@ def test_a_plain_terminal_gets_a_note_where_a_thought_is_hidden(
     terminal("dumb")
     PrintedAnswer(Look(thoughts="hide", unfolds=True)).print(_deltas(*THOUGHTFUL))
     out = capsys.readouterr().out
-    assert re.fullmatch(r"\[thought for 0\.\d s \(about 2 tokens; /thoughts shows them\)\]\n\nThe `answer`\.\n", out)
+    assert re.fullmatch(r"\[thought for 0\.\d s \(5 tokens; /thoughts shows them\)\]\n\nThe `answer`\.\n", out)
 
 
 def test_calls_are_kept_whole_and_are_no_part_of_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,15 +132,15 @@ def test_a_terminal_gets_markdown_and_dimmed_thoughts(
 def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Thoughts, noted: bool) -> None:
     written: list[str] = []
     drawn = DrawnView(Look(thoughts=thoughts, unfolds=True), written.append, lambda: Size(60, 20))
-    drawn.show(Delta(thought="I wonder"))
+    drawn.show(Delta(thought="I wonder", num_tokens=2))
     assert "thinking: 0 s" in "".join(written)
-    drawn.show(Delta(thought="."))
-    drawn.show(Delta("Yes"))
+    drawn.show(Delta(thought=".", num_tokens=1))
+    drawn.show(Delta("Yes", num_tokens=2))
     drawn.end()
     out = "".join(written)
     assert "wonder" not in out
     assert ("thought for 0." in out) is noted
-    assert ("(about 2 tokens; /thoughts shows them)" in out) is noted
+    assert ("(3 tokens; /thoughts shows them)" in out) is noted
     assert out.endswith("Yes\r\n")
 
 

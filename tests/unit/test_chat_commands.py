@@ -11,6 +11,7 @@ import pytest
 from localllm.cli import settings
 from localllm.cli.answer import Look, Talk
 from localllm.cli.chat import Conversation, LineDropped, read_message
+from localllm.cli.commands import COMMANDS
 from localllm.client.api import ServerGone
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LoadFailed, LocalLLMError, WorkerCrashed
 from localllm.types import (
@@ -228,10 +229,11 @@ def test_a_mistyped_command_brings_the_one_that_was_meant(
 
 
 def test_help_explains_each_command(capsys: pytest.CaptureFixture[str]) -> None:
-    _chat(FakeTalk(), "/help", "/help set", "/help /save", "/help nothing")
+    _chat(FakeTalk(), "/help", *(f"/help {name}" for name in COMMANDS), "/help set", "/help nothing")
     said = capsys.readouterr().err
-    for name in ("/help", "/set", "/system", "/model", "/save", "/load", "/regen", "/undo", "/clear", "/stats", "/bye"):
+    for name, command in COMMANDS.items():
         assert f"\n{name}" in f"\n{said}"
+        assert all(len(line) <= 110 for line in f"{command.summary}\n{command.details}".splitlines())
     assert "/set temperature default" in said
     assert "/save! replaces" in said
     assert "there is no nothing" in said

@@ -249,6 +249,7 @@ async def _chunks(
     offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
     scored: list[list[TokenLogprob]] = [[] for _ in answers]
     finishes: dict[int, Finish] = {}
+    uncounted = [0] * len(answers)  # of each answer, tokens that are in no chunk yet
     said = _of_request(answers, shape)
     async for index, delta in choices.merged(answers):
         if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
@@ -259,8 +260,11 @@ async def _chunks(
                     yield chunk(made)
                 scored[index] = []
         logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
+        uncounted[index] += delta.num_tokens
         for made in streams[index].chunks(delta, logprobs):
-            yield chunk(made)
+            counted = out.Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
+            yield chunk(made, localllm=counted)
+            uncounted[index] = 0
         offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
         if delta.finish is not None:
             finishes[index] = delta.finish

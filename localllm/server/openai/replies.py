@@ -139,6 +139,8 @@ class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     """What there is to say of an answer beyond OpenAI's fields."""
 
     warnings: list[str] = []
+    num_tokens: int = 0
+    """In a chunk of a stream, where `timings` are asked for: tokens behind it."""
     cache_miss: str | msgspec.UnsetType | None = msgspec.UNSET
     """Where it was asked for: why the prompt was not in the cache; null: all was that was ever computed of it."""
 
@@ -174,7 +176,7 @@ def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks |
     """Each once; absent where there are none, and nothing was asked. `cache_miss`: nothing is a reply as well."""
     said = list(dict.fromkeys(warnings))
     if cache_miss is not None:
-        return Remarks(said, cache_miss or None)
+        return Remarks(said, cache_miss=cache_miss or None)
     return Remarks(said) if said else msgspec.UNSET
 
 
