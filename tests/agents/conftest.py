@@ -101,24 +101,27 @@ class AgentServer:
 Serve = Callable[[str, Sequence[Step] | None], AgentServer]
 
 
+def started(folder: Path, name: str, steps: Sequence[Step] | None) -> AgentServer:
+    """A server of a format's model, which says what the steps say, or whatever random weights do. To be closed."""
+    chosen = FORMATS[name]
+    template = TEMPLATES / chosen.template
+    if not template.is_file():
+        pytest.skip("LOCALLLM_CHAT_TEMPLATES names no folder with llama.cpp's models/templates")
+    model = write_agent_model(folder / f"{name}.gguf", template.read_text("utf-8"), chosen.control, chosen.end, ctx=CTX)
+    script = None
+    if steps is not None:
+        script = folder / "script.json"
+        script.write_text(json.dumps(list(steps)), "utf-8")
+    return AgentServer(model, script, folder / "server.log")
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server of a format's model, which says what the steps say, or whatever random weights do."""
+    """Starts servers, and ends them."""
     servers: list[AgentServer] = []
 
     def start(name: str, steps: Sequence[Step] | None) -> AgentServer:
-        chosen = FORMATS[name]
-        template = TEMPLATES / chosen.template
-        if not template.is_file():
-            pytest.skip("LOCALLLM_CHAT_TEMPLATES names no folder with llama.cpp's models/templates")
-        model = write_agent_model(
-            tmp_path / f"{name}.gguf", template.read_text("utf-8"), chosen.control, chosen.end, ctx=CTX
-        )
-        script = None
-        if steps is not None:
-            script = tmp_path / "script.json"
-            script.write_text(json.dumps(list(steps)), "utf-8")
-        servers.append(AgentServer(model, script, tmp_path / "server.log"))
+        servers.append(started(tmp_path, name, steps))
         return servers[-1]
 
     yield start

@@ -3,7 +3,8 @@
 Everything is real but for the logits: vocabulary, template, grammar, sampler, scheduler, KV cache. Where an answer is
 drawn, the token that the script has next is made by far the likeliest; what the grammar forbids stays forbidden. The
 script is JSON: a list of steps, each with `thought`, `text` and `calls` (`name`, `arguments`); an answer is the step
-whose number is that of the results in its conversation. A conversation without tools gets a title.
+whose number is that of the results in its conversation. A conversation without tools gets a title. Steps with `for`
+are of conversations whose first message has that text, and there the number is that of the answers.
 """
 
 from __future__ import annotations
@@ -60,10 +61,13 @@ class Script:
 
     def _answer(self, request: GenerationRequest) -> str:
         assert self.loaded is not None
-        if request.calling is None:
-            return TITLE
         messages = request.messages or ()
-        step = self.steps[min(sum(each.role == "tool" for each in messages), len(self.steps) - 1)]
+        steps = [step for step in self.steps if messages and step.get("for", "\0") in messages[0].content]
+        if not steps and request.calling is None:
+            return TITLE
+        counted = "assistant" if steps else "tool"
+        steps = steps or self.steps
+        step = steps[min(sum(each.role == counted for each in messages), len(steps) - 1)]
         calls = [ToolCall(call["name"], json.dumps(call["arguments"])) for call in step.get("calls", ())]
         return written(self.loaded.report.format, step.get("thought", ""), step.get("text", ""), calls)
 

@@ -1,0 +1,140 @@
+"""Editors that no test can run here, by their requests' shapes: what each would see of an answer, in five formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.agents.agent_models import FORMATS
+from tests.agents.conftest import LARGE, PATIENCE_S, AgentServer, Step, started
+from tests.agents.replay_clients import CLIENTS, Client, Results, Said
+from tests.agents.replay_readers import Seen, SeenCall, told
+
+pytestmark = pytest.mark.agents
+
+TASK = "Change hello to goodbye in a.txt"
+ANSWER = 'Done: a.txt says "goodbye" — ✓\n\n```diff\n-hello\n+goodbye\n```'
+AGAIN = "Yes: it says goodbye."
+ODD = '------- SEARCH\n\t"hello"\\n</b> {\'\n=======\ngoodbye — é🙂\n+++++++ REPLACE\n'
+THOUGHT = "I look at the file first.\nIt may say <hello>."
+XML = "<thinking>First I read.</thinking>\n\n<read_file>\n<path>a.txt</path>\n</read_file>"
+XML_EDIT = f"Now I edit.\n\n<replace_in_file>\n<path>a.txt</path>\n<diff>\n{ODD}</diff>\n</replace_in_file>"
+XML_DONE = f"<attempt_completion>\n<result>\n{ANSWER}\n</result>\n</attempt_completion>"
+INVENTED = "\n\nThe file says something that I did not wait for, as weak models write it."
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+EDIT = {"old_text": ODD, "new_text": "goodbye"}
+CONVERSATIONS: dict[str, list[Step]] = {
+    "Cline": [
+        {"thought": THOUGHT, "calls": [call("read_file", path="a.txt", task_progress="- [ ] read\n- [ ] edit")]},
+        {"text": "Now I edit it.", "calls": [call("replace_in_file", absolutePath="/r/a.txt", diff=ODD)]},
+        {"thought": "That was all.", "calls": [call("attempt_completion", result=ANSWER)]},
+        {"calls": [call("attempt_completion", result=AGAIN)]},
+    ],
+    "Cline with XML": [
+        {"thought": THOUGHT, "text": XML + INVENTED},
+        {"text": XML_EDIT + INVENTED},
+        {"thought": "That was all.", "text": XML_DONE},
+        {"text": XML_DONE},
+    ],
+    "Continue": [
+        {"thought": THOUGHT, "calls": [call("read_currently_open_file")]},
+        {
+            "text": "Now I edit it.",
+            "calls": [
+                call("single_find_and_replace", filepath="a.txt", old_string=ODD, new_string="", replace_all=True)
+            ],
+        },
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+    ],
+    "Zed": [
+        {"thought": THOUGHT, "calls": [call("read_file", path="r/a.txt", start_line=1)]},
+        {
+            "text": "Now I edit it.",
+            "calls": [call("edit_file", display_description="Edit", path="r/a.txt", mode="edit", edits=[EDIT, EDIT])],
+        },
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+    ],
+    "opencode": [
+        {"thought": THOUGHT, "calls": [call("read", filePath="a.txt", limit=20)]},
+        {"text": "Now I look and edit.", "calls": [call("bash", command="ls"), call("bash", command=f"echo '{ODD}'")]},
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+    ],
+}
+"""What the model says, by who asks."""
+
+
+def steps(format: str, asker: str) -> list[Step]:
+    """Without thoughts where the format's model has none."""
+    thinks = format in ("hermes", "harmony")
+    return [step if thinks else {**step, "thought": ""} for step in CONVERSATIONS[asker]]
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, AgentServer]]:
+    script = [{"for": f"You are {asker},", **step} for asker in CONVERSATIONS for step in steps(request.param, asker)]
+    server = started(tmp_path_factory.mktemp(request.param), request.param, script)
+    yield request.param, server
+    server.close()
+
+
+def asked(server: AgentServer, client: Client, said: list[Said]) -> Seen:
+    headers = {"authorization": "Bearer none", "x-api-key": ""}
+    body = {"model": server.model, **client.body(said)}
+    with (
+        httpx.Client(base_url=server.url, trust_env=False, timeout=PATIENCE_S, headers=headers) as http,
+        http.stream("POST", "chat/completions", json=body) as response,
+    ):
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return client.read(response.iter_lines())
+
+
+def meant(step: Step) -> Seen:
+    calls = [SeenCall("", each["name"], each["arguments"]) for each in step.get("calls", ())]
+    return Seen(step.get("text", ""), step.get("thought", ""), calls)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, AgentServer], name: str) -> None:
+    format, server = served
+    client = CLIENTS[name]
+    said: list[Said] = [TASK]
+    for turn, step in enumerate(steps(format, client.name)):
+        seen = asked(server, client, said)
+        if name == "cline-xml" and seen.text.startswith((XML, XML_EDIT)):
+            seen.text = seen.text[: seen.text.rindex(">") + 1]
+            step = {**step, "text": step["text"].removesuffix(INVENTED)}
+        else:
+            assert seen.finish in (None, "tool_calls" if step.get("calls") else "stop")
+            assert seen.usage["prompt_tokens"] > LARGE
+            if turn:
+                assert seen.usage["prompt_tokens_details"]["cached_tokens"] >= 0.95 * seen.usage["prompt_tokens"], turn
+        assert told(seen) == meant(step)
+        assert len({each.id for each in seen.calls}) == len(seen.calls)
+        said.append(seen)
+        if seen.calls:
+            said.append(Results([f"The file {number} says hello." for number in range(len(seen.calls))]))
+        elif name == "cline-xml" and turn < 2:
+            said.append(Results(["1 | hello"]))
+        elif turn == 2:
+            said.append("Are you sure?")
+
+
+def test_a_client_finds_the_model_in_the_list(served: tuple[str, AgentServer]) -> None:
+    """Cline (refreshOpenAiModels.ts) and Continue (openai-adapters) read `data[].id`."""
+    _, server = served
+    listed = httpx.get(f"{server.url}/models", trust_env=False, headers={"authorization": "Bearer none"}).json()
+    assert server.model in [model["id"] for model in listed["data"]]
