@@ -17,11 +17,9 @@ import re
 
 from msgspec.structs import replace
 
-from localllm.chat.formats.building import Written, built, common_end
-from localllm.chat.formats.checking import reads_back, writes
-from localllm.chat.formats.known import DESCRIBED, GENERIC, SHOWN_BY
-from localllm.chat.formats.odd import ODD
-from localllm.chat.formats.rendering import (
+from localllm.chat.formats.found.building import Written, built, common_end
+from localllm.chat.formats.found.checking import reads_back, writes
+from localllm.chat.formats.found.rendering import (
     EMPTY,
     FUNCTIONS,
     ONE,
@@ -34,7 +32,9 @@ from localllm.chat.formats.rendering import (
     Answer,
     Renderings,
 )
-from localllm.chat.formats.thinking import SWITCHES, Facts, facts_of, without_thought
+from localllm.chat.formats.found.thinking import SWITCHES, Facts, facts_of, without_thought
+from localllm.chat.formats.known import DESCRIBED, GENERIC, SHOWN_BY
+from localllm.chat.formats.odd import ODD
 from localllm.conversation import ToolCall
 from localllm.formats import ChatFormat, ObjectCall
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.chat.formats.collected import Collected
-from localllm.chat.formats.protocols import OpenedReader, harmony_reader, muse_reader
-from localllm.chat.formats.python_tag import PythonTagReader
+from localllm.chat.formats.parts.collected import Collected
+from localllm.chat.formats.parts.protocols import OpenedReader, harmony_reader, muse_reader
+from localllm.chat.formats.parts.python_tag import PythonTagReader
+from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD, Opening, Section
+from localllm.chat.formats.parts.thoughts import UNCLOSED, Thoughts
 from localllm.chat.formats.reading import Read, Reader
-from localllm.chat.formats.sections import CUT_CALL, UNREAD, Opening, Section
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.chat.formats.thoughts import UNCLOSED, Thoughts
 from localllm.conversation import Function
 from localllm.formats import ChatFormat
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from localllm.chat.formats.json_scan import value_of
-from localllm.chat.formats.kinds import written_arguments
+from localllm.chat.formats.arguments.json_scan import value_of
+from localllm.chat.formats.arguments.kinds import written_arguments
 from localllm.conversation import ToolCall
 from localllm.formats import Calls, ChatFormat, ObjectCall, PatternCall
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localllm.chat.formats import bare_arguments, nested_arguments, python_arguments
-from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.arguments import bare_arguments, nested_arguments, python_arguments
+from localllm.chat.formats.arguments.reading import ArgumentsReader
 from localllm.conversation import Function
 from localllm.formats import BareArguments, NestedArguments
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from localllm.chat.formats.checking import read, reads_back, writes
 from localllm.chat.formats.finding import answer_text, expected_of, format_of, is_within_thought
+from localllm.chat.formats.found.checking import read, reads_back, writes
+from localllm.chat.formats.found.rendering import FUNCTIONS, THINKING, Answer, Renderings
 from localllm.chat.formats.reader import reader_of
-from localllm.chat.formats.rendering import FUNCTIONS, THINKING, Answer, Renderings
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.chat.thoughts import switched

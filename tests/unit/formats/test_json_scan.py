@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.chat.formats.json_scan import JsonScanner, is_object, value_of
+from localllm.chat.formats.arguments.json_scan import JsonScanner, is_object, value_of
 
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\{}[]\n'), max_size=10)
 values = st.recursive(

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from localllm.chat.formats.arguments import ArgumentsReader, Piece
-from localllm.chat.formats.json_scan import JsonScanner, is_object, value_of
+from localllm.chat.formats.arguments.json_scan import JsonScanner, is_object, value_of
+from localllm.chat.formats.arguments.reading import ArgumentsReader, Piece
 from localllm.chat.formats.tape import parts_of
 from localllm.conversation import Function
 from localllm.formats import JsonArguments

@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from localllm.chat.formats.call_reading import CallReading
-from localllm.chat.formats.collected import Collected, Draft
-from localllm.chat.formats.flowing import Flow
+from localllm.chat.formats.parts.call_reading import CallReading
+from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.flowing import Flow
+from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD
+from localllm.chat.formats.parts.thoughts import UNCLOSED
 from localllm.chat.formats.reading import Read
-from localllm.chat.formats.sections import CUT_CALL, UNREAD
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.chat.formats.thoughts import UNCLOSED
 from localllm.conversation import Function
 
 MESSAGE = "<|message|>"

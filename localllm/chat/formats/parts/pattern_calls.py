@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from localllm.chat.formats.call_reading import MOST_NAME, CallOutcome, read_arguments
-from localllm.chat.formats.collected import Draft
-from localllm.chat.formats.kinds import argument_openings, arguments_reader
+from localllm.chat.formats.arguments.kinds import argument_openings, arguments_reader
+from localllm.chat.formats.parts.call_reading import MOST_NAME, CallOutcome, read_arguments
+from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
 from localllm.formats import Arguments, PatternCall
 

@@ -10,13 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from localllm.chat.formats.arguments import ArgumentsReader
-from localllm.chat.formats.json_scan import JsonScanner, value_of
-from localllm.chat.formats.python_arguments import json_of_value
-from localllm.chat.formats.stepped_arguments import Outcome, SteppedReader
+from localllm.chat.formats.arguments.json_scan import JsonScanner, value_of
+from localllm.chat.formats.arguments.python_arguments import json_of_value
+from localllm.chat.formats.arguments.reading import ArgumentsReader
+from localllm.chat.formats.arguments.stepped_arguments import Outcome, SteppedReader
+from localllm.chat.formats.arguments.value_schemas import ValueSchema, type_of
+from localllm.chat.formats.arguments.words import json_of_word
 from localllm.chat.formats.tape import Markers, Steps, parts_of
-from localllm.chat.formats.value_schemas import ValueSchema, type_of
-from localllm.chat.formats.words import json_of_word
 from localllm.conversation import Function
 from localllm.formats import TaggedArguments
 

@@ -6,8 +6,8 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from localllm.chat.formats.arguments import LOST
-from localllm.chat.formats.json_scan import is_object
+from localllm.chat.formats.arguments.json_scan import is_object
+from localllm.chat.formats.arguments.reading import LOST
 from localllm.chat.formats.reading import Read
 from localllm.conversation import CallDelta, Function
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from localllm.chat.formats.arguments import Piece
+from localllm.chat.formats.arguments.reading import Piece
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from localllm.chat.formats.call_reading import MOST_NAME, CallOutcome, read_arguments
-from localllm.chat.formats.collected import Draft
-from localllm.chat.formats.json_arguments import JsonReader
-from localllm.chat.formats.json_scan import JsonScanner, value_of
+from localllm.chat.formats.arguments.json_arguments import JsonReader
+from localllm.chat.formats.arguments.json_scan import JsonScanner, value_of
+from localllm.chat.formats.parts.call_reading import MOST_NAME, CallOutcome, read_arguments
+from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
 from localllm.formats import ObjectCall, SlotKind
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from localllm.chat.formats.call_reading import CallReading
-from localllm.chat.formats.collected import Collected, Draft
-from localllm.chat.formats.object_calls import ObjectReading
-from localllm.chat.formats.pattern_calls import PatternReading
+from localllm.chat.formats.parts.call_reading import CallReading
+from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.object_calls import ObjectReading
+from localllm.chat.formats.parts.pattern_calls import PatternReading
 from localllm.chat.formats.tape import Steps, Tape, parts_of
 from localllm.conversation import Function
 from localllm.formats import Calls, ObjectCall

@@ -13,10 +13,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from localllm.chat.formats.arguments import ArgumentsReader
-from localllm.chat.formats.scanning import MAX_DEPTH, ScannedArguments, Scanner, Steps, Unreadable, object_opening
-from localllm.chat.formats.value_schemas import ValueSchema
-from localllm.chat.formats.words import json_of_text, json_of_word
+from localllm.chat.formats.arguments.reading import ArgumentsReader
+from localllm.chat.formats.arguments.scanning import (
+    MAX_DEPTH,
+    ScannedArguments,
+    Scanner,
+    Steps,
+    Unreadable,
+    object_opening,
+)
+from localllm.chat.formats.arguments.value_schemas import ValueSchema
+from localllm.chat.formats.arguments.words import json_of_text, json_of_word
 from localllm.conversation import Function
 from localllm.formats import NestedArguments
 

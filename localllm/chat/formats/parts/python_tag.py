@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from localllm.chat.formats import python_arguments
-from localllm.chat.formats.call_reading import read_arguments
-from localllm.chat.formats.collected import Collected, Draft
-from localllm.chat.formats.protocols import merged
+from localllm.chat.formats.arguments import python_arguments
+from localllm.chat.formats.arguments.value_schemas import ValueSchema
+from localllm.chat.formats.parts.call_reading import read_arguments
+from localllm.chat.formats.parts.collected import Collected, Draft
+from localllm.chat.formats.parts.protocols import merged
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.chat.formats.value_schemas import ValueSchema
 from localllm.conversation import CallDelta, Function
 
 TAG = "<|python_tag|>"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from localllm.chat.formats.arguments import ArgumentsReader
-from localllm.chat.formats.scanning import (
+from localllm.chat.formats.arguments.reading import ArgumentsReader
+from localllm.chat.formats.arguments.scanning import (
     MAX_DEPTH,
     ScannedArguments,
     Scanner,
@@ -22,7 +22,7 @@ from localllm.chat.formats.scanning import (
     listed,
     object_opening,
 )
-from localllm.chat.formats.words import json_of_text, json_of_word, quoted
+from localllm.chat.formats.arguments.words import json_of_text, json_of_word, quoted
 from localllm.formats import BareArguments
 
 _KEY = re.compile(r"[^:{}\[\],\"]+")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.chat.formats.call_reading import CallOutcome, read_arguments
-from localllm.chat.formats.collected import Draft
-from localllm.chat.formats.json_arguments import JsonReader
-from localllm.chat.formats.messages import MessageReader, Messages
-from localllm.chat.formats.pattern_calls import PatternReading
+from localllm.chat.formats.arguments.json_arguments import JsonReader
+from localllm.chat.formats.parts.call_reading import CallOutcome, read_arguments
+from localllm.chat.formats.parts.collected import Draft
+from localllm.chat.formats.parts.messages import MessageReader, Messages
+from localllm.chat.formats.parts.pattern_calls import PatternReading
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.tape import Steps, Tape, parts_of
 from localllm.conversation import Function

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from localllm.chat.formats.building import common_end, common_start
-from localllm.chat.formats.rendering import (
+from localllm.chat.formats.found.building import common_end, common_start
+from localllm.chat.formats.found.rendering import (
     LATER,
     NAME,
     NOT_THINKING,

@@ -9,7 +9,7 @@ import json
 import math
 import re
 
-from localllm.chat.formats.scanning import Scanner, Steps, Unreadable
+from localllm.chat.formats.arguments.scanning import Scanner, Steps, Unreadable
 
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from localllm.chat.formats.arguments import Piece
+from localllm.chat.formats.arguments.reading import Piece
 from localllm.chat.formats.tape import Steps, Tape
 
 Outcome = Literal["whole", "cut", "broken"]

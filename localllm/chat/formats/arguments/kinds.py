@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localllm.chat.formats import (
+from localllm.chat.formats.arguments import (
     bare_arguments,
     json_arguments,
     nested_arguments,
     python_arguments,
     tagged_arguments,
 )
-from localllm.chat.formats.arguments import ArgumentsReader
+from localllm.chat.formats.arguments.reading import ArgumentsReader
 from localllm.conversation import Function
 from localllm.formats import (
     Arguments,

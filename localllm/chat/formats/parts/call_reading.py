@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from localllm.chat.formats.arguments import ArgumentsReader
-from localllm.chat.formats.collected import Draft
+from localllm.chat.formats.arguments.reading import ArgumentsReader
+from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Steps, Tape
 
 CallOutcome = Literal["made", "undeclared", "broken"]
