@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from localllm.cli import report, saved, settings, thinking, tools
+from localllm.cli import report, saved, set_command, tools
 from localllm.cli.saved import SavedChat
+from localllm.cli.settings import unquoted
 from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.types import RANDOM_SEED
@@ -62,15 +62,6 @@ def execute(chat: Conversation, text: str) -> None:
     command.run(chat, f"! {argument}" if word.endswith("!") else argument)
 
 
-def unquoted(text: str) -> str:
-    """Without the quotes around it."""
-    text = text.strip()
-    for quote in ('"""', '"', "'"):
-        if len(text) >= 2 * len(quote) and text.startswith(quote) and text.endswith(quote):
-            return text[len(quote) : -len(quote)]
-    return text
-
-
 def _find(word: str) -> Command | None:
     word = ALIASES.get(word, word)
     if word.endswith("!") and word[:-1] in _FORCIBLE:
@@ -90,67 +81,6 @@ def _help(_chat: Conversation, argument: str) -> None:
         report.say(f"there is no {name}; /help lists what there is")
         return
     report.say(f"{command.usage}\n{command.summary}" + (f"\n\n{command.details}" if command.details else ""))
-
-
-def _set(chat: Conversation, argument: str) -> None:
-    name, value = re.fullmatch(r"(\S*?)\s*(?:[=\s]\s*(.*))?", argument, re.DOTALL).groups(default="")  # type: ignore[union-attr]
-    if not name:
-        _list_settings(chat)
-    elif name == "system":
-        _system(chat, value)
-    elif name == "think":
-        _think(chat, value)
-    elif name in settings.SWITCHES:
-        _switch_setting(chat, name, value)
-    elif name not in settings.parameter_names():
-        near = difflib.get_close_matches(name, settings.parameter_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise InvalidParameter(f"there is no parameter {name}{hint} (/set lists all)", param=name)
-    elif not value:
-        report.say(f"{name} is {settings.shown(chat.talk.params, name)}; it takes {settings.kind(name)}, or default")
-    else:
-        chat.talk.params = settings.with_parameter(chat.talk.params, name, value)
-        report.say(f"{name} is {settings.shown(chat.talk.params, name)}")
-
-
-def _list_settings(chat: Conversation) -> None:
-    params = chat.talk.params
-    rows = [
-        (name, settings.shown(params, name)) for name in settings.parameter_names() if name not in settings.SWITCHES
-    ]
-    rows += [(name, _switch_value(chat, name)) for name in settings.SWITCHES]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"{name:{width}}  {value:12}  {settings.kind(name)}" for name, value in rows]
-    report.say(
-        "\n".join([*lines, "default: the model's own value, else localllm's. /system shows the system message."])
-    )
-
-
-def _switch_value(chat: Conversation, name: str) -> str:
-    if name == "think":
-        return str(chat.talk.think)
-    return "on" if {"markdown": chat.markdown, "stats": chat.stats}[name] else "off"
-
-
-def _switch_setting(chat: Conversation, name: str, value: str) -> None:
-    if not value:
-        report.say(f"{name} is {_switch_value(chat, name)}; it takes {settings.kind(name)}")
-        return
-    if value not in settings.SWITCHES[name]:
-        raise InvalidParameter(f"{name} takes {settings.kind(name)}, not {value!r}", param=name)
-    if name == "stats":
-        chat.stats = value == "on"
-    else:
-        chat.markdown = value == "on"
-    report.say(f"{name} is {value}")
-
-
-def _think(chat: Conversation, value: str) -> None:
-    if not value:
-        report.say(f"think is {chat.talk.think}; it takes {thinking.TAKES}")
-        return
-    chat.talk.think = chat.talk.think.with_value(value)
-    report.say(chat.talk.think.described())
 
 
 def _thoughts(chat: Conversation, argument: str) -> None:
@@ -182,20 +112,6 @@ def _tools(chat: Conversation, argument: str) -> None:
         chat.talk.tools = loaded = tools.load_tools(Path(unquoted(argument)).expanduser())
         report.say("\n".join(loaded.lines()))
         report.say("when one is called, you are asked for its result; /tools off takes them away")
-
-
-def _system(chat: Conversation, argument: str) -> None:
-    if chat.talk.raw:
-        report.say("a model without chat template takes no system message")
-        return
-    if not argument:
-        report.say(chat.system if chat.system is not None else "there is no system message; /system TEXT sets one")
-        return
-    chat.system = unquoted(argument) or None
-    chat.is_saved = chat.is_saved and not chat.turns
-    done = "the system message is set" if chat.system is not None else "the system message is removed"
-    goes_on = "; the conversation goes on, /clear begins a new one" if chat.turns else ""
-    report.say(done + goes_on)
 
 
 def _model(chat: Conversation, argument: str) -> None:
@@ -336,18 +252,6 @@ def excerpt(text: str) -> str:
     return line if len(line) <= EXCERPT_CHARS else line[: EXCERPT_CHARS - 1] + "…"
 
 
-_SET_DETAILS = """\
-/set                      all parameters
-/set temperature          one of them
-/set temperature 0.2      sets it
-/set temperature default  gives it back to the model
-/set stop "END" "\\n\\n"    several words; JSON works too
-/set system TEXT          as /system does
-/set think on|hide|off    it thinks, and that is shown, or a note stands for it; or it does not
-/set think 500            at most so many tokens
-/set markdown on|off      rendered, or as the model writes it
-/set stats on|off         a line about each answer"""
-
 _TOOLS_DETAILS = """\
 FILE is JSON: an array of OpenAI's tools, or {"tools": [...]}. When the model calls one, you are
 shown the call and asked for its result: a line, or several between triple quotes; an empty line
@@ -357,11 +261,13 @@ COMMANDS: dict[str, Command] = {
     command.name: command
     for command in (
         Command("/help [COMMAND]", "this, or more about a command", _help),
-        Command("/set [NAME [VALUE]]", "show or set parameters", _set, _SET_DETAILS, takes_lines=True),
+        Command(
+            "/set [NAME [VALUE]]", "show or set parameters", set_command.set_, set_command.DETAILS, takes_lines=True
+        ),
         Command(
             "/system [TEXT]",
             "show or set the system message",
-            _system,
+            set_command.system,
             'The conversation goes on. /system "" removes the message.',
             takes_lines=True,
         ),

@@ -78,3 +78,12 @@ def _words(name: str, text: str) -> Any:
             return msgspec.json.decode(text.encode())
         return shlex.split(text) if name != "stop_token_ids" else text.replace(",", " ").split()
     return text
+
+
+def unquoted(text: str) -> str:
+    """Without the quotes around it."""
+    text = text.strip()
+    for quote in ('"""', '"', "'"):
+        if len(text) >= 2 * len(quote) and text.startswith(quote) and text.endswith(quote):
+            return text[len(quote) : -len(quote)]
+    return text

@@ -140,7 +140,8 @@ class _Thinking:
 
     def so_far(self) -> str:
         """While it goes on."""
-        return f"{spinner()} thinking: {time.monotonic() - self._since_s:.0f} s"
+        size = f", {self.num_tokens} tokens" if self.num_tokens > 1 else ""
+        return f"{spinner()} thinking: {time.monotonic() - self._since_s:.0f} s{size}"
 
     def note(self, *, unfolds: bool) -> str:
         """Once it is over."""

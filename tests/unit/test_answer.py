@@ -133,7 +133,7 @@ def test_hidden_thoughts_leave_a_note_or_nothing_once_they_are_over(thoughts: Th
     written: list[str] = []
     drawn = DrawnView(Look(thoughts=thoughts, unfolds=True), written.append, lambda: Size(60, 20))
     drawn.show(Delta(thought="I wonder", num_tokens=2))
-    assert "thinking: 0 s" in "".join(written)
+    assert "thinking: 0 s, 2 tokens" in "".join(written)
     drawn.show(Delta(thought=".", num_tokens=1))
     drawn.show(Delta("Yes", num_tokens=2))
     drawn.end()

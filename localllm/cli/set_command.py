@@ -1,0 +1,103 @@
+"""`/set` and `/system`: what is set of a conversation, shown and changed. Knows no terminal and no HTTP."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from localllm.cli import report, settings, thinking
+from localllm.cli.settings import unquoted
+from localllm.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from localllm.cli.chat import Conversation
+
+DETAILS = """\
+/set                      all parameters
+/set temperature          one of them
+/set temperature 0.2      sets it
+/set temperature default  gives it back to the model
+/set stop "END" "\\n\\n"    several words; JSON works too
+/set system TEXT          as /system does
+/set think on|hide|off    it thinks, and that is shown, or a note stands for it; or it does not
+/set think 500            at most so many tokens
+/set markdown on|off      rendered, or as the model writes it
+/set stats on|off         a line about each answer"""
+
+
+def set_(chat: Conversation, argument: str) -> None:
+    """`/set [NAME [VALUE]]`. Raises `InvalidParameter`."""
+    name, value = re.fullmatch(r"(\S*?)\s*(?:[=\s]\s*(.*))?", argument, re.DOTALL).groups(default="")  # type: ignore[union-attr]
+    if not name:
+        _list_settings(chat)
+    elif name == "system":
+        system(chat, value)
+    elif name == "think":
+        _think(chat, value)
+    elif name in settings.SWITCHES:
+        _switch_setting(chat, name, value)
+    elif name not in settings.parameter_names():
+        near = difflib.get_close_matches(name, settings.parameter_names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InvalidParameter(f"there is no parameter {name}{hint} (/set lists all)", param=name)
+    elif not value:
+        report.say(f"{name} is {settings.shown(chat.talk.params, name)}; it takes {settings.kind(name)}, or default")
+    else:
+        chat.talk.params = settings.with_parameter(chat.talk.params, name, value)
+        report.say(f"{name} is {settings.shown(chat.talk.params, name)}")
+
+
+def _list_settings(chat: Conversation) -> None:
+    params = chat.talk.params
+    rows = [
+        (name, settings.shown(params, name)) for name in settings.parameter_names() if name not in settings.SWITCHES
+    ]
+    rows += [(name, _switch_value(chat, name)) for name in settings.SWITCHES]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:{width}}  {value:12}  {settings.kind(name)}" for name, value in rows]
+    report.say(
+        "\n".join([*lines, "default: the model's own value, else localllm's. /system shows the system message."])
+    )
+
+
+def _switch_value(chat: Conversation, name: str) -> str:
+    if name == "think":
+        return str(chat.talk.think)
+    return "on" if {"markdown": chat.markdown, "stats": chat.stats}[name] else "off"
+
+
+def _switch_setting(chat: Conversation, name: str, value: str) -> None:
+    if not value:
+        report.say(f"{name} is {_switch_value(chat, name)}; it takes {settings.kind(name)}")
+        return
+    if value not in settings.SWITCHES[name]:
+        raise InvalidParameter(f"{name} takes {settings.kind(name)}, not {value!r}", param=name)
+    if name == "stats":
+        chat.stats = value == "on"
+    else:
+        chat.markdown = value == "on"
+    report.say(f"{name} is {value}")
+
+
+def _think(chat: Conversation, value: str) -> None:
+    if not value:
+        report.say(f"think is {chat.talk.think}; it takes {thinking.TAKES}")
+        return
+    chat.talk.think = chat.talk.think.with_value(value)
+    report.say(chat.talk.think.described())
+
+
+def system(chat: Conversation, argument: str) -> None:
+    """`/system [TEXT]`."""
+    if chat.talk.raw:
+        report.say("a model without chat template takes no system message")
+        return
+    if not argument:
+        report.say(chat.system if chat.system is not None else "there is no system message; /system TEXT sets one")
+        return
+    chat.system = unquoted(argument) or None
+    chat.is_saved = chat.is_saved and not chat.turns
+    done = "the system message is set" if chat.system is not None else "the system message is removed"
+    goes_on = "; the conversation goes on, /clear begins a new one" if chat.turns else ""
+    report.say(done + goes_on)
