@@ -56,9 +56,9 @@ class Editor:
         """One message. Raises `EOFError` at Ctrl-D; at Ctrl-C `LineDropped`, or if nothing was typed its base."""
         session, wanted = (self._results, RESULT_PLACEHOLDER) if prompt == RESULT else (self._session, PLACEHOLDER)
         shown = FormattedText([("class:prompt", prompt)])
-        placeholder = FormattedText([("class:placeholder", wanted)])
+        hint, nothing = FormattedText([("class:placeholder", wanted)]), FormattedText()
         try:
-            return session.prompt(shown, placeholder=placeholder)
+            return session.prompt(shown, placeholder=lambda: nothing if session.app.is_done else hint)
         except KeyboardInterrupt:
             if session.default_buffer.text:
                 raise LineDropped from None

@@ -154,6 +154,7 @@ def test_a_hidden_thought_is_a_line_that_tells_its_size_and_can_be_unfolded() ->
     assert note is not None, shown
     assert unfolded is not None, shown
     assert note[1] == unfolded[1]
+    assert "Send a message" not in shown, "no hint is left behind where nothing was typed"
 
 
 @needs_pty
