@@ -41,8 +41,8 @@ CONVERSATIONS: dict[str, list[Step]] = {
     "Cline with XML": [
         {"thought": THOUGHT, "text": XML + INVENTED},
         {"text": XML_EDIT + INVENTED},
-        {"thought": "That was all.", "text": XML_DONE},
-        {"text": XML_DONE},
+        {"thought": "That was all.", "text": XML_DONE + INVENTED},
+        {"text": AGAIN},
     ],
     "Continue": [
         {"thought": THOUGHT, "calls": [call("read_currently_open_file")]},
@@ -75,9 +75,13 @@ CONVERSATIONS: dict[str, list[Step]] = {
 
 
 def steps(format: str, asker: str) -> list[Step]:
-    """Without thoughts where the format's model has none."""
+    """Without thoughts where the format's model has none; Harmony's has one call in an answer."""
     thinks = format in ("hermes", "harmony")
-    return [step if thinks else {**step, "thought": ""} for step in CONVERSATIONS[asker]]
+    most = 1 if format == "harmony" else 2
+    return [
+        {**step, "thought": step.get("thought", "") if thinks else "", "calls": step.get("calls", [])[:most]}
+        for step in CONVERSATIONS[asker]
+    ]
 
 
 @pytest.fixture(scope="module", params=FORMATS)
@@ -87,6 +91,7 @@ def served(
     script = [{"for": f"You are {asker},", **step} for asker in CONVERSATIONS for step in steps(request.param, asker)]
     server = started(tmp_path_factory.mktemp(request.param), request.param, script)
     yield request.param, server
+    assert {(line["status"], line.get("outcome")) for line in server.requests()} <= {(200, None), (200, "client_gone")}
     server.close()
 
 
@@ -114,7 +119,7 @@ def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, Ag
     said: list[Said] = [TASK]
     for turn, step in enumerate(steps(format, client.name)):
         seen = asked(server, client, said)
-        if name == "cline-xml" and seen.text.startswith((XML, XML_EDIT)):
+        if name == "cline-xml" and step["text"].endswith(INVENTED):  # the connection is closed before the end
             seen.text = seen.text[: seen.text.rindex(">") + 1]
             step = {**step, "text": step["text"].removesuffix(INVENTED)}
         else:

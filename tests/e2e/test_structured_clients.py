@@ -75,6 +75,31 @@ def shape_of(kind: type[BaseModel], **more: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": schema}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("thinks", [False, True])
+def test_openai_goes_on_under_a_schema_with_thinking_on_and_off(
+    client: openai.OpenAI, *, thinks: bool, stream: bool
+) -> None:
+    """Each answer is sent back as the client has it, thought and all."""
+    asked: Any = {"model": "demo", "temperature": 0, "max_tokens": 300, "response_format": shape_of(Person)}
+    asked["extra_body"] = {"enable_thinking": thinks}
+    talk: Any = []
+    for name, age in (("Mira", 34), ("Otto", 51), ("Ida", 7)):
+        talk.append({"role": "user", "content": f"Give me JSON with name and age: {name} is {age} years old."})
+        if stream:
+            with client.chat.completions.stream(**asked, messages=talk) as events:
+                answer: Any = events.get_final_completion()
+        else:
+            answer = client.chat.completions.create(**asked, messages=talk)
+        (choice,) = answer.choices
+        assert choice.finish_reason == "stop"
+        Person.model_validate_json(choice.message.content)
+        thought = getattr(choice.message, "reasoning_content", None)
+        assert bool(thought) == thinks
+        assert "think>" not in (thought or "")
+        talk.append(choice.message.model_dump(exclude_none=True))
+
+
 @pytest.mark.parametrize("temperature", [0, 1.5])
 @pytest.mark.parametrize("kind", [Person, Team])
 def test_openai_parses_chats_whole_and_streamed(

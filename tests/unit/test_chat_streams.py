@@ -95,6 +95,7 @@ def test_the_sum_of_the_chunks_is_the_whole_answer(deltas: list[Delta], shape: C
         text += delta.content or ""
         thought += delta.reasoning_content
         assert delta.reasoning == delta.reasoning_content
+        assert bool(delta.content) + bool(delta.reasoning) + bool(delta.tool_calls) <= 1, "Continue reads one of them"
         for call in delta.tool_calls:
             of = call.function or call.custom
             assert of is not None

@@ -191,8 +191,10 @@ class ChatStream:
         )
 
     def _deltas(self, delta: Delta) -> Iterator[out.ChatDelta]:
-        if delta.text or delta.thought:
-            yield out.ChatDelta(content=delta.text or None, reasoning_content=delta.thought, reasoning=delta.thought)
+        if delta.thought:  # alone: of a chunk with a text, Continue drops the thought and Cline turns the two round
+            yield out.ChatDelta(content=None, reasoning_content=delta.thought, reasoning=delta.thought)
+        if delta.text:
+            yield out.ChatDelta(content=delta.text)
         for call in delta.calls:
             yield from self._function_call(call) if self._shape.tooling.is_legacy else self._tool_call(call)
 
