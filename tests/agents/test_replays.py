@@ -13,8 +13,6 @@ from tests.agents.conftest import LARGE, PATIENCE_S, AgentServer, Step, started
 from tests.agents.replay_clients import CLIENTS, Client, Results, Said
 from tests.agents.replay_readers import Seen, SeenCall, told
 
-pytestmark = pytest.mark.agents
-
 TASK = "Change hello to goodbye in a.txt"
 ANSWER = 'Done: a.txt says "goodbye" — ✓\n\n```diff\n-hello\n+goodbye\n```'
 AGAIN = "Yes: it says goodbye."
