@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tests.agents.replay_readers import Json, Seen, SeenCall, read_ai_sdk, read_cline, read_continue, read_zed
+from tests.agents.replay_readers import (
+    Json,
+    Seen,
+    SeenCall,
+    read_ai_sdk,
+    read_cline,
+    read_continue,
+    read_zed,
+    read_zed_responses,
+)
 
 
 class Results(NamedTuple):
@@ -32,6 +41,7 @@ class Client:
     tools: Sequence[Json]
     body: Callable[[Sequence[Said]], Json]
     read: Callable[[Iterable[str]], Seen]
+    path: str = "chat/completions"
 
 
 def rules(name: str) -> str:
@@ -243,6 +253,35 @@ def _zed(said: Sequence[Said], *, interleaved: bool) -> Json:
     }
 
 
+def _zed_responses(said: Sequence[Said]) -> Json:
+    """As it asks a server whose settings say that it has no chat completions. Thoughts stay here."""
+
+    def message(role: str, text: str) -> Json:
+        part: Json = {"type": "output_text", "annotations": []} if role == "assistant" else {"type": "input_text"}
+        return {"type": "message", "role": role, "content": [part | {"text": text}]}
+
+    items = [message("system", rules("Zed"))]
+    for place, one in enumerate(said):
+        if isinstance(one, str):
+            items.append(message("user", one))
+        elif isinstance(one, Seen):
+            items += [message("assistant", one.text)] if one.text.strip() else []
+            for made in sent_calls(one.calls):
+                items.append({"type": "function_call", "call_id": made["id"], **made["function"]})
+        else:
+            for call, text in zip(last_calls(said[:place]), one.texts, strict=True):
+                items.append({"type": "function_call_output", "call_id": call.id, "output": text})
+    return {
+        "input": items,
+        "store": False,
+        "stream": True,
+        "max_output_tokens": 8192,
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [{"type": "function", **each["function"]} for each in ZED_TOOLS],
+    }
+
+
 # The AI SDK (packages/openai-compatible/src/chat): openai-compatible-chat-language-model.ts,
 # convert-to-openai-compatible-chat-messages.ts, openai-compatible-prepare-tools.ts; schemas are zod's.
 def _zod(made: Json) -> Json:
@@ -292,5 +331,6 @@ CLIENTS = {
     "continue": Client("Continue", CONTINUE_TOOLS, _continue, read_continue),
     "zed": Client("Zed", ZED_TOOLS, lambda said: _zed(said, interleaved=False), read_zed),
     "zed-interleaved": Client("Zed", ZED_TOOLS, lambda said: _zed(said, interleaved=True), read_zed),
+    "zed-responses": Client("Zed", ZED_TOOLS, _zed_responses, read_zed_responses, "responses"),
     "ai-sdk": Client("opencode", SDK_TOOLS, _ai_sdk, read_ai_sdk),
 }

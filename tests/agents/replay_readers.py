@@ -172,6 +172,47 @@ def _merge_zed(calls: dict[int, Json], delta: Json) -> None:
     call["arguments"] += function.get("arguments") or ""
 
 
+def read_zed_responses(lines: Iterable[str]) -> Seen:
+    """Zed: crates/open_ai/src/responses.rs (its types), crates/open_ai/src/completion.rs (OpenAiResponseEventMapper).
+
+    Thoughts are those of summaries alone. Pieces of arguments belong to the item that was added with their id.
+    """
+    seen = Seen()
+    begun: dict[str, Json] = {}
+    for line in lines:
+        data = line.removeprefix("data: ")
+        if data == line or data in ("[DONE]", ""):
+            continue
+        event = json.loads(data)
+        kind = event["type"]
+        assert kind not in ("error", "response.error", "response.failed"), event
+        if kind.startswith(
+            ("response.output_", "response.function_", "response.reasoning_summary_", "response.content_")
+        ):
+            assert type(event["output_index"]) is int, event
+            assert isinstance(event.get("item_id", ""), str), event
+        if kind == "response.output_item.added" and event["item"]["type"] == "function_call":
+            begun[event["item"]["id"]] = dict(event["item"])
+        elif kind == "response.output_text.delta":
+            seen.text += event["delta"]
+        elif kind == "response.reasoning_summary_text.delta":
+            seen.thought += event["delta"]
+        elif kind == "response.function_call_arguments.delta":
+            begun[event["item_id"]]["arguments"] += event["delta"]
+        elif kind == "response.function_call_arguments.done":
+            call = begun.pop(event["item_id"])
+            arguments = json.loads(event["arguments"] or call["arguments"] or "{}")
+            seen.calls.append(SeenCall(call["call_id"], call["name"], arguments))
+        elif kind == "response.completed":
+            usage = event["response"]["usage"]
+            seen.usage = {
+                "prompt_tokens": usage["input_tokens"],
+                "prompt_tokens_details": usage["input_tokens_details"],
+            }
+            seen.finish = "tool_calls" if seen.calls else "stop"
+    return seen
+
+
 def read_ai_sdk(lines: Iterable[str]) -> Seen:
     """The AI SDK, below opencode, Kilo and Cline 4: packages/openai-compatible/src/chat/openai-compatible-chat-
     language-model.ts (its schema of a chunk), packages/provider-utils/src/streaming-tool-call-tracker.ts.
