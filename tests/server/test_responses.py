@@ -304,6 +304,24 @@ def test_a_thought_is_an_item_before_the_answer_and_goes_back_to_the_template_wi
     assert served.runtime.asked[-1][1] == [answer, Message("user", "x")]
 
 
+def test_a_thought_is_its_own_summary_where_one_is_asked_for(served: Served, client: openai.OpenAI) -> None:
+    """Codex and Zed show summaries, and nothing else of a thought unless they are told to."""
+    served.runtime.script = [Delta("", 1, thought="Hm. "), Delta("", 1, thought="Yes."), Delta("So.", 1, FINISH)]
+    asked: dict[str, Any] = {"model": "tiny", "input": "Hi", "reasoning": {"summary": "auto"}}
+    thought = client.responses.create(**asked).output[0]
+    assert thought.type == "reasoning"
+    assert [part.text for part in thought.summary] == ["Hm. Yes."]
+    events = list(client.responses.create(**asked, stream=True))
+    told = [event.delta for event in events if event.type == "response.reasoning_summary_text.delta"]
+    assert told == ["Hm. ", "Yes."]
+    kinds = [event.type.removeprefix("response.reasoning_summary_") for event in events if "summary" in event.type]
+    assert kinds == ["part.added", "text.delta", "text.delta", "text.done", "part.done"]
+    summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm. Yes."}]}
+    said = {"role": "assistant", "content": "So."}
+    client.responses.create(model="tiny", input=[summary, said, {"role": "user", "content": "x"}])  # type: ignore[list-item]
+    assert served.runtime.asked[-1][1] == [Message("assistant", "So.", thought="Hm. Yes."), Message("user", "x")]
+
+
 def test_a_structure_is_sent_back_as_it_was_asked_for(served: Served) -> None:
     shape = {"type": "json_schema", "name": "n", "schema": {"type": "object", "b": 1, "a": 2}, "strict": True}
     given = served.http.post("/v1/responses", json={**BODY, "text": {"format": shape}}).json()

@@ -7,7 +7,7 @@ import msgspec
 from localllm.server import sse
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.responses import replies as out
-from localllm.server.responses.items import OutputItem, OutputText, ReasoningText
+from localllm.server.responses.items import OutputItem, OutputText, ReasoningText, SummaryText
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -75,6 +75,28 @@ class ThoughtDone(_OfPart, frozen=True, kw_only=True, tag="response.reasoning_te
     text: str
 
 
+class _OfSummary(Event, frozen=True, kw_only=True):
+    item_id: str
+    output_index: int
+    summary_index: int = 0
+
+
+class SummaryAdded(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_part.added"):
+    part: SummaryText
+
+
+class SummaryDelta(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_text.delta"):
+    delta: str
+
+
+class SummaryDone(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_text.done"):
+    text: str
+
+
+class SummaryPartDone(_OfSummary, frozen=True, kw_only=True, tag="response.reasoning_summary_part.done"):
+    part: SummaryText
+
+
 class TextDelta(_OfPart, frozen=True, kw_only=True, tag="response.output_text.delta"):
     delta: str
     logprobs: list[ChatLogprob]
@@ -117,7 +139,8 @@ class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
 
 AnyEvent = (
     Created | InProgress | Completed | Incomplete | Failed | ItemAdded | ItemDone | PartAdded | PartDone | ThoughtDelta
-    | ThoughtDone | TextDelta | TextDone | ArgumentsDelta | ArgumentsDone | InputDelta | InputDone | ErrorEvent
+    | ThoughtDone | SummaryAdded | SummaryDelta | SummaryDone | SummaryPartDone | TextDelta | TextDone | ArgumentsDelta
+    | ArgumentsDone | InputDelta | InputDone | ErrorEvent
 )  # fmt: skip
 
 

@@ -96,6 +96,7 @@ async def create(request: Request) -> Response:
         response,
         timings=bool(body.timings),
         seals_thoughts=body.seals_thoughts,
+        summarizes_thoughts=body.summarizes_thoughts,
         origins=offered.origins,
     )
     story.warn([*offered.notes, *said.notes])

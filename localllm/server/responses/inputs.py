@@ -78,6 +78,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     action: _AnyJson | UnsetType = UNSET
     operation: _AnyJson | UnsetType = UNSET
     encrypted_content: str | None = None
+    summary: list[ContentPart] | None = None
     tools: list[ResponseTool] | None = None
 
 
@@ -191,12 +192,12 @@ def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
 
 
 def _thoughts(item: InputItem) -> list[str]:
-    """Its own text, or what was sealed for clients that send back nothing else."""
+    """Its own text, or what was sealed, or its summary, for clients that send back nothing else."""
     if isinstance(item.content, str):
         return [item.content]
     texts = [part.text for part in item.content or () if part.text]
     sealed = unsealed(item.encrypted_content or "")
-    return texts or ([sealed] if sealed else [])
+    return texts or ([sealed] if sealed else [part.text for part in item.summary or () if part.text])
 
 
 def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:

@@ -35,11 +35,16 @@ class ReasoningText(msgspec.Struct, frozen=True, tag_field="type", tag="reasonin
     text: str
 
 
+class SummaryText(msgspec.Struct, frozen=True, tag_field="type", tag="summary_text"):
+    text: str
+
+
 class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reasoning"):
     """What was thought before the items that follow."""
 
     id: str
-    summary: list[Any] = []
+    summary: list[SummaryText] = []
+    """The thought itself, where a summary was asked for: many clients show nothing else."""
     content: list[ReasoningText]
     encrypted_content: str | UnsetType = UNSET
     """The same once more, for clients that send back this alone."""
@@ -51,7 +56,7 @@ class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
 
     def as_kept(self) -> ThoughtItem:
         """For the next turn: once is enough."""
-        return msgspec.structs.replace(self, encrypted_content=UNSET)
+        return msgspec.structs.replace(self, encrypted_content=UNSET, summary=[])
 
 
 class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):

@@ -6,6 +6,7 @@ A thought, a message, a call of a function or of a custom tool. Knows nothing of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import UNSET
 
@@ -21,6 +22,7 @@ from localllm.server.responses.items import (
     OutputItem,
     OutputText,
     ReasoningText,
+    SummaryText,
     ThoughtItem,
     new_id,
     sealed,
@@ -45,11 +47,14 @@ class _Part:
 
 
 class ThoughtPart(_Part):
-    """A thought; `is_sealed`: also for clients that send back nothing else of it."""
+    """A thought; `is_sealed`: also for clients that send back nothing else of it; `is_summary`: also for those that
+    show summaries alone.
+    """
 
-    def __init__(self, index: int, numbers: Iterator[int], *, is_sealed: bool) -> None:
+    def __init__(self, index: int, numbers: Iterator[int], *, is_sealed: bool, is_summary: bool) -> None:
         super().__init__(index, numbers, "rs")
         self._is_sealed = is_sealed
+        self._is_summary = is_summary
         self.item = ThoughtItem(id=self.id, status="in_progress", content=[])
 
     def begin(self) -> Iterator[Event]:
@@ -57,18 +62,24 @@ class ThoughtPart(_Part):
         yield events.PartAdded(
             sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=ReasoningText("")
         )
+        if self._is_summary:
+            yield events.SummaryAdded(**self._place(), part=SummaryText(""))
 
     def feed(self, text: str) -> Iterator[Event]:
         self._pieces.append(text)
         yield events.ThoughtDelta(
             sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, delta=text
         )
+        if self._is_summary:
+            yield events.SummaryDelta(**self._place(), delta=text)
 
     def end(self, status: ItemStatus) -> Iterator[Event]:
         part = ReasoningText("".join(self._pieces))
+        summary = SummaryText(part.text)
         self.item = ThoughtItem(
             id=self.id,
             status=status,
+            summary=[summary] if self._is_summary else [],
             content=[part],
             encrypted_content=sealed(part.text) if self._is_sealed else UNSET,
         )
@@ -76,7 +87,13 @@ class ThoughtPart(_Part):
             sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, text=part.text
         )
         yield events.PartDone(sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, part=part)
+        if self._is_summary:
+            yield events.SummaryDone(**self._place(), text=summary.text)
+            yield events.SummaryPartDone(**self._place(), part=summary)
         yield self._done(self.item)
+
+    def _place(self) -> dict[str, Any]:
+        return {"sequence_number": next(self._numbers), "item_id": self.id, "output_index": self.index}
 
 
 class TextPart(_Part):

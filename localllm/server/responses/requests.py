@@ -82,7 +82,7 @@ class TextConfig(msgspec.Struct, frozen=True):
 
 
 class Reasoning(msgspec.Struct, frozen=True):
-    """How it thinks. Thoughts come as they are: of a summary there is none to choose."""
+    """How it thinks. Thoughts come as they are, and are their own summary where one is asked for."""
 
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
@@ -131,6 +131,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     def seals_thoughts(self) -> bool:
         """Whether thoughts come in the form as well that clients send back."""
         return WITH_SEALED_THOUGHTS in (self.include or ())
+
+    @property
+    def summarizes_thoughts(self) -> bool:
+        """Whether thoughts come as summaries too, since there are clients that show nothing else."""
+        reasoning = self.reasoning or Reasoning()
+        return (reasoning.summary or reasoning.generate_summary or "none") != "none"
 
     def limit(self) -> int | None:
         check_range("max_output_tokens", self.max_output_tokens, NO_LIMIT, MAX_OUTPUT_TOKENS)

@@ -33,6 +33,7 @@ class Story:
         *,
         timings: bool = False,
         seals_thoughts: bool = False,
+        summarizes_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
     ) -> None:
         """`origins`: of each function that may be called, the tool that it stands for."""
@@ -42,6 +43,7 @@ class Story:
         """With the alternatives to each token."""
         self._timings = timings
         self._seals_thoughts = seals_thoughts
+        self._summarizes_thoughts = summarizes_thoughts
         self._origins = origins or {}
         self._numbers = itertools.count()
         self._items: list[OutputItem] = []
@@ -111,7 +113,12 @@ class Story:
     def _thought(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThoughtPart):
             yield from self._close()
-            self._open = ThoughtPart(len(self._items), self._numbers, is_sealed=self._seals_thoughts)
+            self._open = ThoughtPart(
+                len(self._items),
+                self._numbers,
+                is_sealed=self._seals_thoughts,
+                is_summary=self._summarizes_thoughts,
+            )
             yield from self._open.begin()
         yield from self._open.feed(text)
 
