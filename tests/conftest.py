@@ -32,6 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("LOCALLLM_")]:
             patch.delenv(name)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # else each of hundreds of processes compiles localllm
         patch.setenv("LOCALLLM_HOME", str(folder))
         yield folder
 

@@ -24,7 +24,7 @@ def run_crashing(*arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_process_killed_at_any_step_leaves_whole_models_and_can_be_repeated(tmp_path: Path, every: int) -> None:
     *complaints, steps = run_crashing("steps", str(tmp_path / "store"), str(every))
     assert complaints == []

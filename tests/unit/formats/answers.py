@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import pytest
 
 from localllm.chat.formats.reader import reader_of
 from localllm.conversation import Function
@@ -207,10 +210,36 @@ def json_or_text(text: str) -> Any:
         return text
 
 
+SOME_CUTS = 5
+
+
+def at_some_cuts(format: ChatFormat, raw: str, **kwargs: Any) -> Answer:
+    """Reads it whole, in two pieces at some places, which depend on the text alone, and one character after the other.
+
+    Always the same.
+    """
+    places = random.Random(raw).choices(range(len(raw) + 1), k=SOME_CUTS)
+    return _at_cuts(format, raw, sorted({*places}), **kwargs)
+
+
 def at_all_cuts(format: ChatFormat, raw: str, **kwargs: Any) -> Answer:
-    """Reads it whole, in two pieces at every place, and one character after the other: always the same."""
+    """The same, in two pieces at every place."""
+    return _at_cuts(format, raw, range(len(raw) + 1), **kwargs)
+
+
+at_cuts = pytest.mark.parametrize(
+    "at_cuts",
+    [
+        pytest.param(at_some_cuts, id="some cuts"),
+        pytest.param(at_all_cuts, id="every cut", marks=pytest.mark.exhaustive),
+    ],
+)
+"""For texts whose every cut takes minutes in all families."""
+
+
+def _at_cuts(format: ChatFormat, raw: str, places: Iterable[int], **kwargs: Any) -> Answer:
     whole = read(format, [raw], **kwargs)
-    for cut in range(len(raw) + 1):
+    for cut in places:
         assert without_ids(read(format, [raw[:cut], raw[cut:]], **kwargs)) == without_ids(whole), raw[:cut]
     assert without_ids(read(format, raw, **kwargs)) == without_ids(whole)
     return whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -58,11 +58,11 @@ def read(make: Make, *pieces: str) -> tuple[str, str | None, bool]:
     return written, rest, is_broken
 
 
-def assert_read_alike(make: Make, text: str) -> tuple[str, str | None, bool]:
-    """Whole, character by character and cut in two at every point."""
+def assert_read_alike(make: Make, text: str, cuts: Iterable[int] | None = None) -> tuple[str, str | None, bool]:
+    """Whole, character by character and cut in two at every point, or at these."""
     whole = read(make, text)
     assert read(make, *text) == whole
-    for cut in range(len(text) + 1):
+    for cut in range(len(text) + 1) if cuts is None else cuts:
         assert read(make, text[:cut], text[cut:]) == whole, cut
     return whole
 
@@ -265,18 +265,19 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 ARGUMENTS = st.dictionaries(KEYS, VALUES, max_size=4)
+CUTS = st.lists(st.integers(0, 500), max_size=5)
 
 
-@given(ARGUMENTS)
-def test_written_keyword_arguments_are_read_again_at_every_cut(arguments: dict[str, Any]) -> None:
-    written, rest, is_broken = assert_read_alike(python, python_arguments.written(arguments) + ")]")
+@given(ARGUMENTS, CUTS)
+def test_written_keyword_arguments_are_read_again_at_any_cut(arguments: dict[str, Any], cuts: list[int]) -> None:
+    written, rest, is_broken = assert_read_alike(python, python_arguments.written(arguments) + ")]", cuts)
     assert (json.loads(written), rest, is_broken) == (arguments, ")]", False)
 
 
-@given(ARGUMENTS)
-def test_written_bare_arguments_are_read_again_at_every_cut(arguments: dict[str, Any]) -> None:
+@given(ARGUMENTS, CUTS)
+def test_written_bare_arguments_are_read_again_at_any_cut(arguments: dict[str, Any], cuts: list[int]) -> None:
     text = bare_arguments.written(GEMMA, arguments) + "<tool_call|>"
-    written, rest, is_broken = assert_read_alike(bare, text)
+    written, rest, is_broken = assert_read_alike(bare, text, cuts)
     assert (json.loads(written), rest, is_broken) == (arguments, "<tool_call|>", False)
 
 
@@ -298,12 +299,12 @@ ALIKE = st.recursive(
 
 
 @settings(max_examples=40)
-@given(st.dictionaries(KEYS, ALIKE, max_size=3))
-def test_written_nested_arguments_are_read_again_at_every_cut(arguments: dict[str, Any]) -> None:
+@given(st.dictionaries(KEYS, ALIKE, max_size=3), CUTS)
+def test_written_nested_arguments_are_read_again_at_any_cut(arguments: dict[str, Any], cuts: list[int]) -> None:
     """Lists are of alike items, as their schemas say."""
     end = f"{PREFIX}</invoke>"
     text = nested_arguments.written(M3, arguments) + end
-    written, rest, is_broken = assert_read_alike(nested(json.dumps(schema_of(arguments))), text)
+    written, rest, is_broken = assert_read_alike(nested(json.dumps(schema_of(arguments))), text, cuts)
     assert (json.loads(written), rest, is_broken) == (arguments, end, False)
 
 

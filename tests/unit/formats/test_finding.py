@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -165,19 +166,25 @@ def test_a_template_has_the_format_that_a_person_would_name(path: Path) -> None:
     assert bool(found.note) == (found.origin == "generic") == (path.stem in NOTED)
 
 
+SOME_CUTS = 5
+
+
 @needs_templates
-def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path) -> None:
-    """The longest answer with calls at every place, the others whole and character by character."""
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_what_a_template_writes_is_read_back_wherever_it_is_cut(path: Path, *, everywhere: bool) -> None:
+    """The longest answer with calls at some places or at every place, the others whole and character by character."""
     found = of(path)
     made = list(answers(path, found))
     longest = max((text for answer, text in made if answer.calls), key=len, default="")
     for answer, text in made:
         expected, in_thought = expected_of(answer, text, found), is_within_thought(answer, text, found)
         whole = read(reader_of(found, FUNCTIONS, in_thought=in_thought), [text])
-        assert reads_back(found, FUNCTIONS, text, expected, in_thought=in_thought, everywhere=text == longest), (
-            text,
-            whole,
-        )
+        every_cut = everywhere and text == longest
+        is_read = reads_back(found, FUNCTIONS, text, expected, in_thought=in_thought, everywhere=every_cut)
+        assert is_read, (text, whole)
+        for place in random.Random(text).choices(range(len(text)), k=SOME_CUTS if text == longest else 0):
+            pieces = text[:place], text[place:]
+            assert read(reader_of(found, FUNCTIONS, in_thought=in_thought), pieces) == whole, pieces
         if not in_thought and found.begins_thought and found.thought and answer.thought:
             _, _, inside = text.partition(found.thought.opening)
             assert reads_back(found, FUNCTIONS, inside, expected, in_thought=True), inside

@@ -13,7 +13,7 @@ from localllm.chat.formats.odd import ODD
 from localllm.chat.formats.writer import written_calls
 from localllm.conversation import ToolCall
 from localllm.formats import ChatFormat
-from tests.unit.formats.answers import Answer, at_all_cuts, without_ids
+from tests.unit.formats.answers import Answer, at_all_cuts, at_cuts, at_some_cuts, without_ids
 
 FORMATS = {each.name: each for each in DESCRIBED}
 Arguments = dict[str, Any]
@@ -166,8 +166,8 @@ def made(arguments: Arguments) -> ToolCall:
     return ToolCall("get_weather", dump(arguments), "abcdefgh0")
 
 
-def whole(name: str, raw: str) -> Answer:
-    return without_ids(at_all_cuts(FORMATS[name], raw))
+def whole(name: str, raw: str, at_cuts: Callable[[ChatFormat, str], Answer] = at_all_cuts) -> Answer:
+    return without_ids(at_cuts(FORMATS[name], raw))
 
 
 @pytest.fixture(params=SPELLED)
@@ -199,15 +199,16 @@ def test_text_around_calls_is_read(name: str) -> None:
         assert (found.text.strip(), found.calls) == ("Done.", tuple(MADE))
 
 
-def test_an_answer_that_is_cut_keeps_all_that_came(name: str) -> None:
+@at_cuts
+def test_an_answer_that_is_cut_keeps_all_that_came(name: str, at_cuts: Callable[[ChatFormat, str], Answer]) -> None:
     raw = SPELLED[name].of(("get_weather", {"city": "Zürich"}))
     for end in range(raw.index("rich"), len(raw)):
-        found = whole(name, raw[:end])
+        found = whole(name, raw[:end], at_cuts)
         assert len(found.calls) == 1
         assert found.calls[0][0] == "get_weather"
         assert "Zü" in str(found.calls[0][1])
     for end in range(raw.index("get_w")):
-        found = whole(name, raw[:end])
+        found = whole(name, raw[:end], at_cuts)
         assert found.calls == ()
         assert found.text.strip() == raw[:end].strip()
 
@@ -221,7 +222,7 @@ def test_an_undeclared_function_is_text(name: str) -> None:
 def test_broken_arguments_are_never_lost(name: str) -> None:
     good = SPELLED[name].of(("get_weather", {"city": "ZZ"}))
     for wrong in ('"ZZ', 'ZZ"', "Z}Z", "Z</Z", "Z)]}Z", "Z\x00Z"):
-        found = whole(name, good.replace('"ZZ"', wrong).replace("ZZ", wrong))
+        found = whole(name, good.replace('"ZZ"', wrong).replace("ZZ", wrong), at_some_cuts)
         shown = found.text + "".join(str(arguments) for _, arguments in found.calls)
         assert shown.count("Z") == 2
 
