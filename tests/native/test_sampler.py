@@ -124,7 +124,7 @@ def params(draw: st.DrawFn, size: int) -> SamplerParams:
     )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_compiled_sampler_equals_the_numpy_one(compiled: NativeSampler, data: st.DataObject) -> None:
     first = data.draw(rows())
