@@ -123,7 +123,7 @@ def test_what_cannot_be_kept_is_refused_by_its_path_before_any_token(llm: LLM) -
             llm.chat(ASKED, schema=NESTED, stream=stream)
         assert caught.value.param == "schema.properties.tags.uniqueItems"
     with pytest.raises(InvalidParameter) as caught:
-        llm.chat(ASKED, thinking_budget=3)
+        llm.complete("x", thinking_budget=3)
     assert caught.value.param == "thinking_budget"
 
 
