@@ -30,7 +30,7 @@ from tests.models.maker import write_llama
 from tests.worker.scripted import ScriptedWorker, scripted_worker
 
 CTX = 8192
-NUM_TURNS = 20
+NUM_TURNS = 12
 FORMAT = ChatFormat(
     name="hermes",
     origin="known",
@@ -142,12 +142,14 @@ def result(text: str, id: str) -> Message:
     return Message("tool", text, tool_call_id=id)
 
 
-@pytest.mark.parametrize("variables", ["{}", NO_THINKING], ids=["thinking", "not thinking"])
-def test_nothing_that_we_generated_is_computed_again_in_twenty_turns_of_calls(
-    worker: ScriptedWorker, variables: str
+@pytest.mark.parametrize(
+    ("variables", "num_turns"), [("{}", NUM_TURNS), (NO_THINKING, NUM_TURNS // 2)], ids=["thinking", "not thinking"]
+)
+def test_nothing_that_we_generated_is_computed_again_in_many_turns_of_calls(
+    worker: ScriptedWorker, variables: str, num_turns: int
 ) -> None:
     messages, known = list(START), 0
-    for turn in range(NUM_TURNS):
+    for turn in range(num_turns):
         call = ("read" if turn % 2 else "write", f'{{"path":"src/{turn}.py","lines":[1,{turn}.0],"why":"é"}}')
         text = "I look." if turn % 3 == 0 else ""
         thought = "" if variables == NO_THINKING else f"What is in file {turn}?"
@@ -162,8 +164,8 @@ def test_nothing_that_we_generated_is_computed_again_in_twenty_turns_of_calls(
             messages[number] = replace(each, tool_calls=calls, tool_call_id=f"{turn}-{number - 1}" if is_result else "")
         messages += [sent_back(text, call, id=f"new{turn}"), result(f"def f{turn}(): ...", f"new{turn}-0")]
     text = worker.spelled(sequence.tokens)
-    assert text.count("<tool_call>\n") == NUM_TURNS
-    assert text.count('{"name":"') == NUM_TURNS, "every call is as it was written"
+    assert text.count("<tool_call>\n") == num_turns
+    assert text.count('{"name":"') == num_turns, "every call is as it was written"
 
 
 def test_conversations_that_take_turns_in_one_slot_compute_none_of_their_answers_again(worker: ScriptedWorker) -> None:
