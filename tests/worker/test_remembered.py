@@ -278,7 +278,7 @@ def test_what_no_client_was_sent_is_not_remembered(attention: ScriptedWorker) ->
     assert "END" not in prompt_of(worker, ask(*back, cache_salt="1"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     turns=st.lists(
         st.tuples(
