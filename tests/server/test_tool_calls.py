@@ -108,7 +108,8 @@ def test_a_streamed_call_begins_with_its_id_type_and_name_and_its_arguments_foll
     deltas = [chunk.choices[0].delta.model_dump(exclude_unset=True) for chunk in chunks]
     assert deltas == [
         {"role": "assistant"},
-        {"content": "Let me see.", "reasoning_content": "Both.", "reasoning": "Both."},
+        {"reasoning_content": "Both.", "reasoning": "Both."},
+        {"content": "Let me see."},
         {
             "tool_calls": [
                 {"index": 0, "id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": ""}}
