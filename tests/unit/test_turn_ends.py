@@ -122,9 +122,10 @@ def test_a_call_is_used_again_behind_its_prompt_wherever_the_template_keeps_it(p
 
     def asked(*messages: Message) -> tuple[Any, str]:
         restored = remembered.restore(Source(messages, None, None, None, True, RENDERING))
-        text = render(
-            RenderRequest(template, restored.messages, words.bos_text, words.eos_text, rendering=RENDERING)
-        ).text
+        request = RenderRequest(
+            template, restored.messages, words.bos_text, words.eos_text, rendering=RENDERING, words=format.calls
+        )
+        text = render(request).text
         return remembered.place(restored, text), text
 
     if path.stem in OTHERS:
