@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Callable
 
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.server.ollama import replies as out
-from localllm.server.ollama.names import in_registry, ours, parse
+from localllm.server.ollama.names import found, in_registry, ours, parse
 from localllm.server.state import ServerState
-from localllm.states import AvailableModel, PullState
+from localllm.states import PullState
 
+DEMO = "demo"
 _ENDING = ("verifying sha256 digest", "writing manifest", "success")
 
 
@@ -44,16 +45,19 @@ class Pulling:
         self._news.put_nowait(state)
 
 
-async def _pulled(state: ServerState, asked: str, tell: Callable[[PullState], None]) -> AvailableModel:
+async def _pulled(state: ServerState, asked: str, tell: Callable[[PullState], None]) -> None:
     """A short name is one of ours, else of Ollama's library."""
+    if found(asked, [DEMO]):  # a part of this installation
+        return
     wanted, name = ours(asked), parse(asked)
     try:
-        return await state.runtime.pull(wanted, tell)
+        await state.runtime.pull(wanted, tell)
+        return
     except ModelNotFound:
         if name is None or not name.is_short:
             raise
     try:
-        return await state.runtime.pull(in_registry(asked), tell)
+        await state.runtime.pull(in_registry(asked), tell)
     except ModelNotFound as error:
         raise _no_manifest() from error
 
