@@ -63,9 +63,10 @@ class Operation(NamedTuple):
 _LINES = "application/x-ndjson"
 
 
-def _ollamas(method: str, path: str, summary: str, *types: Any, **more: Any) -> Operation:
-    """Of Ollama's API: its streams are lines, unless `stream` is false."""
-    return Operation(method, f"/api/{path}", summary, *types, error=OllamaError, **more)
+def _ollamas(method: str, path: str, summary: str, *types: Any, is_empty: bool = False) -> Operation:
+    """Of Ollama's API: its streams are lines, unless `stream` is false. `types`: request, response, a line."""
+    request, response, chunk = (*types, None, None, None)[:3]
+    return Operation(method, f"/api/{path}", summary, request, response, chunk, error=OllamaError, is_empty=is_empty)
 
 
 _SLOT_QUERY = (

@@ -1,4 +1,4 @@
-"""The official `ollama` client against a real server with the carried model: no line of it knows that this is another."""
+"""The official `ollama` client against a real server with the carried model, as if that were Ollama."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ HELLO: Any = [{"role": "user", "content": "Hello!"}]
 @pytest.fixture(scope="module")
 def client(home: Path) -> Iterator[ollama.Client]:
     with Sidecar.start(["--slots=2", "--ctx=2048"]) as sidecar:
-        yield ollama.Client(sidecar.url, headers={"authorization": f"Bearer {sidecar.token}"}, trust_env=False)
+        headers = {"authorization": f"Bearer {sidecar.token}"}
+        with ollama.Client(sidecar.url, headers=headers, trust_env=False) as client:
+            yield client
 
 
 def test_a_model_is_in_the_list_with_what_it_can_do(client: ollama.Client) -> None:
@@ -54,7 +56,7 @@ def test_a_prompt_is_answered_and_a_raw_one_continued(client: ollama.Client) -> 
     assert raw.response
     assert (raw.eval_count, raw.done_reason) == (5, "length")
     pieces = list(client.generate("demo", "Hello!", options=GREEDY, stream=True))
-    assert "".join(piece.response for piece in pieces) == answer.response
+    assert "".join(piece.response or "" for piece in pieces) == answer.response
 
 
 def test_thoughts_come_apart(client: ollama.Client) -> None:
@@ -108,7 +110,7 @@ def test_an_answer_keeps_a_schema(client: ollama.Client) -> None:
     answer = client.chat("demo", asked, format=Person.model_json_schema(), options=GREEDY)
     assert Person.model_validate_json(answer.message.content or "")
     anything = client.generate("demo", "Answer in JSON.", format="json", options=GREEDY)
-    assert isinstance(json.loads(anything.response), dict)
+    assert isinstance(json.loads(anything.response or ""), dict)
 
 
 def test_texts_become_vectors_of_length_one(client: ollama.Client) -> None:

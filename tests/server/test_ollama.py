@@ -162,7 +162,9 @@ def test_results_find_their_calls_by_the_tools_name(served: Served) -> None:
     answered = {"role": "tool", "content": "42", "tool_name": "f"}
     body = {"model": "tiny", "messages": [*HI, {"role": "Assistant", "tool_calls": [call]}, answered]}
     lines(asked(served, "chat", body))
-    _, made, result = served.runtime.asked[0][1]  # type: ignore[misc]
+    messages = served.runtime.requests[0].messages
+    assert messages is not None
+    _, made, result = messages
     assert made.tool_calls == (ToolCall("f", '{"x": 1}', made.tool_calls[0].id),)
     assert result.tool_call_id == made.tool_calls[0].id != ""
 

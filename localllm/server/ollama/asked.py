@@ -55,7 +55,8 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
 
 async def model_of(state: ServerState, asked: str) -> str:
     """The id of the model that is meant. Raises `ModelNotFound`, `InvalidParameter`."""
-    id = found(asked, [model.id for model in (*state.runtime.loaded(), *state.runtime.running())])
+    here = [model.id for model in state.runtime.loaded()] + [model.id for model in state.runtime.running()]
+    id = found(asked, here)
     if id is None:
         id = found(asked, await available(state))
     if id is None:
