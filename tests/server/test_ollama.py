@@ -455,3 +455,11 @@ def test_only_an_admin_manages_models_here() -> None:
             assert error(response)[0] == 403, path
         assert [model.id for model in served.runtime.others] == ["other:1b"]
         assert [model.id for model in served.runtime.models] == ["tiny"]
+
+
+def test_a_strict_server_refuses_fields_and_options_that_are_nobodys() -> None:
+    with running(Settings(port=0, grace_s=0.1, strict=True)) as served:
+        body = {"model": "tiny", "messages": HI, "stream": False}
+        status, words = error(asked(served, "chat", body | {"options": {"nobody": 1}}))
+        assert (status, "'options.nobody'" in words) == (400, True)
+        assert whole(asked(served, "chat", body | {"options": {"num_ctx": 4096}}))["done"]

@@ -40,6 +40,8 @@ class Pulling:
         await asyncio.gather(self.task, return_exceptions=True)
 
     def _tell(self, state: PullState) -> None:
+        if self.task.done():  # then the last of the news is its end
+            return
         while not self._news.empty():  # of progress only the latest: a slow reader wants no history
             self._news.get_nowait()
         self._news.put_nowait(state)
