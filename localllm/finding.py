@@ -14,7 +14,7 @@ from localllm.errors import InvalidParameter
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.threads import Threads
-from localllm.types import LoadOptions
+from localllm.types import LoadOptions, ModelDefaults, ModelInfo
 
 Found = tuple[Candidate, int | None]
 """A model, and the context that its manifest sets."""
@@ -29,6 +29,17 @@ class Started(NamedTuple):
     stays: bool
 
 
+class Described(NamedTuple):
+    """What a model's file and its manifest say of it, loaded or not."""
+
+    info: ModelInfo
+    defaults: ModelDefaults
+    ctx: int | None
+
+
+MAX_DESCRIBED = 1000
+
+
 class Finder:
     """Belongs to one event loop; the files are read on threads."""
 
@@ -39,6 +50,7 @@ class Finder:
         self._started: dict[str, Started] = {}
         self._files: dict[str, tuple[Path, AvailableModel]] = {}
         """Those that no store has a name for."""
+        self._described: dict[AvailableModel, Described] = {}
 
     def pending(self) -> set[asyncio.Future[Found]]:
         """Searches that go on: each may be for a model that nobody knows the id of yet."""
@@ -62,6 +74,16 @@ class Finder:
         ids = {model.id for model in there}
         files = list(self._files.items())
         return [*there, *(listed for id, (path, listed) in files if id not in ids and path.exists())]
+
+    async def described(self, model: AvailableModel) -> Described:
+        """Raises as `find`. What was read once is known until the model gets its name anew."""
+        if model not in self._described:
+            candidate, ctx = await self.find(model.id, allow_paths=False)
+            candidate.release()
+            while len(self._described) >= MAX_DESCRIBED:
+                self._described.pop(next(iter(self._described)))
+            self._described[model] = Described(candidate.info, candidate.defaults, ctx)
+        return self._described[model]
 
     async def find(self, model: str | Path, *, allow_paths: bool, chat_template: str | None = None) -> Found:
         """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too;

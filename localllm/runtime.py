@@ -20,6 +20,7 @@ from localllm.answers import reading_for
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout, clipped
+from localllm.finding import Described as Described
 from localllm.finding import Finder, Started
 from localllm.finding import canonical_id as canonical_id
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
@@ -91,6 +92,16 @@ class Runtime:
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
         return self._finder.available()
+
+    async def described(self, model: AvailableModel) -> Described:
+        """What the model's file and manifest say, without loading it. Raises `ModelNotFound`, `LoadFailed`s."""
+        return await self._finder.described(model)
+
+    async def copy(self, source: str, target: str) -> None:
+        """A second name for a model of this machine. Raises `ModelNotFound`, `InvalidParameter`."""
+        from localllm.registry.listing import copy
+
+        await self._removing.run(copy, source, target, self._settings.data_dir)
 
     async def pull(self, name: str, on_state: Callable[[PullState], None] = lambda _: None) -> AvailableModel:
         """Download a model that somebody on the network named; what is there already is not fetched again.
@@ -177,6 +188,10 @@ class Runtime:
             Answer(pending, count, reading_for(request, format, pending.mailbox.beginning))
             for request, pending, count in zip(requests, sent, num_prompt_tokens, strict=True)
         ]
+
+    async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
+        """The model is loaded, as any request would have it, and stays so long. Raises as `submit`."""
+        await self._session(model_id, keep_alive_s)
 
     async def embed(self, model_id: str, request: EmbeddingRequest, *, keep_alive_s: float | None = None) -> Embeddings:
         """The vectors of all texts of a request. A cancelled call cancels what is not computed yet.

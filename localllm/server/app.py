@@ -31,6 +31,8 @@ from localllm.server.limits import KeyLimits, Limited
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
 from localllm.server.native import handlers as native
+from localllm.server.ollama import errors as ollama_errors
+from localllm.server.ollama import handlers as ollama
 from localllm.server.openai import handlers as openai
 from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
@@ -52,6 +54,7 @@ def routes() -> list[Route]:
         *embeddings.routes(),
         *native.routes(),
         *manage.routes(),
+        *ollama.routes(),
     ]
 
 
@@ -113,7 +116,9 @@ class Edge:
             if refusal is not None:
                 exchange.outcome = refusal.code
                 if exchange.status is None:
-                    await Response(**response_parts(refusal))(scope, receive, exchange.send)
+                    is_ollamas = scope["path"].startswith(ollama_errors.PREFIX)
+                    parts = ollama_errors.response_parts if is_ollamas else response_parts
+                    await Response(**parts(refusal))(scope, receive, exchange.send)
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)

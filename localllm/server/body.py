@@ -102,6 +102,11 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise UnsupportedMediaType(f"the body must be sent as application/json, not as {kind or 'nothing'}")
+    return await read_body(request, max_bytes)
+
+
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """The bytes of a body, whatever it says it is. Raises `TooLarge`, `ClientGone`."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)

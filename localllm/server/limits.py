@@ -99,7 +99,9 @@ class KeyLimits:
         use.tokens -= 1
 
 
-COUNTED = ("/v1/", "/rerank", "/tokenize", "/detokenize", "/apply-template")
+COUNTED = (
+    "/v1/", "/rerank", "/tokenize", "/detokenize", "/apply-template", "/api/chat", "/api/generate", "/api/embed"
+)  # fmt: skip
 """How the paths begin that cost the model's process something, by POST."""
 
 

@@ -17,6 +17,10 @@ from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
 from localllm.server.errors import ErrorBody
 from localllm.server.manage import messages as manage
 from localllm.server.native import requests as native
+from localllm.server.ollama import models as ollama_models
+from localllm.server.ollama import replies as ollama_replies
+from localllm.server.ollama import requests as ollama
+from localllm.server.ollama.errors import ErrorBody as OllamaError
 from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
@@ -51,6 +55,18 @@ class Operation(NamedTuple):
     query: tuple[Query, ...] = ()
     needs_body: bool = True
     """Where there is a `request`."""
+    error: Any = ErrorBody
+    is_empty: bool = False
+    """The answer has no body."""
+
+
+_LINES = "application/x-ndjson"
+
+
+def _ollamas(method: str, path: str, summary: str, *types: Any, is_empty: bool = False) -> Operation:
+    """Of Ollama's API: its streams are lines, unless `stream` is false. `types`: request, response, a line."""
+    request, response, chunk = (*types, None, None, None)[:3]
+    return Operation(method, f"/api/{path}", summary, request, response, chunk, error=OllamaError, is_empty=is_empty)
 
 
 _SLOT_QUERY = (
@@ -124,6 +140,30 @@ OPERATIONS = (
     Operation("post", "/localllm/kv/save", "Conversations to the disk", manage.ModelRequest, manage.KvSaved),
     Operation("post", "/localllm/pull", "Download a model", manage.PullRequest, manage.PullEvent, manage.PullEvent),
     Operation("post", "/localllm/remove", "Forget a model", manage.ModelRequest, manage.Removed),
+    Operation("get", "/", "Alive, in Ollama's words"),
+    _ollamas("get", "version", "The version of Ollama whose API this is", None, ollama_replies.Version),
+    _ollamas("get", "tags", "The models on this machine", None, ollama_models.Tags),
+    _ollamas("get", "ps", "The models that are loaded", None, ollama_models.Processes),
+    _ollamas("post", "show", "What is known of a model", ollama.ShowRequest, ollama_models.Shown),
+    _ollamas(
+        "post", "chat", "Answer a conversation", ollama.ChatRequest, ollama_replies.ChatReply, ollama_replies.ChatReply
+    ),
+    _ollamas(
+        "post",
+        "generate",
+        "Answer a prompt",
+        ollama.GenerateRequest,
+        ollama_replies.GenerateReply,
+        ollama_replies.GenerateReply,
+    ),
+    _ollamas("post", "embed", "Texts to vectors", ollama.EmbedRequest, ollama_replies.EmbedReply),
+    _ollamas("post", "embeddings", "A text to a vector", ollama.EmbeddingsRequest, ollama_replies.EmbeddingsReply),
+    _ollamas("delete", "delete", "Forget a model", ollama.ModelRequest, is_empty=True),
+    _ollamas("post", "copy", "A second name for a model", ollama.CopyRequest, is_empty=True),
+    _ollamas("post", "pull", "Download a model", ollama.PullRequest, ollama_replies.PullLine, ollama_replies.PullLine),
+    _ollamas("post", "create", "Not served: 501", is_empty=True),
+    _ollamas("post", "push", "Not served: 501", is_empty=True),
+    _ollamas("post", "blobs/{digest}", "Not served: 501", is_empty=True),
 )
 
 
@@ -131,8 +171,9 @@ OPERATIONS = (
 def document() -> bytes:
     """The document as JSON."""
     types = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
-    references, schemas = msgspec.json.schema_components([*types, ErrorBody], ref_template=_REFERENCE)
-    of = {str(kind): reference for kind, reference in zip([*types, ErrorBody], references, strict=True)}
+    types += [ErrorBody, OllamaError]
+    references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
     for schema in schemas.values():
         _say_ranges(schema)
     paths: dict[str, dict[str, Any]] = {}
@@ -160,7 +201,11 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
         if operation.response is None
         else {_JSON: {"schema": of[str(operation.response)]}}
     )
-    if operation.chunk is not None:
+    if operation.is_empty:
+        answer = {}
+    if operation.chunk is not None and operation.error is OllamaError:
+        answer[_LINES] = {"itemSchema": {"anyOf": [of[str(operation.chunk)], of[str(OllamaError)]]}}
+    elif operation.chunk is not None:
         made = {"anyOf": [of[str(operation.chunk)], of[str(ErrorBody)]]}
         data = {"anyOf": [{"const": "[DONE]"}, {"contentMediaType": _JSON, "contentSchema": made}], "type": "string"}
         event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}, "required": ["data"]}
@@ -169,7 +214,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
         "summary": operation.summary,
         "responses": {
             "200": {"description": "The answer", "content": answer},
-            "default": {"description": "An error", "content": {_JSON: {"schema": of[str(ErrorBody)]}}},
+            "default": {"description": "An error", "content": {_JSON: {"schema": of[str(operation.error)]}}},
         },
     }
     if operation.needs_key:

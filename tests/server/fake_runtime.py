@@ -11,7 +11,7 @@ from pathlib import Path
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
-from localllm.runtime import Answer, OnProgress, Runtime
+from localllm.runtime import Answer, Described, OnProgress, Runtime
 from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus, SlotTransfer
 from localllm.supervisor.observer import Observer
 from localllm.types import (
@@ -21,6 +21,7 @@ from localllm.types import (
     LoadedModel,
     LoadOptions,
     Message,
+    ModelDefaults,
     ModelInfo,
     Rendering,
     SamplingParams,
@@ -178,6 +179,21 @@ class FakeRuntime(Runtime):
 
     def available(self) -> Sequence[AvailableModel]:
         return self.others
+
+    async def described(self, model: AvailableModel) -> Described:
+        return Described(tiny_model(model.id).info, ModelDefaults(), None)
+
+    async def ensure(self, model_id: str, keep_alive_s: float | None = None) -> None:
+        if model_id not in {model.id for model in self.models}:
+            await self.load(model_id, keep_alive_s=keep_alive_s)
+        self.keep_alives.append(keep_alive_s)
+
+    async def copy(self, source: str, target: str) -> None:
+        self.others.extend(
+            AvailableModel(id=target, size_bytes=model.size_bytes, created_unix_s=model.created_unix_s)
+            for model in self.others
+            if model.id == source
+        )
 
     async def unload(self, model_id: str) -> None:
         self._check(model_id)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.openai.call_ids import with_ids
+from localllm.server.call_ids import with_ids
 from localllm.server.parse import small
 from localllm.types import Message, ToolCall
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
-from localllm.server.openai.call_ids import with_ids
+from localllm.server.call_ids import with_ids
 from localllm.server.openai.fields import (
     NO_EFFECT_RESPONSES,
     REFUSED_RESPONSES,

@@ -1,0 +1,127 @@
+"""An answer as the lines of Ollama's chat or plain stream, or put together. Knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from localllm.errors import InternalError
+from localllm.runtime import Answer
+from localllm.server.ollama import replies as out
+from localllm.types import CallDelta, Delta, TokenLogprob, ToolCall, whole_calls
+
+
+class Shape:
+    """Of a chat's lines, or of a plain prompt's."""
+
+    def __init__(self, model: str, *, is_chat: bool) -> None:
+        """`model`: as the client named it."""
+        self._model = model
+        self._is_chat = is_chat
+
+    def line(
+        self,
+        *,
+        text: str = "",
+        thought: str = "",
+        calls: Sequence[out.CallObject] = (),
+        logprobs: Sequence[TokenLogprob] = (),
+        reason: str = "",
+        **metrics: Any,
+    ) -> out.ChatReply | out.GenerateReply:
+        """`reason`: why it is the last."""
+        common: dict[str, Any] = {
+            "model": self._model,
+            "created_at": out.now(),
+            "done": bool(reason),
+            "done_reason": reason or UNSET,
+            "logprobs": out.logprobs(logprobs) if logprobs else UNSET,
+            **metrics,
+        }
+        if not self._is_chat:
+            return out.GenerateReply(response=text, thinking=thought or UNSET, **common)
+        message = out.ReplyMessage(content=text, thinking=thought or UNSET, tool_calls=list(calls) or UNSET)
+        return out.ChatReply(message=message, **common)
+
+
+class Told:
+    """One answer on its way; `started_s` is when it was asked for, `load_s` how long it took until it was taken."""
+
+    def __init__(self, answer: Answer, shape: Shape, started_s: float, load_s: float) -> None:
+        self._answer = answer
+        self._shape = shape
+        self._started_s = started_s
+        self._load_s = load_s
+
+    async def lines(self) -> AsyncGenerator[out.ChatReply | out.GenerateReply, None]:
+        """A call comes whole, in a line of its own before the last: clients do not look for calls in that."""
+        calls = _Calls()
+        async for delta in self._answer:
+            logprobs = delta.logprobs  # with the first line of these
+            for text, thought in (("", delta.thought), (delta.text, "")):
+                if text or thought:
+                    yield self._shape.line(text=text, thought=thought, logprobs=logprobs)
+                    logprobs = ()
+            made = calls.feed(delta.calls, is_last=delta.finish is not None)
+            if made:
+                objects, broken = _told_calls(made)
+                yield self._shape.line(text=broken, calls=objects, logprobs=logprobs)
+                logprobs = ()
+            if delta.finish is not None:
+                yield self._last(delta, logprobs=logprobs)
+                return
+            if logprobs:
+                yield self._shape.line(logprobs=logprobs)
+        raise InternalError("the answer ended without a finish")
+
+    async def whole(self) -> out.ChatReply | out.GenerateReply:
+        """All of it at once."""
+        texts, thoughts = list[str](), list[str]()
+        deltas, logprobs = list[CallDelta](), list[TokenLogprob]()
+        async for delta in self._answer:
+            texts.append(delta.text)
+            thoughts.append(delta.thought)
+            deltas += delta.calls
+            logprobs += delta.logprobs
+            if delta.finish is not None:
+                numbered = list(enumerate(whole_calls(deltas)))
+                calls, broken = _told_calls(numbered)
+                return self._last(
+                    delta, text="".join(texts) + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
+                )
+        raise InternalError("the answer ended without a finish")
+
+    def _last(self, delta: Delta, **said: Any) -> out.ChatReply | out.GenerateReply:
+        assert delta.finish is not None
+        total_s = time.perf_counter() - self._started_s
+        costs = out.metrics(delta.finish, self._load_s, total_s)
+        return self._shape.line(**said, reason=out.done_reason(delta.finish), **costs)
+
+
+class _Calls:
+    """The pieces of calls, until each is whole."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, list[CallDelta]] = {}
+
+    def feed(self, deltas: Sequence[CallDelta], *, is_last: bool) -> list[tuple[int, ToolCall]]:
+        """Those that are whole now, each with its number: another has begun behind it, or the answer has ended."""
+        for delta in deltas:
+            self._pieces.setdefault(delta.index, []).append(delta)
+        ended = list(self._pieces) if is_last else list(self._pieces)[:-1]
+        return [(index, whole_calls(self._pieces.pop(index))[0]) for index in ended]
+
+
+def _told_calls(calls: Sequence[tuple[int, ToolCall]]) -> tuple[list[out.CallObject], str]:
+    """And the text of those that were cut: nothing of an answer is lost."""
+    objects, broken = list[out.CallObject](), list[str]()
+    for index, call in calls:
+        told = out.call_object(index, call)
+        if told is None:
+            broken.append(f"{call.name} {call.arguments}")
+        else:
+            objects.append(told)
+    return objects, "\n".join(broken)

@@ -1,0 +1,78 @@
+"""What all endpoints begin with: a body, read whatever its type says, and the model that is meant by its name.
+
+Ollama's clients send no type, or a wrong one; pages of other sites are kept out by the gate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from localllm.errors import InvalidParameter, UnknownParameter, clipped
+from localllm.server.body import read_body, unknown_fields_header
+from localllm.server.ollama.errors import no_model
+from localllm.server.ollama.fields import without_effect
+from localllm.server.ollama.names import found
+from localllm.server.parse import Fields, parse
+from localllm.server.state import ServerState
+from localllm.states import AvailableModel
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Given(NamedTuple):
+    """A body's fields; which of them were ignored is told in a header."""
+
+    fields: Fields
+    kind: type[msgspec.Struct]
+
+    def headers(self, state: ServerState, ctx: int | None = None) -> dict[str, str]:
+        """`ctx`: of the model, where that matters. Raises `UnknownParameter` on a strict server."""
+        self.check(state)
+        return unknown_fields_header(without_effect(self.fields, self.kind, ctx), strict=False)
+
+    def check(self, state: ServerState) -> None:
+        """Raises `UnknownParameter` for a field that is nobody's, on a strict server."""
+        ignored = without_effect(self.fields, self.kind, None)
+        unknown = [name for name in ignored if name not in self.kind.__struct_fields__]
+        if state.settings.strict and unknown:
+            first = clipped(unknown[0])
+            raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
+
+
+async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
+    """Raises `InvalidParameter`, `Draining`."""
+    state: ServerState = request.app.state.server
+    body = await read_body(request, state.settings.max_body_bytes)
+    if not body.strip():
+        raise InvalidParameter("missing request body")
+    fields, asked = parse(body, kind)
+    state.admit()
+    return state, asked, Given(fields, kind)
+
+
+async def model_of(state: ServerState, asked: str) -> str:
+    """The id of the model that is meant. Raises `ModelNotFound`, `InvalidParameter`."""
+    here = [model.id for model in state.runtime.loaded()] + [model.id for model in state.runtime.running()]
+    id = found(asked, here)
+    if id is None:
+        id = found(asked, await available(state))
+    if id is None:
+        raise no_model(asked)
+    return id
+
+
+async def available(state: ServerState) -> dict[str, AvailableModel]:
+    """The models on this machine by their ids; of one that only this process knows, what it says."""
+    there = {model.id: model for model in await state.listing.run(state.runtime.available)}
+    for loaded in state.runtime.loaded():
+        if loaded.id not in there:
+            there[loaded.id] = AvailableModel(
+                id=loaded.id,
+                size_bytes=loaded.info.size_bytes,
+                created_unix_s=loaded.created_unix_s,
+                quant=loaded.info.file_type,
+            )
+    return there

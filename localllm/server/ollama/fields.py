@@ -1,0 +1,168 @@
+"""Fields that several of Ollama's requests share: how an answer is made, thinks, is shaped, and how long a model stays.
+
+Knows nothing of messages and prompts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, clipped
+from localllm.server.durations import keep_alive_seconds
+from localllm.server.parse import Fields, fields_of
+from localllm.structures import Structure
+from localllm.types import MAX_LOGPROBS, NO_LIMIT, Rendering, SamplingParams
+
+FormatField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})]
+SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+
+_SAMPLING = (
+    "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "presence_penalty",
+    "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "seed",
+)  # fmt: skip
+"""What `SamplingParams` takes under the same name."""
+_LOADING = ("num_ctx", "num_keep")
+"""What is the server's to say when it loads a model."""
+EFFORTS = ("low", "medium", "high", "max")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """`options`; what else Ollama knows of them concerns how a model is loaded, which is the server's to say."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    seed: int | None = None
+    num_predict: int | None = None
+    """The most tokens; -1 and -2: as many as fit."""
+    stop: str | list[str] | None = None
+    num_ctx: int | None = None
+    """A model's context is set where it is loaded: a larger one has no effect here, and the reply's header says so."""
+    num_keep: int | None = None
+
+    def params(self, logprobs: int | None) -> SamplingParams:
+        """Raises `InvalidParameter`."""
+        limit = self.num_predict
+        return SamplingParams(
+            **{name: getattr(self, name) for name in _SAMPLING},
+            max_tokens=NO_LIMIT if limit is not None and limit < 0 else limit,
+            stop=tuple(filter(None, [self.stop] if isinstance(self.stop, str) else self.stop or ())),
+            logprobs=logprobs,
+        )
+
+
+class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
+    """What every request for something of a model has."""
+
+    model: str | None = None
+    name: str | None = None
+    """What `model` was called once."""
+    keep_alive: float | str | None = None
+    options: Options | None = None
+
+    @property
+    def asked_model(self) -> str:
+        """Raises `InvalidParameter`."""
+        return named(self.model, self.name)
+
+    def keep_alive_s(self) -> float | None:
+        """Raises `InvalidParameter`."""
+        return keep_alive_seconds(self.keep_alive)
+
+
+class AnswerFields(CommonFields, frozen=True, kw_only=True):
+    """What chats and plain prompts share."""
+
+    format: FormatField | UnsetType = UNSET
+    """`json`, or a JSON schema."""
+    think: bool | str | None = None
+    stream: bool | None = None
+    """Unless false."""
+    truncate: bool | None = None
+    """What does not fit is refused here, whatever this says."""
+    shift: bool | None = None
+    """The server's to say: --context-shift."""
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+    def params(self) -> SamplingParams:
+        """Raises `InvalidParameter`."""
+        top = self.top_logprobs or 0
+        if not 0 <= top <= MAX_LOGPROBS:
+            raise InvalidParameter(f"top_logprobs must be between 0 and {MAX_LOGPROBS}", param="top_logprobs")
+        return (self.options or Options()).params(top if self.logprobs else None)
+
+    def structure(self) -> Structure | None:
+        """Raises `InvalidParameter`."""
+        text = "" if isinstance(self.format, UnsetType) else bytes(self.format).decode("utf-8", "replace").strip()
+        if text in ("", "null", '""'):
+            return None
+        if text == '"json"':
+            return Structure(kind="json_object", param="format")
+        if not text.startswith("{"):
+            raise InvalidParameter(
+                f'invalid format: {clipped(text)}; expected "json" or a valid JSON Schema object', param="format"
+            )
+        if not text[1:-1].strip():
+            return Structure(kind="json_object", param="format")
+        return Structure(kind="json_schema", source=text, param="format")
+
+    @property
+    def wants_thoughts(self) -> bool:
+        """Whether it says so, rather than leave it to the model."""
+        return self.think not in (None, False, "")
+
+    def rendering(self, tools: str = "") -> Rendering:
+        """Raises `InvalidParameter`."""
+        variables: dict[str, Any] = {}
+        if isinstance(self.think, str) and self.think:
+            if self.think not in EFFORTS:
+                raise InvalidParameter(
+                    f'invalid think value: "{clipped(self.think)}" (must be "high", "medium", "low", "max", true, or '
+                    "false)",
+                    param="think",
+                )
+            variables["reasoning_effort"] = self.think
+        if isinstance(self.think, bool) or variables:
+            variables |= {"enable_thinking": bool(self.think), "thinking": bool(self.think)}
+        return Rendering(variables=json.dumps(variables), tools=tools)
+
+
+def named(model: str | None, name: str | None) -> str:
+    """Raises `InvalidParameter`."""
+    asked = model or name
+    if not asked:
+        raise InvalidParameter("model is required", param="model")
+    return asked
+
+
+def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -> list[str]:
+    """Fields and options that change nothing here; `ctx` is what the model was loaded with, where that is known."""
+    ignored = sorted(given.keys() - set(kind.__struct_fields__))
+    if issubclass(kind, AnswerFields):
+        ignored += [name for name in ("truncate", "shift") if name in given and bytes(given[name]) == b"true"]
+    options = fields_of(given.get("options"))
+    ignored += [f"options.{name}" for name in sorted(options.keys() - set(Options.__struct_fields__))]
+    if ctx is not None:
+        ignored += [
+            f"options.{name}" for name in _LOADING if name in options and not _is_kept(options[name], ctx, name)
+        ]
+    return ignored
+
+
+def _is_kept(value: Raw, ctx: int, name: str) -> bool:
+    number = msgspec.json.decode(value)
+    return number is None or (name == "num_ctx" and number <= ctx)

@@ -1,0 +1,228 @@
+"""What Ollama's API says of a model: names, sizes, families, capabilities. Knows of no endpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from localllm.errors import LocalLLMError
+from localllm.runtime import Described
+from localllm.server.ollama.names import shown
+from localllm.server.ollama.replies import FOREVER, moment
+from localllm.server.state import ServerState
+from localllm.states import AvailableModel, RunningModel
+from localllm.types import LoadedModel, ModelInfo
+
+_THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
+"""What templates of models that think have in them; of one that is loaded it is known better."""
+_OURS: tuple[tuple[str, str], ...] = (
+    ("temperature", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p"),
+    ("typical_p", "typical_p"), ("repeat_penalty", "repeat_penalty"), ("repeat_last_n", "repeat_last_n"),
+    ("presence_penalty", "presence_penalty"), ("frequency_penalty", "frequency_penalty"), ("seed", "seed"),
+    ("max_tokens", "num_predict"),
+)  # fmt: skip
+"""Field of `SamplingParams` -> Ollama's name for it."""
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    parent_model: str = msgspec.field(default_factory=str)
+    format: str
+    family: str
+    families: list[str]
+    parameter_size: str
+    quantization_level: str
+    context_length: int | None = None
+    embedding_length: int | None = None
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A model on this machine."""
+
+    name: str
+    model: str
+    modified_at: str
+    size: int
+    digest: str
+    """Tells versions of a model apart: of its name here, its size and its time, since there is no manifest of
+    Ollama's."""
+    details: Details
+    capabilities: list[str]
+
+
+class Tags(msgspec.Struct, frozen=True):
+    models: list[Listed]
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is loaded."""
+
+    name: str
+    model: str
+    size: int
+    digest: str
+    details: Details
+    expires_at: str
+    size_vram: int
+    """By the share of its layers that are on GPUs."""
+    context_length: int
+
+
+class Processes(msgspec.Struct, frozen=True):
+    models: list[Running]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/show`."""
+
+    license: str | msgspec.UnsetType = msgspec.UNSET
+    modelfile: str
+    parameters: str | msgspec.UnsetType = msgspec.UNSET
+    template: str
+    """Jinja, as the model's file has it."""
+    system: str | msgspec.UnsetType = msgspec.UNSET
+    details: Details
+    model_info: dict[str, Any]
+    capabilities: list[str]
+    modified_at: str
+
+
+async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
+    """None for one whose file cannot be read: it would answer nothing."""
+    try:
+        described = await state.runtime.described(model)
+    except LocalLLMError:
+        return None
+    return Listed(
+        name=shown(model.id),
+        model=shown(model.id),
+        modified_at=moment(model.created_unix_s * 10**9),
+        size=model.size_bytes,
+        digest=digest(model),
+        details=details(described.info),
+        capabilities=_capabilities(described.info, state.loaded(model.id)),
+    )
+
+
+def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Running | None:
+    """None for one that is not loaded yet, or not any more."""
+    loaded = model.loaded
+    if loaded is None or model.phase == "unloading":
+        return None
+    listed = available.get(model.id) or AvailableModel(
+        id=model.id, size_bytes=loaded.info.size_bytes, created_unix_s=loaded.created_unix_s
+    )
+    leaves_s = model.expires_in_s
+    return Running(
+        name=shown(model.id),
+        model=shown(model.id),
+        size=model.memory_bytes,
+        digest=digest(listed),
+        details=details(loaded.info),
+        expires_at=FOREVER if leaves_s is None else moment(time.time_ns() + int(leaves_s * 1e9)),
+        size_vram=_on_gpus(loaded, model.memory_bytes),
+        context_length=loaded.ctx,
+    )
+
+
+def described(model: AvailableModel, found: Described, loaded: LoadedModel | None) -> Shown:
+    """Everything that is known of a model."""
+    info, defaults = found.info, found.defaults
+    parameters = _parameters(found)
+    template = info.chat_templates.get("default", "")
+    return Shown(
+        license=model.license or msgspec.UNSET,
+        modelfile=_modelfile(shown(model.id), parameters, defaults.system),
+        parameters="\n".join(f"{name:<30} {value}" for name, value in parameters) or msgspec.UNSET,
+        template=template,
+        system=defaults.system or msgspec.UNSET,
+        details=details(info),
+        model_info=_model_info(info),
+        capabilities=_capabilities(info, loaded),
+        modified_at=moment(model.created_unix_s * 10**9),
+    )
+
+
+def details(info: ModelInfo) -> Details:
+    """In short."""
+    return Details(
+        format="gguf",
+        family=info.architecture,
+        families=[info.architecture],
+        parameter_size=human(info.num_parameters),
+        quantization_level=info.file_type or "unknown",
+        context_length=info.context_length,
+        embedding_length=info.embedding_length,
+    )
+
+
+def digest(model: AvailableModel) -> str:
+    """64 hexadecimal digits."""
+    return hashlib.sha256(msgspec.json.encode(model, order="deterministic")).hexdigest()
+
+
+def human(count: int) -> str:
+    """A number of parameters as Ollama writes it: `3.2B`, `751.63M`."""
+    for unit, letter, digits in ((10**9, "B", 1), (10**6, "M", 2)):
+        if count >= unit:
+            return f"{count // unit}{letter}" if count % unit == 0 else f"{count / unit:.{digits}f}{letter}"
+    return f"{count / 1000:.0f}K" if count >= 1000 else str(count)
+
+
+def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
+    """In Ollama's order. Any model that chats can be told of tools here."""
+    if not info.causal or info.has_ranking_head:
+        return ["embedding"]
+    template = info.chat_templates.get("default")
+    if loaded is not None:
+        thinks = loaded.format.thinking != "never"
+    else:
+        thinks = template is not None and any(word in template for word in _THINKS)
+    return ["completion", *["tools"] * (template is not None), *["thinking"] * (template is not None and thinks)]
+
+
+def _on_gpus(loaded: LoadedModel, size_bytes: int) -> int:
+    layers = sum(loaded.layers_per_device.values())
+    on_gpus = sum(count for name, count in loaded.layers_per_device.items() if name.upper() != "CPU")
+    return size_bytes * on_gpus // layers if layers else 0
+
+
+def _parameters(found: Described) -> list[tuple[str, str]]:
+    params = found.defaults.params
+    given = [(theirs, getattr(params, name)) for name, theirs in _OURS]
+    said = [
+        (name, f"{value:g}" if isinstance(value, float) else str(value)) for name, value in given if value is not None
+    ]
+    said += [("num_ctx", str(found.ctx))] if found.ctx else []
+    return said + [("stop", json.dumps(stop, ensure_ascii=False)) for stop in params.stop]
+
+
+def _modelfile(name: str, parameters: list[tuple[str, str]], system: str | None) -> str:
+    """What `localllm create` takes; the template is the file's own."""
+    lines = ['# Modelfile generated by "ollama show"', f"FROM {name}"]
+    lines += [f"PARAMETER {parameter} {value}" for parameter, value in parameters]
+    lines += [f'SYSTEM """{system}"""'] if system else []
+    return "\n".join(lines) + "\n"
+
+
+def _model_info(info: ModelInfo) -> dict[str, Any]:
+    """The keys of GGUF that are known here."""
+    name = info.architecture
+    found = {
+        "general.architecture": name,
+        "general.basename": info.name,
+        "general.parameter_count": info.num_parameters,
+        f"{name}.block_count": info.num_layers,
+        f"{name}.context_length": info.context_length,
+        f"{name}.embedding_length": info.embedding_length,
+        f"{name}.feed_forward_length": info.feed_forward_length,
+        f"{name}.attention.head_count": info.num_heads,
+        f"{name}.attention.head_count_kv": info.num_kv_heads,
+        f"{name}.vocab_size": info.vocabulary_size,
+        "tokenizer.ggml.model": info.tokenizer,
+    }
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,107 @@
+"""Models' names as Ollama writes them (`[host/][namespace/]model[:tag]`, any case) and as they are called here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.runtime import canonical_id
+
+DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
+_HUB = ("hf.co", "huggingface.co")
+MAX_NAME_CHARS = 350 + 3 * 81
+
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}", re.ASCII)
+_NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}", re.ASCII)
+_HUB_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}", re.ASCII)
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}", re.ASCII)
+
+
+class Name(NamedTuple):
+    """One name with everything that may be left out; compared in lower case."""
+
+    host: str
+    namespace: str
+    model: str
+    tag: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Equal for names of one model."""
+        host = _HUB[0] if self.host.lower() in _HUB else self.host
+        return tuple(part.lower() for part in (host, self.namespace, self.model, self.tag))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it stands for a model of Ollama's library, or of ours."""
+        return (self.host.lower(), self.namespace.lower()) == (DEFAULT_HOST, DEFAULT_NAMESPACE)
+
+
+def parse(text: str) -> Name | None:
+    """None for what is no name of Ollama's."""
+    if len(text) > MAX_NAME_CHARS:
+        return None
+    _, _, rest = text.rpartition("://")
+    *front, last = rest.split("/")
+    model, colon, tag = last.partition(":")
+    if len(front) > 2:
+        return None
+    host = front[0] if len(front) == 2 else DEFAULT_HOST
+    namespace = front[-1] if front else DEFAULT_NAMESPACE
+    user = _HUB_USER if host.lower() in _HUB else _NAMESPACE
+    parts_fit = user.fullmatch(namespace) and _PART.fullmatch(model) and (not colon or _PART.fullmatch(tag))
+    if not parts_fit or not _HOST.fullmatch(host):
+        return None
+    return Name(host, namespace, model, tag if colon else DEFAULT_TAG)
+
+
+def shown(id: str) -> str:
+    """What Ollama's clients call the model of this id here."""
+    plain = id.removeprefix("ollama:")
+    return plain if ":" in plain.rpartition("/")[2] or parse(plain) is None else f"{plain}:{DEFAULT_TAG}"
+
+
+def found(asked: str, ids: Iterable[str]) -> str | None:
+    """The id of the model that is meant, if it is one of these. Raises `InvalidParameter` for what is no name."""
+    there = list(ids)
+    for id in there:
+        if asked.lower() in (id.lower(), shown(id).lower()):
+            return id
+    name = parse(asked)
+    if name is None:
+        raise InvalidParameter("invalid model name", param="model")
+    for id in there:
+        other = parse(shown(id))
+        if other is not None and other.key == name.key:
+            return id
+    if not name.is_short or name.tag.lower() != DEFAULT_TAG:
+        return None
+    try:
+        default = canonical_id(name.model.lower())
+    except LocalLLMError:  # no name of ours
+        return None
+    return default if default in there else None
+
+
+def ours(asked: str) -> str:
+    """What a model that is not here yet is called here. Raises `InvalidParameter`."""
+    name = parse(asked)
+    if name is None:
+        raise InvalidParameter("invalid model name", param="model")
+    if name.is_short:
+        tag = "" if name.tag == DEFAULT_TAG else f":{name.tag.lower()}"
+        return f"{name.model.lower()}{tag}"
+    if name.key[0] == _HUB[0]:
+        tag = "" if name.tag == DEFAULT_TAG else f":{name.tag}"
+        return f"{_HUB[0]}/{name.namespace}/{name.model}{tag}"
+    return in_registry(asked)
+
+
+def in_registry(asked: str) -> str:
+    """The same in Ollama's registry, or one that speaks its protocol."""
+    name = parse(asked)
+    if name is None:
+        raise InvalidParameter("invalid model name", param="model")
+    return f"ollama:{name.host}/{name.namespace}/{name.model}:{name.tag}"

@@ -1,0 +1,177 @@
+"""Response bodies of Ollama's API. Durations are nanoseconds; what says nothing is left out, as in Go."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from localllm.errors import Draining
+from localllm.types import Finish, TokenLogprob, ToolCall
+
+LEAST_LOGPROB = -9999.0
+"""JSON has no infinity."""
+FOREVER = "2318-01-01T00:00:00Z"
+"""When a model leaves that stays."""
+
+
+class CalledFunction(msgspec.Struct, frozen=True):
+    index: int
+    name: str
+    arguments: dict[str, Any]
+
+
+class CallObject(msgspec.Struct, frozen=True):
+    id: str
+    function: CalledFunction
+
+
+class ReplyMessage(msgspec.Struct, frozen=True, kw_only=True):
+    role: str = "assistant"
+    content: str = ""
+    thinking: str | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: list[CallObject] | msgspec.UnsetType = msgspec.UNSET
+
+
+class TopLogprob(msgspec.Struct, frozen=True):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class Logprob(msgspec.Struct, frozen=True):
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogprob] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer or one line of it; what it cost is in the last only."""
+
+    model: str
+    created_at: str
+    message: ReplyMessage
+    done: bool
+    done_reason: str | msgspec.UnsetType = msgspec.UNSET
+    logprobs: list[Logprob] | msgspec.UnsetType = msgspec.UNSET
+    total_duration: int | msgspec.UnsetType = msgspec.UNSET
+    load_duration: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+    eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class GenerateReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer or one line of it; what it cost is in the last only."""
+
+    model: str
+    created_at: str
+    response: str = ""
+    thinking: str | msgspec.UnsetType = msgspec.UNSET
+    done: bool
+    done_reason: str | msgspec.UnsetType = msgspec.UNSET
+    logprobs: list[Logprob] | msgspec.UnsetType = msgspec.UNSET
+    total_duration: int | msgspec.UnsetType = msgspec.UNSET
+    load_duration: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+    eval_count: int | msgspec.UnsetType = msgspec.UNSET
+    eval_duration: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class EmbedReply(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int | msgspec.UnsetType = msgspec.UNSET
+    load_duration: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_eval_count: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class EmbeddingsReply(msgspec.Struct, frozen=True):
+    embedding: list[float]
+
+
+class Version(msgspec.Struct, frozen=True):
+    version: str
+
+
+class PullLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a pull is; the last says `success`."""
+
+    status: str
+    digest: str | msgspec.UnsetType = msgspec.UNSET
+    """By which clients tell one download from another; the model's own, since it is one to them here."""
+    total: int | msgspec.UnsetType = msgspec.UNSET
+    completed: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def now() -> str:
+    """As Go writes the present, to the nanosecond."""
+    return moment(time.time_ns())
+
+
+def moment(unix_ns: int) -> str:
+    """RFC 3339 in UTC, no zeros at the end of its fraction."""
+    seconds, fraction = divmod(unix_ns, 10**9)
+    whole = datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{whole}{f'.{fraction:09d}'.rstrip('0') if fraction else ''}Z"
+
+
+def done_reason(finish: Finish) -> str:
+    """Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole."""
+    if finish.reason == "cancelled":
+        raise Draining("the answer was cancelled by the server")
+    return "length" if finish.reason == "timeout" else finish.reason
+
+
+def metrics(finish: Finish, load_s: float, total_s: float) -> dict[str, Any]:
+    """Of an answer, as the fields of a reply."""
+    return {
+        "total_duration": nanoseconds(total_s),
+        "load_duration": nanoseconds(load_s),
+        "prompt_eval_count": finish.usage.prompt_tokens,
+        "prompt_eval_duration": nanoseconds(finish.timings.prefill_s),
+        "eval_count": finish.usage.completion_tokens,
+        "eval_duration": nanoseconds(finish.timings.decode_s),
+    }
+
+
+def nanoseconds(seconds: float) -> int:
+    """Never nothing: Go leaves that out, and clients divide by it."""
+    return max(1, round(seconds * 1e9))
+
+
+def call_object(index: int, call: ToolCall) -> CallObject | None:
+    """None where its arguments were cut, and are no object."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return CallObject(call.id, CalledFunction(index, call.name, arguments))
+
+
+def logprobs(items: Sequence[TokenLogprob]) -> list[Logprob]:
+    """Of the tokens of a line."""
+    return [
+        Logprob(
+            _text(item.piece),
+            _number(item.logprob),
+            list(item.piece),
+            [TopLogprob(_text(piece), _number(logprob), list(piece)) for piece, logprob in item.top] or msgspec.UNSET,
+        )
+        for item in items
+    ]
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode("utf-8", "replace")
+
+
+def _number(logprob: float) -> float:
+    return LEAST_LOGPROB if math.isnan(logprob) else max(logprob, LEAST_LOGPROB)

@@ -1,0 +1,147 @@
+"""Request bodies of Ollama's API, and on to the runtime's own types. No JSON travels further inward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localllm.embeddings import EmbeddingRequest
+from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.ollama.fields import AnswerFields, CommonFields, named
+from localllm.server.ollama.messages import ChatMessage, Tool, refuse_images, to_messages, tooling
+from localllm.types import GenerationRequest, Message, TokenId
+
+MAX_INPUTS = 2048
+"""Texts of one request, as for /v1/embeddings."""
+
+
+class ChatRequest(AnswerFields, frozen=True, kw_only=True):
+    """`POST /api/chat`. Without messages it loads the model, or unloads it with `keep_alive` 0."""
+
+    messages: list[ChatMessage] | None = None
+    tools: list[Tool] | None = None
+
+    def generation(self) -> GenerationRequest | None:
+        """None where there is nothing to answer. Raises `RequestError`s."""
+        if not self.messages:
+            return None
+        told, calling = tooling(self.tools or ())
+        return GenerationRequest(
+            messages=to_messages(self.messages),
+            rendering=self.rendering(told),
+            calling=calling,
+            params=self.params(),
+            structure=self.structure(),
+        )
+
+
+class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
+    """`POST /api/generate`. Without a prompt it loads the model, or unloads it with `keep_alive` 0."""
+
+    prompt: str | None = None
+    suffix: str | None = None
+    """The model fills in what is between."""
+    system: str | None = None
+    template: str | None = None
+    context: list[TokenId] | None = None
+    raw: bool | None = None
+    """The prompt as it is, without the model's template."""
+    images: list[str] | None = None
+
+    def generation(self) -> GenerationRequest | None:
+        """None where there is nothing to answer. Raises `RequestError`s."""
+        if self.raw and (self.system or self.template or self.context):
+            raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
+        for name, instead in (("template", "send raw: true with the whole prompt"), ("context", "use /api/chat")):
+            if getattr(self, name):
+                raise UnsupportedParameter(f"{name} is not supported: leave it out, or {instead}", param=name)
+        refuse_images(self.images, "images")
+        if not self.prompt:
+            return None
+        source: dict[str, Any] = {"prompt": self.prompt}
+        if self.suffix:
+            source["suffix"] = self.suffix
+        elif not self.raw:
+            system = [Message("system", self.system)] if self.system else []
+            source = {"messages": (*system, Message("user", self.prompt)), "rendering": self.rendering()}
+        return GenerationRequest(**source, params=self.params(), structure=self.structure())
+
+
+class EmbedRequest(CommonFields, frozen=True, kw_only=True):
+    """`POST /api/embed`."""
+
+    input: str | list[str] | None = None
+    truncate: bool | None = None
+    """Cut what is too long, unless false."""
+    dimensions: int | None = None
+
+    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
+        """None where there is nothing to embed. Raises `InvalidParameter`."""
+        texts = [self.input] if isinstance(self.input, str) else self.input or []
+        if not any(texts):
+            return None
+        if len(texts) > MAX_INPUTS or not all(texts):
+            raise InvalidParameter(f"input takes at most {MAX_INPUTS} texts, none of them empty", param="input")
+        if self.dimensions is not None and self.dimensions < 0:
+            raise InvalidParameter("dimensions must not be negative", param="dimensions")
+        return EmbeddingRequest(
+            texts=tuple(texts),
+            dimensions=self.dimensions or None,
+            truncate=self.truncate is not False,
+            timeout_s=timeout_s,
+            queue_timeout_s=queue_timeout_s,
+        )
+
+
+class EmbeddingsRequest(CommonFields, frozen=True, kw_only=True):
+    """`POST /api/embeddings`: one text, not normalized."""
+
+    prompt: str | None = None
+
+    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
+        """None where there is nothing to embed."""
+        if not self.prompt:
+            return None
+        return EmbeddingRequest(
+            texts=(self.prompt,),
+            normalize=False,
+            truncate=True,
+            timeout_s=timeout_s,
+            queue_timeout_s=queue_timeout_s,
+        )
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What names a model and no more."""
+
+    model: str | None = None
+    name: str | None = None
+    """What `model` was called once."""
+
+    @property
+    def asked_model(self) -> str:
+        """Raises `InvalidParameter`."""
+        return named(self.model, self.name)
+
+
+class ShowRequest(ModelRequest, frozen=True, kw_only=True):
+    """`POST /api/show`."""
+
+    verbose: bool | None = None
+    """There is nothing that is long here."""
+
+
+class PullRequest(ModelRequest, frozen=True, kw_only=True):
+    """`POST /api/pull`."""
+
+    stream: bool | None = None
+    """Unless false."""
+    insecure: bool | None = None
+
+
+class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /api/copy`."""
+
+    source: str
+    destination: str
