@@ -20,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import LocalLLMError, clipped
 from localllm.server import log, watch
+from localllm.server.anthropic import handlers as anthropic
+from localllm.server.anthropic.replies import error_body as anthropic_error
 from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
@@ -38,6 +40,8 @@ from localllm.server.state import ServerState
 from localllm.server.tally import Tally
 
 logger = logging.getLogger("localllm")
+_ANTHROPIC = "/v1/messages"
+"""How the paths of Anthropic's API begin."""
 MAX_MODEL_CHARS = 200
 """Of a name that no model has."""
 
@@ -49,6 +53,7 @@ def routes() -> list[Route]:
         Route("/openapi.json", openapi_document),
         *openai.routes(),
         *responses.routes(),
+        *anthropic.routes(),
         *embeddings.routes(),
         *native.routes(),
         *manage.routes(),
@@ -113,7 +118,7 @@ class Edge:
             if refusal is not None:
                 exchange.outcome = refusal.code
                 if exchange.status is None:
-                    await Response(**response_parts(refusal))(scope, receive, exchange.send)
+                    await Response(**_refused(refusal, scope["path"], exchange.id))(scope, receive, exchange.send)
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
@@ -143,6 +148,15 @@ class Edge:
             allowed = (error.headers or {}).get("Allow", "")
             return MethodNotAllowed(f"{path} takes {allowed}, not {clipped(scope['method'], 20)}", allow=allowed)
         return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
+
+
+def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
+    """A response, as the clients of that path read errors."""
+    parts = response_parts(error)
+    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
+        parts["content"] = anthropic_error(error, id)
+        parts["headers"] = {**parts["headers"], "request-id": id}
+    return parts
 
 
 class Exchange:

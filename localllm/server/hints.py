@@ -12,7 +12,6 @@ _CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
 
 _OTHERS = (
     ("/api/", "Ollama's own API is not served"),
-    ("/v1/messages", "Anthropic's Messages API is not served"),
     ("/v1beta/", "Google's Gemini API is not served"),
 )
 """How paths of other vendors' APIs begin, and what is said of them."""
@@ -27,7 +26,6 @@ _INSTEAD = {
     "/api/pull": "POST /localllm/pull",
     "/api/delete": "POST /localllm/remove",
     "/api/version": "GET /health",
-    "/v1/messages": _CHAT,
     # llama-server's and TEI's
     "/completion": "POST /v1/completions",
     "/embedding": _EMBED,
