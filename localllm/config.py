@@ -143,8 +143,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_stored_response_mb: Count = 64
     """Main memory, in MiB, for all of them together. 0: none are kept."""
     hosted_tools: Literal["ignore", "refuse"] = "ignore"
-    """Tools of the Responses API that run elsewhere (web search, image generation ...): left out and named in a header,
-    or an error."""
+    """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): left out and
+    named in a header, or an error."""
+    model_aliases: str = ""
+    """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
+    anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0
@@ -209,6 +212,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     param="api_key_file",
                 )
         return parse_keys(keys)
+
+    def aliases(self) -> tuple[tuple[str, str], ...]:
+        """`model_aliases`, each as its pattern and the model, or nothing for the one that is loaded.
+
+        Raises `InvalidParameter`.
+        """
+        pairs = [text.partition("=") for text in _comma_list(self.model_aliases)]
+        for pattern, equals, model in pairs:
+            if not pattern.strip() or (equals and not model.strip()):
+                raise InvalidParameter(
+                    f"model_aliases: {pattern + equals + model!r} is not PATTERN=MODEL, as claude-*=qwen3:0.6b",
+                    param="model_aliases",
+                )
+        return tuple((pattern.strip(), model.strip()) for pattern, _, model in pairs)
 
     def origins(self) -> tuple[str, ...]:
         """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""

@@ -156,6 +156,8 @@ class Finish(msgspec.Struct, frozen=True):
     reason: FinishReason
     usage: Usage
     timings: Timings
+    stop: str | None = None
+    """The stop string that ended it, if one did."""
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):

@@ -234,6 +234,7 @@ def serve(
     max_stored_responses: opt.MaxStoredResponses = None,
     max_stored_response_mb: opt.MaxStoredResponseMb = None,
     hosted_tools: opt.HostedTools = None,
+    model_aliases: opt.ModelAliases = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     model_keep_alive_s: gate.ModelKeepAlive = None,
     max_loaded_models: gate.MaxLoadedModels = None,

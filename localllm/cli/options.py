@@ -82,6 +82,10 @@ HostedTools = Annotated[
     str | None,
     Option("--hosted-tools", metavar="ignore|refuse", help="Of agents, such as web search [default: ignore]"),
 ]
+ModelAliases = Annotated[
+    str | None,
+    Option("--model-aliases", metavar="NAMES", help="As claude-*=MODEL, comma-separated; claude-* alone: the loaded"),
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

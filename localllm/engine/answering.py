@@ -174,7 +174,8 @@ class Answers:
         slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
         if slot is not None and sequence.num_shifted:
             self._kv.cut(slot, self._kv.residency.held[slot].sound)
-        return Finish(reason=reason, usage=sequence.usage(), timings=sequence.timings(self._clock()))
+        timings = sequence.timings(self._clock())
+        return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.text.stopped_by)
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
         """A sequence of which nothing is untold goes no further; what its slot holds of it stays."""

@@ -18,7 +18,13 @@ class TextStream:
         self._stop = tuple(stop)
         self._longest = max(map(len, self._stop), default=0)
         self._held = ""
-        self.stopped = False
+        self.stopped_by: str | None = None
+        """The stop string that was seen."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether one was."""
+        return self.stopped_by is not None
 
     @property
     def may_stop(self) -> bool:
@@ -50,8 +56,9 @@ class TextStream:
         # Of several, the one that ends first wins, whole or in pieces; of two that end together, the longer.
         found = [(at + len(stop), at) for stop in self._stop if (at := self._held.find(stop)) >= 0]
         if found:
-            self.stopped = True
-            shown, self._held = self._held[: min(found)[1]], ""
+            end, start = min(found)
+            self.stopped_by = self._held[start:end]
+            shown, self._held = self._held[:start], ""
             return shown
         keep = self._partial_stop_length()
         end = len(self._held) - keep

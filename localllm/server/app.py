@@ -20,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import LocalLLMError, clipped
 from localllm.server import log, watch
+from localllm.server.anthropic import handlers as anthropic
+from localllm.server.anthropic.replies import error_body as anthropic_error
 from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
@@ -40,6 +42,8 @@ from localllm.server.state import ServerState
 from localllm.server.tally import Tally
 
 logger = logging.getLogger("localllm")
+_ANTHROPIC = "/v1/messages"
+"""How the paths of Anthropic's API begin."""
 MAX_MODEL_CHARS = 200
 """Of a name that no model has."""
 
@@ -51,6 +55,7 @@ def routes() -> list[Route]:
         Route("/openapi.json", openapi_document),
         *openai.routes(),
         *responses.routes(),
+        *anthropic.routes(),
         *embeddings.routes(),
         *native.routes(),
         *manage.routes(),
@@ -116,9 +121,7 @@ class Edge:
             if refusal is not None:
                 exchange.outcome = refusal.code
                 if exchange.status is None:
-                    is_ollamas = scope["path"].startswith(ollama_errors.PREFIX)
-                    parts = ollama_errors.response_parts if is_ollamas else response_parts
-                    await Response(**parts(refusal))(scope, receive, exchange.send)
+                    await Response(**_refused(refusal, scope["path"], exchange.id))(scope, receive, exchange.send)
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
@@ -148,6 +151,17 @@ class Edge:
             allowed = (error.headers or {}).get("Allow", "")
             return MethodNotAllowed(f"{path} takes {allowed}, not {clipped(scope['method'], 20)}", allow=allowed)
         return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
+
+
+def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
+    """A response, as the clients of that path read errors."""
+    if path.startswith(ollama_errors.PREFIX):
+        return ollama_errors.response_parts(error)
+    parts = response_parts(error)
+    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
+        parts["content"] = anthropic_error(error, id)
+        parts["headers"] = {**parts["headers"], "request-id": id}
+    return parts
 
 
 class Exchange:

@@ -10,14 +10,10 @@ from starlette.routing import Route
 
 _CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
 
-_OTHERS = (
-    ("/v1/messages", "Anthropic's Messages API is not served"),
-    ("/v1beta/", "Google's Gemini API is not served"),
-)
+_OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """How paths of other vendors' APIs begin, and what is said of them."""
 
 _INSTEAD = {
-    "/v1/messages": _CHAT,
     # llama-server's and TEI's
     "/completion": "POST /v1/completions",
     "/embedding": _EMBED,

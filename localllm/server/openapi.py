@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm import __version__
+from localllm.server.anthropic import replies as message_replies
+from localllm.server.anthropic import requests as messages
+from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
 from localllm.server.errors import ErrorBody
@@ -115,6 +118,23 @@ OPERATIONS = (
         response_replies.ResponseObject,
         AnyEvent,
     ),
+    Operation(
+        "post",
+        "/v1/messages",
+        "Answer a conversation, as Anthropic's API does",
+        messages.MessagesRequest,
+        message_replies.MessageObject,
+        MessageEvent,
+        error=message_replies.ErrorReply,
+    ),
+    Operation(
+        "post",
+        "/v1/messages/count_tokens",
+        "How many tokens its prompt has",
+        messages.CountRequest,
+        message_replies.TokenCount,
+        error=message_replies.ErrorReply,
+    ),
     Operation("get", "/v1/responses/{response_id}", "A kept response", response=response_replies.ResponseObject),
     Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
     Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
@@ -171,7 +191,7 @@ OPERATIONS = (
 def document() -> bytes:
     """The document as JSON."""
     types = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
-    types += [ErrorBody, OllamaError]
+    types += dict.fromkeys([ErrorBody, *(operation.error for operation in OPERATIONS)])
     references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
     for schema in schemas.values():
@@ -206,7 +226,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.chunk is not None and operation.error is OllamaError:
         answer[_LINES] = {"itemSchema": {"anyOf": [of[str(operation.chunk)], of[str(OllamaError)]]}}
     elif operation.chunk is not None:
-        made = {"anyOf": [of[str(operation.chunk)], of[str(ErrorBody)]]}
+        made = {"anyOf": [of[str(operation.chunk)], of[str(operation.error)]]}
         data = {"anyOf": [{"const": "[DONE]"}, {"contentMediaType": _JSON, "contentSchema": made}], "type": "string"}
         event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}, "required": ["data"]}
         answer["text/event-stream"] = {"itemSchema": event}  # OpenAPI 3.2's; 3.1 has no word for a stream

@@ -99,12 +99,15 @@ class EventStream(Response):
         headers: Mapping[str, str],
         *,
         keep_alive_s: float = KEEP_ALIVE_S,
+        silence: bytes = COMMENT,
     ) -> None:
+        """`silence`: what is sent then instead of a comment."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no", **headers})
         del self.headers["content-length"]
         self.chunks = chunks
         self.close = close
         self.keep_alive_s = keep_alive_s or math.inf
+        self._silence = silence
         self._sent_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
@@ -136,5 +139,5 @@ class EventStream(Response):
             if silent_s < self.keep_alive_s:
                 await asyncio.sleep(self.keep_alive_s - silent_s)
                 continue
-            await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
+            await send({"type": "http.response.body", "body": self._silence, "more_body": True})
             self._sent_s = loop.time()

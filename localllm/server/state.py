@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -38,11 +39,14 @@ class ServerState:
     """For answers of megabytes."""
     responses: ResponseStore = field(init=False)
     """Of the Responses API, which alone writes it."""
+    _aliases: tuple[tuple[str, str], ...] = field(init=False)
+    """Pattern of names, and the model that they stand for; nothing: the one that is loaded."""
 
     def __post_init__(self) -> None:
         full = ": too many requests at a time need the disk or large answers; try again later"
         self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
+        self._aliases = self.settings.aliases()
         max_bytes = self.settings.max_stored_response_mb * 2**20
         if self.loading is None:
             self.started.set()
@@ -63,8 +67,19 @@ class ServerState:
         """For requests that bring none of their own: for the whole answer, and for waiting until it is begun."""
         return self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
 
+    def named(self, model: str) -> str:
+        """The name of the model that is meant: the settings may have another for what clients know by heart."""
+        loaded = [each.id for each in self.runtime.loaded()]
+        if model in loaded:
+            return model
+        for pattern, other in self._aliases:
+            if fnmatchcase(model, pattern):
+                return other or next(iter(loaded), self.loading or model)
+        return model
+
     def most_answers(self, model: str) -> int:
         """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
+        model = self.named(model)
         loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
         return (self.settings.slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
@@ -95,7 +110,7 @@ class ServerState:
         """
 
         async def submitted() -> list[Answer]:
-            return watched(await self.runtime.submit(model, requests, keep_alive_s=keep_alive_s))
+            return watched(await self.runtime.submit(self.named(model), requests, keep_alive_s=keep_alive_s))
 
         if stream and self.loaded(model) is None:
             return await sse.unless_slow(receive, submitted(), self.settings.keep_alive_s)
@@ -110,6 +125,7 @@ class ServerState:
     def loaded(self, name: str) -> LoadedModel | None:
         """The model of that name, if it is loaded."""
         models = {loaded.id: loaded for loaded in self.runtime.loaded()}
+        name = self.named(name)
         if name in models:
             return models[name]
         try:
@@ -122,7 +138,7 @@ class ServerState:
         is started with is waited for. Raises `ModelNotFound`.
         """
         if asked is not None:
-            return asked
+            return self.named(asked)
         await self.started.wait()
         self.admit()
         loaded = [model.id for model in self.runtime.loaded()]

@@ -19,6 +19,7 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content"
 TEXT: dict[str, Any] = {"model": "tiny", "prompt": "x"}
 EMBED: dict[str, Any] = {"model": "tiny", "input": "x"}
 ANSWER: dict[str, Any] = {"model": "tiny", "input": "x"}
+MESSAGE: dict[str, Any] = {"model": "tiny", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
 RANK: dict[str, Any] = {"model": "tiny", "query": "x", "documents": ["y"]}
 
 ECHOES: list[tuple[str, dict[str, Any]]] = [
@@ -46,6 +47,11 @@ ECHOES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/responses", ANSWER | {"metadata": {LONG: "x"}}),
     ("/v1/responses", ANSWER | {"text": {"format": {"type": LONG}}}),
     ("/v1/responses", ANSWER | {"text": {LONG: 1, "verbosity": LONG}}),
+    ("/v1/messages", MESSAGE | {"model": LONG}),
+    ("/v1/messages", MESSAGE | {"messages": [{"role": LONG, "content": "x"}]}),
+    ("/v1/messages", MESSAGE | {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
+    ("/v1/messages", MESSAGE | {"tools": [{"name": "f", "type": LONG, LONG: 1}], "tool_choice": {"type": LONG}}),
+    ("/v1/messages/count_tokens", MESSAGE | {"model": LONG}),
     ("/v1/embeddings", EMBED | {"model": LONG}),
     ("/v1/embeddings", EMBED | {"encoding_format": LONG}),
     ("/v1/embeddings", EMBED | {"keep_alive": LONG}),

@@ -43,8 +43,6 @@ def test_a_url_that_is_nearly_right_is_answered_with_the_right_one(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/v1/messages", "Anthropic's Messages API is not served; POST /v1/chat/completions is like it"),
-        ("/v1/messages/count_tokens", "Anthropic's Messages API is not served; OpenAI clients use the base URL /v1"),
         ("/v1beta/models/x:generateContent", "Google's Gemini API is not served; OpenAI clients use the base URL /v1"),
     ],
 )

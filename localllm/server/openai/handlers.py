@@ -196,7 +196,7 @@ async def _echoes(state: ServerState, body: CommonRequest) -> list[str]:
         if "prompt" in prompt:
             text = prompt["prompt"]
         else:
-            pieces = await state.runtime.pieces(body.model, prompt["prompt_tokens"])
+            pieces = await state.runtime.pieces(state.named(body.model), prompt["prompt_tokens"])
             text = b"".join(pieces).decode("utf-8", "replace")
         texts += [text] * body.num_choices
     return texts

@@ -1,0 +1,152 @@
+"""The system prompt and the messages of a request, as clients write them, and on to the conversation's own.
+
+Images and documents are refused by name. Knows nothing of templates, or of what an answer looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.call_ids import with_ids
+from localllm.types import Message, ToolCall
+
+InputField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
+
+_BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
+"""The line that Claude Code begins its system prompt with. It has a checksum of the request in it, so no two prompts
+would begin alike; it tells a model nothing.
+"""
+_ERROR_WITHIN = 40
+"""Characters of a failed call's result in which it says itself that it failed."""
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A text, or what is refused."""
+
+    type: str
+    text: str | None = None
+
+
+class ContentBlock(Block, frozen=True, kw_only=True):
+    """A text, a thought, a call or a call's result."""
+
+    thinking: str | None = None
+    id: str | None = None
+    """Of a call."""
+    name: str | None = None
+    input: InputField | UnsetType = UNSET
+    tool_use_id: str | None = None
+    """Of the call that this is the result of."""
+    content: str | list[Block] | None = None
+    """Of a result."""
+    is_error: bool | None = None
+
+
+class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn. One of the system may stand anywhere."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[ContentBlock]
+
+
+def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) -> tuple[Message, ...]:
+    """A whole conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    if not said:
+        raise InvalidParameter("messages: at least one message is required", param="messages")
+    messages = [*_system(system)]
+    for index, message in enumerate(said):
+        messages += _turn(message, f"messages[{index}]")
+    if not any(message.role != "system" for message in messages):
+        raise InvalidParameter("messages: at least one message of a user is required", param="messages")
+    return with_ids(messages)
+
+
+def _system(system: str | list[Block] | None) -> Iterator[Message]:
+    texts = [system or ""] if not isinstance(system, list) else _texts(system, "system")
+    told = [*filter(None, (_BILLING.sub("", text) for text in texts))]
+    if told:
+        yield _message("system", told)
+
+
+def _turn(message: InputMessage, path: str) -> Iterator[Message]:
+    if isinstance(message.content, str):
+        yield Message(message.role, message.content)
+    elif message.role == "assistant":
+        yield _answer(message.content, f"{path}.content")
+    else:
+        yield from _said(message.role, message.content, f"{path}.content")
+
+
+def _said(role: str, blocks: Sequence[ContentBlock], path: str) -> Iterator[Message]:
+    """Results and texts in their order: each result is a message, and texts behind each other are one."""
+    texts: list[str] = []
+    for index, block in enumerate(blocks):
+        where = f"{path}[{index}]"
+        if block.type != "tool_result":
+            texts.append(_text(block, where))
+            continue
+        if texts:
+            yield _message(role, texts)
+            texts = []
+        yield _result(block, where)
+    if texts or not blocks:
+        yield _message(role, texts)
+
+
+def _answer(blocks: Sequence[ContentBlock], path: str) -> Message:
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[ToolCall] = []
+    for index, block in enumerate(blocks):
+        where = f"{path}[{index}]"
+        if block.type == "thinking":
+            thoughts.append(block.thinking or "")
+        elif block.type == "tool_use":
+            calls.append(_call(block, where))
+        elif block.type != "redacted_thinking":  # another's thought, which nobody here can read
+            texts.append(_text(block, where))
+    return msgspec.structs.replace(
+        _message("assistant", texts), thought="\n\n".join(filter(None, thoughts)), tool_calls=tuple(calls)
+    )
+
+
+def _call(block: ContentBlock, path: str) -> ToolCall:
+    if block.name is None:
+        raise InvalidParameter(f"{path}.name is missing", param=f"{path}.name")
+    text = "" if isinstance(block.input, UnsetType) else bytes(block.input).decode("utf-8", "replace").strip()
+    return ToolCall(block.name, "{}" if text in ("", "null") else text, block.id or "")
+
+
+def _result(block: ContentBlock, path: str) -> Message:
+    if block.tool_use_id is None:
+        raise InvalidParameter(f"{path}.tool_use_id is missing", param=f"{path}.tool_use_id")
+    content = block.content
+    texts = _texts(content, f"{path}.content") if isinstance(content, list) else [content or ""]
+    first = texts[0] if texts else ""
+    if block.is_error and "error" not in first[:_ERROR_WITHIN].lower():
+        texts = [f"Error: {first}".rstrip(), *texts[1:]]
+    return msgspec.structs.replace(_message("tool", texts), tool_call_id=block.tool_use_id)
+
+
+def _texts(blocks: Sequence[Block], path: str) -> list[str]:
+    return [_text(block, f"{path}[{index}]") for index, block in enumerate(blocks)]
+
+
+def _text(block: Block, path: str) -> str:
+    if block.type != "text":
+        raise UnsupportedParameter(
+            f"{path}: content of type {clipped(block.type)!r} is not supported here; leave it out", param=f"{path}.type"
+        )
+    if block.text is None:
+        raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
+    return block.text
+
+
+def _message(role: str, texts: Sequence[str]) -> Message:
+    return Message(role, "\n".join(texts), parts=tuple(texts) if len(texts) > 1 else ())

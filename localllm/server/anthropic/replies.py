@@ -1,0 +1,124 @@
+"""What is answered: messages and their blocks, counts, errors; as Anthropic writes them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from localllm.errors import ContextLengthExceeded, LocalLLMError, clipped
+from localllm.server.errors import MAX_MESSAGE_CHARS, public_message, status_of
+from localllm.server.openai.replies import Remarks, TimingsObject, finish_reason
+from localllm.types import Finish, Usage
+
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
+
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+class TextBlock(msgspec.Struct, frozen=True, tag="text"):
+    text: str
+
+
+class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking"):
+    thinking: str
+    signature: str = ""
+    """Of a whole thought; whoever sends it back sends both."""
+
+
+class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use"):
+    id: str
+    name: str
+    input: Raw = msgspec.field(default_factory=lambda: Raw(b"{}"))
+
+
+AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
+
+
+class MessageUsage(msgspec.Struct, frozen=True):
+    """The prompt's tokens are `input_tokens` and those that were read from the cache."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    """Nothing is charged for what is kept."""
+
+
+class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer."""
+
+    id: str
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    model: str
+    content: list[AnswerBlock]
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    usage: MessageUsage
+    timings: TimingsObject | UnsetType = UNSET
+    localllm: Remarks | UnsetType = UNSET
+
+
+class TokenCount(msgspec.Struct, frozen=True):
+    input_tokens: int
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    type: str
+    message: str
+
+
+class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
+    """What a failed response holds, and what a failed stream ends with."""
+
+    error: ErrorDetail
+    request_id: str | None
+
+
+def usage_of(usage: Usage) -> MessageUsage:
+    """Usage as this API names it."""
+    cached = usage.cached_tokens
+    return MessageUsage(usage.prompt_tokens - cached, usage.completion_tokens, cached)
+
+
+def stop_reason(finish: Finish, *, calls: bool) -> StopReason:
+    """`calls`: the answer has some. Raises `Draining` for one that was cut short from our side."""
+    if finish_reason(finish) == "length":
+        return "max_tokens"
+    if finish.stop is not None:
+        return "stop_sequence"
+    return "tool_use" if calls else "end_turn"
+
+
+def error_reply(error: LocalLLMError, request_id: str | None) -> ErrorReply:
+    """An error of the tree as Anthropic shapes them."""
+    status = status_of(error)
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
+    return ErrorReply(ErrorDetail(kind, clipped(_message(error), MAX_MESSAGE_CHARS)), request_id)
+
+
+def error_body(error: LocalLLMError, request_id: str | None) -> bytes:
+    """The JSON of an error."""
+    return msgspec.json.encode(error_reply(error, request_id))
+
+
+def _message(error: LocalLLMError) -> str:
+    """Agents make their conversation shorter when they read these words."""
+    said = public_message(error)
+    if not isinstance(error, ContextLengthExceeded):
+        return said
+    details: dict[str, Any] = error.details
+    given, most = details.get("prompt_tokens"), details.get("context_length")
+    numbers = f": {given} tokens > {most} maximum" if given is not None and most is not None else ""
+    return f"prompt is too long{numbers}. {said}"

@@ -1,0 +1,176 @@
+"""`POST /v1/messages` and what counts its tokens: JSON bytes to a typed request, and on to the runtime's own types.
+
+Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
+
+from localllm.ranges import check_range
+from localllm.server.anthropic.contents import Block, InputMessage, to_messages
+from localllm.server.anthropic.tools import (
+    HostedTools,
+    MessagesChoice,
+    MessagesTool,
+    Offered,
+    offered_tools,
+    unknown_in_tools,
+)
+from localllm.server.openai.fields import refuse_unsupported, unknown_fields
+from localllm.server.openai.rendering import Thinking, rendering_of
+from localllm.server.openai.sampling import SamplingFields
+from localllm.server.openai.structures import SchemaField, schema_structure
+from localllm.server.parse import parse
+from localllm.structures import Structure
+from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
+
+MAX_TOKENS = 2**31 - 1
+
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "container": (),
+    "mcp_servers": ([],),
+    "stop": ([],),  # of OpenAI's APIs; stop_sequences is its name here
+}
+NO_EFFECT = frozenset(
+    {
+        "anthropic_beta",
+        "betas",
+        "cache_control",
+        "context_management",  # old results may be taken out of the prompt: nothing makes that necessary
+        "diagnostics",
+        "inference_geo",
+        "metadata",
+        "service_tier",
+        "speed",
+        "user_profile_id",
+        "workspace_id",
+    }
+)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class MessagesThinking(Thinking, frozen=True, kw_only=True):
+    """Whether and how long it thinks."""
+
+    display: Literal["summarized", "omitted"] | None = None
+    """Omitted: a thought's block is there, without its text."""
+
+
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer's text has to be."""
+
+    type: Literal["json_schema"]
+    schema: SchemaField
+
+
+class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    effort: str | None = None
+    """A word for the template, as `low`."""
+    format: OutputFormat | None = None
+
+
+class CountRequest(SamplingFields, frozen=True, kw_only=True):
+    """`POST /v1/messages/count_tokens`; what says how to answer is checked, and changes no number."""
+
+    model: str
+    messages: list[InputMessage]
+    system: str | list[Block] | None = None
+    tools: list[MessagesTool] | None = None
+    tool_choice: MessagesChoice | None = None
+    thinking: MessagesThinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
+    """What `output_config.format` was called once."""
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+
+    @property
+    def enable_thinking(self) -> bool | None:
+        """Who does not ask for thoughts gets none; `adaptive` leaves it to the model."""
+        return False if self.thinking is None else self.thinking.is_on
+
+    @property
+    def reasoning_effort(self) -> str | None:
+        return self.output_config.effort if self.output_config and self.enable_thinking is not False else None
+
+    @property
+    def chat_template_kwargs(self) -> Raw | UnsetType:
+        return UNSET
+
+    @property
+    def documents(self) -> Raw | UnsetType:
+        return UNSET
+
+    @property
+    def add_generation_prompt(self) -> bool | None:
+        return None
+
+    @property
+    def continue_final_message(self) -> bool | None:
+        """A last message of the assistant is continued."""
+        return None
+
+    @property
+    def shows_thoughts(self) -> bool:
+        return self.thinking is None or self.thinking.display != "omitted"
+
+    def params(self) -> SamplingParams:
+        return replace(super().params(), stop=tuple(filter(None, self.stop_sequences or ())))
+
+    def budgets(self) -> dict[str, int]:
+        given = super().budgets()
+        if self.thinking is not None and self.thinking.is_on and self.thinking.budget_tokens is not None:
+            given["thinking.budget_tokens"] = self.thinking.budget_tokens
+        return given
+
+    def offered(self, hosted: HostedTools) -> Offered:
+        """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        return offered_tools(self.tools or (), self.tool_choice, hosted)
+
+    def prompt(self, offered: Offered) -> tuple[tuple[Message, ...], Rendering]:
+        """What is rendered, and how. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        messages = to_messages(self.system, self.messages)
+        return messages, rendering_of(self, messages, offered.tooling.told)
+
+    def structure(self) -> Structure | None:
+        """Raises `InvalidParameter`."""
+        format = self.output_config.format if self.output_config else None
+        where = "output_config.format.schema" if format else "output_format.schema"
+        format = format or self.output_format
+        return None if format is None else schema_structure(format.schema, where)
+
+    def generation(self, offered: Offered) -> GenerationRequest:
+        """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        messages, rendering = self.prompt(offered)
+        structure, calling = self.structure(), offered.tooling.calling
+        if structure is not None and calling is not None:
+            if calling.choice == "required":
+                structure = None  # there is no text to which it would apply
+            elif calling.choice == "none":
+                calling = None
+        return self.generation_of(
+            self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
+        )
+
+
+class MessagesRequest(CountRequest, frozen=True, kw_only=True):
+    """`POST /v1/messages`."""
+
+    max_tokens: int
+
+    def limit(self) -> int | None:
+        check_range("max_tokens", self.max_tokens, 0, MAX_TOKENS)
+        return self.max_tokens
+
+
+def parse_messages(body: bytes, kind: type[T]) -> tuple[T, list[str]]:
+    """The request and its fields that are nobody's. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    given, request = parse(body, kind, lambda given: refuse_unsupported(given, REFUSED))
+    ignored = unknown_fields(given, kind.__struct_fields__, REFUSED, NO_EFFECT)
+    return request, ignored + unknown_in_tools(given)

@@ -1,0 +1,108 @@
+"""The tools of a request and which of them may be called, on to functions that a model can call.
+
+Tools that Anthropic's machines or clients bring along (web search, bash ...) have no schema: they are left out, or
+refused if the server is told to. Knows nothing of answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.openai.structures import SchemaField
+from localllm.server.openai.tool_choice import ToolChoice, Tooling, tooling
+from localllm.server.openai.tools import Declared, FunctionTool, ToolName, declared_function
+from localllm.server.parse import Fields
+
+HostedTools = Literal["ignore", "refuse"]
+MAX_TOOLS = 1024
+"""Agents bring those of all their MCP servers."""
+_NO_EFFECT = frozenset({"allowed_callers", "cache_control", "defer_loading", "eager_input_streaming", "input_examples"})
+"""Of a tool, what says how Anthropic's own machines use it. One that may be deferred is offered at once."""
+
+
+class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of the client's: `type` is absent or `custom`. All others are known by their type."""
+
+    name: ToolName
+    type: str | None = None
+    description: str | None = None
+    input_schema: SchemaField | UnsetType = UNSET
+    strict: bool | None = None
+    """A schema that cannot be kept is refused; else a warning says so."""
+
+
+class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools an answer calls."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: ToolName | None = None
+    """With `tool`."""
+    disable_parallel_tool_use: bool | None = None
+
+    def known(self) -> str | ToolChoice:
+        """As the tools' own module has it. Raises `InvalidParameter`."""
+        if self.type == "tool":
+            if self.name is None:
+                raise InvalidParameter("tool_choice.name is missing", param="tool_choice.name")
+            return ToolChoice(type="function", name=self.name)
+        return "required" if self.type == "any" else self.type
+
+
+class Offered(NamedTuple):
+    """What a model is offered."""
+
+    tooling: Tooling
+    ignored: tuple[str, ...] = ()
+    """The tools that are left out, each as where it stands and what it is."""
+    notes: tuple[str, ...] = ()
+
+
+def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, hosted: HostedTools) -> Offered:
+    """Raises `InvalidParameter`, `UnsupportedParameter`."""
+    if len(tools) > MAX_TOOLS:
+        raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
+    declared: list[Declared] = []
+    ignored: list[str] = []
+    notes: list[str] = []
+    for index, tool in enumerate(tools):
+        path = f"tools[{index}]"
+        if tool.type in (None, "custom"):
+            declared.append(_declared(tool, path))
+            continue
+        kind = clipped(tool.type or "")
+        if hosted == "refuse":
+            raise UnsupportedParameter(
+                f"{path}: there is no tool of type {kind!r} here; leave it out, or start the server with "
+                "--hosted-tools ignore",
+                param=f"{path}.type",
+            )
+        ignored.append(f"{path}:{kind}")
+        notes.append(f"{path}: there is no tool of type {kind!r} here, so it is left out")
+    parallel = None if choice is None else not choice.disable_parallel_tool_use
+    made = tooling(declared, None if choice is None else choice.known(), parallel=parallel)
+    return Offered(made, tuple(ignored), tuple(notes))
+
+
+def _declared(tool: MessagesTool, path: str) -> Declared:
+    function = FunctionTool(
+        name=tool.name, description=tool.description, parameters=tool.input_schema, strict=tool.strict
+    )
+    declared = declared_function(function, path)
+    where = f"{path}.input_schema"
+    return declared._replace(function=msgspec.structs.replace(declared.function, param=where))
+
+
+def unknown_in_tools(given: Fields) -> list[str]:
+    """The fields of the tools that are nobody's; those that are left out, as a whole. They have been read already."""
+    raw: Raw | None = given.get("tools")
+    unknown: set[str] = set()
+    for tool in ([] if raw is None else msgspec.json.decode(raw, type=list[dict[str, Raw]] | None)) or []:
+        kind = tool.get("type")
+        if kind is None or bytes(kind) in (b'"custom"', b"null"):
+            unknown |= tool.keys() - set(MessagesTool.__struct_fields__) - _NO_EFFECT
+    return [f"tools[].{name}" for name in sorted(unknown)]
