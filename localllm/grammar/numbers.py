@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -180,7 +180,20 @@ def rewritten(named: dict[str, Any], path: str, *, integers_only: bool) -> dict[
         step = multiple(named["multipleOf"], f"{path}.multipleOf")
         found["multipleOf"] = Fraction(repr(step)).numerator if integers_only else step
     _check_range(found, named, path)
-    return found
+    return found if integers_only or "multipleOf" not in found else _at_multiples(found)
+
+
+def _at_multiples(found: dict[str, Any]) -> dict[str, Any]:
+    """The same with inclusive bounds that are multiples: of others llguidance loses some, as -0.5 above -0.501."""
+    step = Decimal(repr(found["multipleOf"]))
+    moved = {"multipleOf": found["multipleOf"]}
+    for (inclusive, exclusive), rounding, inward in ((_LOWER, ROUND_CEILING, step), (_UPPER, ROUND_FLOOR, -step)):
+        bound = found.get(inclusive, found.get(exclusive))
+        if bound is not None:
+            value = (Decimal(repr(bound)) / step).to_integral_value(rounding) * step
+            value += inward if value == Decimal(repr(bound)) and exclusive in found else 0
+            moved[inclusive] = int(value) if value == value.to_integral_value() else float(value)
+    return moved
 
 
 def _check_range(found: dict[str, Any], named: dict[str, Any], path: str) -> None:

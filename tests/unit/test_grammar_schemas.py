@@ -215,6 +215,7 @@ BOUNDS = st.fixed_dictionaries(
 @example({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, 1)  # llguidance alone takes 0
 @example({"type": "number", "exclusiveMinimum": -1.295, "exclusiveMaximum": -1}, 1)  # and here -1
 @example({"type": "integer", "minimum": 2**53 + 1}, 1)  # and here 2**53
+@example({"type": "number", "exclusiveMinimum": -0.501, "exclusiveMaximum": 0, "multipleOf": 0.5}, 0)  # and finds none
 def test_numbers_stay_within_their_bounds(schema: dict[str, Any], seed: int) -> None:
     try:
         matcher_of(schema)
