@@ -17,6 +17,7 @@ import ssl
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,82 +81,87 @@ async def serve(
     with contextlib.closing(listener), stop.on_signals(), reloading.on_signal(stop.event.set):
         if ends_with_stdin:
             stop.at_end_of_stdin()
-        runtime = make_runtime(settings)
+        serving = _Serving(settings, model, announce, keys, tls, listener, stop, make_runtime(settings))
         reloads = asyncio.create_task(reloading.run())
         try:
-            await _serve(settings, model, announce, keys, tls, listener, stop, runtime)
+            await serving.run()
         finally:
             reloads.cancel()
-            await runtime.aclose()
+            await serving.runtime.aclose()
     return stop.exit_code
 
 
-async def _serve(
-    settings: Settings,
-    model: str | None,
-    announce: Announcer,
-    keys: KeyRing,
-    tls: ssl.SSLContext | None,
-    listener: socket.socket,
-    stop: Stop,
-    runtime: Runtime,
-) -> None:
-    load = asyncio.create_task(_load(runtime, settings, model, announce))
-    stopped = asyncio.create_task(stop.event.wait())
-    http: HttpServer | None = None
-    try:
-        # In a thread: the load must get on meanwhile.
-        state, server = await asyncio.to_thread(_http_server, settings, model, keys, tls, runtime)
-        server.start(listener)
-        http = server
-        await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if load.done():
-            model_id = load.result()
-            state.loading = None
-            state.started.set()
-            announce.ready(url_of(listener, "http" if tls is None else "https"), model_id)
-            await stop.event.wait()
-        state.draining = True
-    finally:
-        for task in (load, stopped):
-            task.cancel()
-        await asyncio.gather(load, stopped, return_exceptions=True)
-        if http is not None:
-            await _drain(http, runtime, settings.grace_s if stop.graceful else 0.0)
+@dataclass(frozen=True)
+class _Serving:
+    """From the bound socket to the last answer."""
 
+    settings: Settings
+    model: str | None
+    announce: Announcer
+    keys: KeyRing
+    tls: ssl.SSLContext | None
+    listener: socket.socket
+    stop: Stop
+    runtime: Runtime
 
-async def _drain(http: HttpServer, runtime: Runtime, grace_s: float) -> None:
-    ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))
-    await asyncio.wait({ending}, timeout=grace_s)
-    if not ending.done():
-        # Running answers fail with `draining` now, and their streams say so before they are cut.
-        await runtime.aclose()
-    await ending
+    async def run(self) -> None:
+        """Until it is told to stop. Raises what loading raises."""
+        load = asyncio.create_task(self._load())
+        stopped = asyncio.create_task(self.stop.event.wait())
+        http: HttpServer | None = None
+        try:
+            # In a thread: the load must get on meanwhile.
+            state, server = await asyncio.to_thread(self._http_server)
+            server.start(self.listener)
+            http = server
+            await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if load.done():
+                model_id = load.result()
+                state.loading = None
+                state.started.set()
+                self.announce.ready(url_of(self.listener, "http" if self.tls is None else "https"), model_id)
+                await self.stop.event.wait()
+            state.draining = True
+        finally:
+            for task in (load, stopped):
+                task.cancel()
+            await asyncio.gather(load, stopped, return_exceptions=True)
+            if http is not None:
+                await self._drain(http, self.settings.grace_s if self.stop.graceful else 0.0)
 
+    async def _drain(self, http: HttpServer, grace_s: float) -> None:
+        ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))
+        await asyncio.wait({ending}, timeout=grace_s)
+        if not ending.done():
+            # Running answers fail with `draining` now, and their streams say so before they are cut.
+            await self.runtime.aclose()
+        await ending
 
-async def _load(runtime: Runtime, settings: Settings, model: str | None, announce: Announcer) -> str | None:
-    if model is None:
-        return None
-    return (await runtime.load(model, settings.load_options(), on_progress=announce.loading)).id
+    async def _load(self) -> str | None:
+        if self.model is None:
+            return None
+        options = self.settings.load_options()
+        return (await self.runtime.load(self.model, options, on_progress=self.announce.loading)).id
 
+    def _http_server(self) -> tuple[ServerState, HttpServer]:
+        from localllm.server.app import build_app
+        from localllm.server.connections import most_connections
+        from localllm.server.http import HttpServer
+        from localllm.server.protocol import Bounds
+        from localllm.server.state import ServerState
 
-def _http_server(
-    settings: Settings, model: str | None, keys: KeyRing, tls: ssl.SSLContext | None, runtime: Runtime
-) -> tuple[ServerState, HttpServer]:
-    from localllm.server.app import build_app
-    from localllm.server.connections import most_connections
-    from localllm.server.http import HttpServer
-    from localllm.server.protocol import Bounds
-    from localllm.server.state import ServerState
-
-    state = ServerState(runtime, settings, loading=model)
-    runtime.observe(state.metrics)
-    hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
-    bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
-    most = most_connections(settings.max_connections, osdep.raise_file_limit(WANTED_FILES))
-    if most < settings.max_connections:
-        log.event(logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files")
-    return state, HttpServer(build_app(state, keys=keys, allowed_hosts=hosts), bounds, tls, max_connections=most)
+        settings = self.settings
+        state = ServerState(self.runtime, settings, loading=self.model)
+        self.runtime.observe(state.metrics)
+        hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
+        bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)
+        most = most_connections(settings.max_connections, osdep.raise_file_limit(WANTED_FILES))
+        if most < settings.max_connections:
+            log.event(
+                logging.WARNING, "fewer_connections", max_connections=most, remedy="raise the limit of open files"
+            )
+        app = build_app(state, keys=self.keys, allowed_hosts=hosts)
+        return state, HttpServer(app, bounds, self.tls, max_connections=most)
 
 
 def bind(settings: Settings, *, has_key: bool) -> socket.socket:

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from localllm.server.openai import handlers
+from localllm.server.openai import telling
 from localllm.server.openai.logprobs import echo_logprobs, text_logprobs
 from localllm.types import Delta, Finish, Timings, TokenLogprob, Usage
 from tests.server.conftest import Served
@@ -92,7 +92,7 @@ def test_the_best_of_several_is_found_by_what_was_generated(served: Served, clie
 def test_more_than_memory_is_meant_for_is_refused_and_nothing_goes_on(
     served: Served, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "MAX_PROMPT_LOGPROBS", 2 * 7 * 6 - 1)
+    monkeypatch.setattr(telling, "MAX_PROMPT_LOGPROBS", 2 * 7 * 6 - 1)
     with pytest.raises(openai.BadRequestError, match="would give 84 log-probabilities of prompts and 83") as caught:
         client.completions.create(model="tiny", prompt=["a", "b"], echo=True, logprobs=5, stream=True)
     assert caught.value.param == "logprobs"

@@ -145,7 +145,7 @@ def test_every_documented_field_is_in_exactly_one_list() -> None:
 @pytest.mark.parametrize(
     ("change", "param"),
     [
-        ({"model": None}, "model"),
+        ({"model": 3}, "model"),
         ({"input": None}, "input"),
         ({"input": ""}, "input"),
         ({"input": []}, "input"),

@@ -127,7 +127,7 @@ def test_a_field_of_any_name_is_told_in_a_header_that_may_be_sent(
         ({"messages": [{"role": "wizard", "content": "x"}]}, "messages[0].role"),
         ({"messages": []}, "messages"),
         ({"messages": "Hi"}, "messages"),
-        ({"model": None}, "model"),
+        ({"model": 3}, "model"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),
         ({"top_p": 2}, "top_p"),

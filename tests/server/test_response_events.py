@@ -37,9 +37,9 @@ class Called(NamedTuple):
 
 
 def story_of(deltas: list[Delta], finish: Finish, *, seals: bool = False) -> tuple[Story, list[dict[str, Any]]]:
-    begun = out.begun(ResponseRequest(model="tiny", input="Hi"), store=True)
+    begun = out.begun(ResponseRequest(model="tiny", input="Hi"), "tiny", store=True)
     story = Story(begun, seals_thoughts=seals, origins=ORIGINS)
-    events = [*story.begin(), *(event for delta in deltas for event in story.feed(delta)), *story.end(finish)]
+    events = [*story.begin(1), *(event for delta in deltas for event in story.feed(delta)), *story.end(finish)]
     return story, [json.loads(encode(event).partition(b"data: ")[2]) for event in events]
 
 

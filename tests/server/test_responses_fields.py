@@ -108,7 +108,7 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
         ({"input": [{"type": "message", "content": "x"}]}, "input[0].role"),
         ({"input": [{"role": "wizard", "content": "x"}]}, "input[0].role"),
-        ({"model": None}, "model"),
+        ({"model": 3}, "model"),
         ({"instructions": ["x"]}, "instructions"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature"),

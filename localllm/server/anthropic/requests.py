@@ -78,7 +78,8 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
 class CountRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/messages/count_tokens`; what says how to answer is checked, and changes no number."""
 
-    model: str
+    model: str | None = None
+    """May be left out while one model is loaded."""
     messages: list[InputMessage]
     system: str | list[Block] | None = None
     tools: list[MessagesTool] | None = None

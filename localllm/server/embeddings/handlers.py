@@ -46,11 +46,14 @@ async def embeddings(request: Request) -> Response:
     caller = caller_of(request)
     asked, keep_alive_s = body.asked(*state.time_limits_s()), caller.keep_alive(body.keep_alive_s())
     asked = msgspec.structs.replace(asked, priority=caller.priority(body.priority))
-    work = state.runtime.embed(state.named(body.model), asked, keep_alive_s=keep_alive_s)
-    made, loaded = await _made(request, body.model, work, "input", is_single=body.is_single)
+    model = await state.model_id(body.model)
+    work = state.runtime.embed(model, asked, keep_alive_s=keep_alive_s)
+    made, loaded = await _made(request, body.model or model, work, "input", is_single=body.is_single)
     is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
     # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
-    content = await state.encoding.run(_encoded, made, body.model, body.encoding_format or "float", is_pooled=is_pooled)
+    content = await state.encoding.run(
+        _encoded, made, body.model or model, body.encoding_format or "float", is_pooled=is_pooled
+    )
     headers |= out.truncated_header(made.truncated)
     return Response(content, media_type="application/json", headers=headers)
 

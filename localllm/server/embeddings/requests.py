@@ -62,7 +62,7 @@ class WorkFields(msgspec.Struct, frozen=True, kw_only=True):
 class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
     """`POST /v1/embeddings`. `input`: a text, several, the tokens of one, or of several; at most 2048 in all."""
 
-    model: str
+    model: Annotated[str | None, Meta(description="May be left out while one model is loaded")] = None
     input: str | Inputs
     encoding_format: Annotated[
         Literal["float", "base64"] | None, Meta(description="base64: of little-endian float32 numbers")

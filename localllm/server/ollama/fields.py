@@ -78,6 +78,16 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
         """Raises `InvalidParameter`."""
         return named(self.model, self.name)
 
+    @property
+    def priority(self) -> int | None:
+        """Nobody can say one here."""
+        return None
+
+    @property
+    def cache_salt(self) -> str | None:
+        """Nor this."""
+        return None
+
     def keep_alive_s(self) -> float | None:
         """Raises `InvalidParameter`."""
         return keep_alive_seconds(self.keep_alive)

@@ -12,15 +12,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.runtime import Answer
+from localllm.errors import InvalidParameter
 from localllm.server import sse
-from localllm.server.body import json_response, notes_header
+from localllm.server.asking import Asking
+from localllm.server.body import json_response
 from localllm.server.callers import caller_of
-from localllm.server.limits import places_of
 from localllm.server.ollama import models
 from localllm.server.ollama import replies as out
-from localllm.server.ollama import requests as asking
+from localllm.server.ollama import requests as asking_for
 from localllm.server.ollama.answers import Shape, Told
 from localllm.server.ollama.asked import Given, available, model_of, read
 from localllm.server.ollama.errors import ErrorBody, no_model
@@ -29,7 +28,7 @@ from localllm.server.ollama.names import ours
 from localllm.server.ollama.pulling import Pulling
 from localllm.server.ollama.vectors import embed, embeddings
 from localllm.server.state import ServerState
-from localllm.server.tally import tally_of
+from localllm.types import LoadedModel
 
 OLLAMA_VERSION = "0.33.0"
 """Whose API this is: clients ask for the version to know what there is."""
@@ -84,7 +83,7 @@ async def list_running(request: Request) -> Response:
 
 async def show(request: Request) -> Response:
     """`POST /api/show`."""
-    state, body, given = await read(request, asking.ShowRequest)
+    state, body, given = await read(request, asking_for.ShowRequest)
     headers = given.headers(state)
     id = await model_of(state, body.asked_model)
     model = (await available(state)).get(id)
@@ -96,21 +95,21 @@ async def show(request: Request) -> Response:
 async def chat(request: Request) -> Response:
     """`POST /api/chat`."""
     started_s = time.perf_counter()
-    state, body, given = await read(request, asking.ChatRequest)
+    state, body, given = await read(request, asking_for.ChatRequest)
     return await _answer(request, state, body, given, started_s)
 
 
 async def generate(request: Request) -> Response:
     """`POST /api/generate`."""
     started_s = time.perf_counter()
-    state, body, given = await read(request, asking.GenerateRequest)
+    state, body, given = await read(request, asking_for.GenerateRequest)
     return await _answer(request, state, body, given, started_s)
 
 
 async def delete(request: Request) -> Response:
     """`DELETE /api/delete`."""
     caller_of(request).check_may("remove models")
-    state, body, given = await read(request, asking.ModelRequest)
+    state, body, given = await read(request, asking_for.ModelRequest)
     headers = given.headers(state)
     await state.runtime.remove(await model_of(state, body.asked_model))
     return Response(headers=headers)
@@ -119,7 +118,7 @@ async def delete(request: Request) -> Response:
 async def copy(request: Request) -> Response:
     """`POST /api/copy`."""
     caller_of(request).check_may("copy models")
-    state, body, given = await read(request, asking.CopyRequest)
+    state, body, given = await read(request, asking_for.CopyRequest)
     headers = given.headers(state)
     await state.runtime.copy(await model_of(state, body.source), ours(body.destination))
     return Response(headers=headers)
@@ -128,7 +127,7 @@ async def copy(request: Request) -> Response:
 async def pull(request: Request) -> Response:
     """`POST /api/pull`. Hanging up cancels it; it goes on from there the next time."""
     caller_of(request).check_may("pull models")
-    state, body, given = await read(request, asking.PullRequest)
+    state, body, given = await read(request, asking_for.PullRequest)
     headers = given.headers(state)
     ours(body.asked_model)  # what is no name is an error from the start
     pulling = Pulling(state, body.asked_model)
@@ -166,49 +165,30 @@ def _not_served(request: Request, what: str, instead: str) -> Response:
 async def _answer(
     request: Request,
     state: ServerState,
-    body: asking.ChatRequest | asking.GenerateRequest,
+    body: asking_for.ChatRequest | asking_for.GenerateRequest,
     given: Given,
     started_s: float,
 ) -> Response:
     name, made_of = body.asked_model, body.generation()
     given.check(state)
-    id, tally, caller = await model_of(state, name), tally_of(request), caller_of(request)
-    tally.begin(id, state.loaded(id))
-    keep_alive_s = caller.keep_alive(body.keep_alive_s())
-    shape = Shape(name, is_chat=isinstance(body, asking.ChatRequest))
+    asking = Asking(request, await model_of(state, name), body)
+    shape = Shape(name, is_chat=isinstance(body, asking_for.ChatRequest))
     if made_of is None:
-        return await _loaded(request, state, id, keep_alive_s, shape, stream=body.stream is not False)
-    asked = caller.owned(state.timed([made_of]), priority=None, cache_salt=None)
-    places_of(request).hold(1)
-    answering = await state.answers(
-        request.receive,
-        id,
-        asked,
-        keep_alive_s,
-        lambda answers: tally.watched(answers, state.loaded(id)),
-        stream=False,  # what is wrong with a model or a prompt has a status, as of Ollama's
-    )
+        return await _loaded(request, state, asking.model, asking.keep_alive_s, shape, stream=body.stream is not False)
+    # What is wrong with a model or a prompt has a status, as of Ollama's, so also a stream waits for its answer.
+    answering = await asking.answers([made_of], stream=False, field="prompt")
     (answer,) = answering.result()
     try:
-        loaded = state.loaded(id)
-        _check_thoughts(state, id, name, body)
-        headers = given.headers(state, None if loaded is None else loaded.ctx) | notes_header(answer.notes)
+        loaded = asking.loaded
+        _check_thoughts(loaded, name, body)
+        headers = asking.headers | given.headers(state, None if loaded is None else loaded.ctx)
         told = Told(answer, shape, started_s, time.perf_counter() - started_s)
     except BaseException:
         await answer.aclose()
         raise
     if body.stream is not False:
         return LineStream(state, told.lines(), answer.aclose, headers)
-    return json_response(await _whole(request, state, answer, told), headers)
-
-
-async def _whole(request: Request, state: ServerState, answer: Answer, told: Told) -> out.ChatReply | out.GenerateReply:
-    try:
-        return await sse.unless_gone(request.receive, told.whole())
-    except LocalLLMError as error:
-        raise state.seen_by_client(error) from error
-    finally:
-        await answer.aclose()
+    return json_response(await asking.whole([answer], told.whole()), headers)
 
 
 async def _loaded(
@@ -235,8 +215,9 @@ async def _unloaded(state: ServerState, id: str) -> None:
         await state.runtime.unload(id)
 
 
-def _check_thoughts(state: ServerState, id: str, name: str, body: asking.ChatRequest | asking.GenerateRequest) -> None:
+def _check_thoughts(
+    loaded: LoadedModel | None, name: str, body: asking_for.ChatRequest | asking_for.GenerateRequest
+) -> None:
     """Raises `InvalidParameter` where thoughts are wanted of a model that has none."""
-    loaded = state.loaded(id)
     if body.wants_thoughts and loaded is not None and loaded.format.thinking == "never":
         raise InvalidParameter(f'"{name}" does not support thinking', param="think")

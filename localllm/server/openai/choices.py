@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from localllm.errors import InternalError
 from localllm.runtime import Answer
-from localllm.server import sse
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000
@@ -114,16 +113,3 @@ async def merged(answers: Sequence[Answer]) -> AsyncGenerator[tuple[int, Delta],
         for task in awaited:
             task.cancel()
         await asyncio.gather(*awaited, return_exceptions=True)
-
-
-async def close(answers: Sequence[Answer]) -> None:
-    """Cancel what still runs."""
-    for answer in answers:
-        await answer.aclose()
-
-
-async def abandon(answering: asyncio.Future[list[Answer]]) -> None:
-    """`close`, also of answers that are still to be begun."""
-    answers = await sse.abandon(answering)
-    if answers is not None:
-        await close(answers)

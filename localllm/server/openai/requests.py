@@ -44,7 +44,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 class CommonRequest(StructureFields, frozen=True, kw_only=True):
     """What chat and plain completion share."""
 
-    model: str
+    model: str | None = None
+    """May be left out while one model is loaded."""
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None

@@ -5,9 +5,8 @@ A response is kept when it has its end, before the client is told of it. One tha
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -15,19 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError, UnsupportedParameter, clipped
-from localllm.runtime import Answer
-from localllm.server import log, sse
-from localllm.server.body import (
-    field_notes,
-    json_response,
-    left_out_header,
-    notes_header,
-    read_json,
-    unknown_fields_header,
-)
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server import log
+from localllm.server.asking import asking_of
+from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
-from localllm.server.errors import NotFound, PreviousResponseNotFound, defect
+from localllm.server.errors import NotFound, PreviousResponseNotFound
 from localllm.server.openai import choices
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
@@ -36,9 +28,7 @@ from localllm.server.responses.requests import ResponseRequest, parse_response
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.responses.story import Story
 from localllm.server.state import ServerState
-from localllm.server.tally import tally_of
-
-logger = logging.getLogger("localllm")
+from localllm.server.telling import encoded, finished, told
 
 Keep = Callable[[out.ResponseObject, bytes], None]
 """Takes a response, and the same in JSON."""
@@ -76,59 +66,29 @@ async def create(request: Request) -> Response:
     offered = body.offered(conversation, state.settings.hosted_tools)
     headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     keep = _keeper(state.responses, body, conversation, owner)
-    caller, tally = caller_of(request), tally_of(request)
-    tally.begin(body.model, state.loaded(body.model))
-    asked = caller.owned(
-        state.timed([body.generation(conversation, offered)]), priority=body.priority, cache_salt=body.cache_salt
-    )
-    answering = await state.answers(
-        request.receive,
-        body.model,
-        asked,
-        caller.keep_alive(body.keep_alive_s()),
-        lambda answers: tally.watched(answers, state.loaded(body.model)),
-        stream=bool(body.stream),
-    )
-    if answering.done():
-        headers |= notes_header(note for answer in answering.result() for note in answer.notes)
-    response = out.begun(body, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
+    asking = await asking_of(request, body, headers)
+    answering = await asking.answers([body.generation(conversation, offered)], stream=bool(body.stream))
+    response = out.begun(body, asking.model, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
         response,
         timings=bool(body.timings),
         seals_thoughts=body.seals_thoughts,
         summarizes_thoughts=body.summarizes_thoughts,
         origins=offered.origins,
+        keep=_encoding(keep) if body.stream else None,
     )
     story.warn([*offered.notes, *said.notes])
+    says_miss = bool(body.cache_report)
     if body.stream:
-        events = _events(state, answering, story, keep, says_miss=bool(body.cache_report))
-        silence_s = state.settings.keep_alive_s
-        return sse.EventStream(events, partial(choices.abandon, answering), headers, keep_alive_s=silence_s)
-    (answer,) = answering.result()
-    try:
-        await sse.unless_gone(request.receive, _told(story, answer, says_miss=bool(body.cache_report)))
-    except LocalLLMError as error:
-        raise state.seen_by_client(error) from error
-    finally:
-        await answer.aclose()
+        events = encoded(told(story, answering, says_miss=says_miss), encode)
+        return asking.stream(answering, events, lambda error: map(encode, story.fail(error)), id=response.id)
+    await asking.whole(answering.result(), finished(story, answering, says_miss=says_miss))
     is_large = story.num_logprobs > choices.LARGE_LOGPROBS
     encode_whole = partial(msgspec.json.encode, story.response)
     content = await state.encoding.run(encode_whole) if is_large else encode_whole()
     if keep is not None:
         keep(story.response, content)
-    return Response(content, media_type="application/json", headers=headers)
-
-
-async def _told(story: Story, answer: Answer, *, says_miss: bool) -> None:
-    """The story to its end; its events are nobody's. Raises what ends the answer early."""
-    story.warn(field_notes(answer.notes))
-    async for delta in answer:
-        for _ in story.feed(delta):
-            pass
-        if delta.finish is not None:
-            story.end(delta.finish, answer.cache_miss if says_miss else None)
-            return
-    raise InternalError("the answer ended without a finish")
+    return Response(content, media_type="application/json", headers=asking.headers)
 
 
 async def get_or_delete(request: Request) -> Response:
@@ -162,36 +122,6 @@ async def list_input_items(request: Request) -> Response:
     first = 0 if after is None else ids.index(after) + 1
     end = first + int(limit)
     return json_response(out.page(items[first:end], has_more=end < len(items)))
-
-
-async def _events(
-    state: ServerState, answering: asyncio.Future[list[Answer]], story: Story, keep: Keep | None, *, says_miss: bool
-) -> AsyncGenerator[bytes, None]:
-    """The events of a stream. Whatever goes wrong ends it with `error` and `response.failed`, never in silence."""
-    try:
-        (answer,) = await answering
-        story.warn(field_notes(answer.notes))
-        for event in story.begin():
-            yield encode(event)
-        async for delta in answer:
-            for event in story.feed(delta):
-                yield encode(event)
-            if delta.finish is not None:
-                last = story.end(delta.finish, answer.cache_miss if says_miss else None)
-                if keep is not None:
-                    keep(story.response, msgspec.json.encode(story.response))
-                for event in last:
-                    yield encode(event)
-                return
-        raise InternalError("the answer ended without a finish")
-    except LocalLLMError as error:
-        log.event(logging.WARNING, "stream_failed", id=story.response.id, code=error.code, message=error.message)
-        failure = state.seen_by_client(error)
-    except Exception as error:
-        logger.exception("defect in a stream")
-        failure = defect(error)
-    for event in story.fail(failure):
-        yield encode(event)
 
 
 def _owner(request: Request) -> str:
@@ -252,6 +182,11 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyI
             param="store",
         )
     return None
+
+
+def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
+    """The same of a response alone."""
+    return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
 
 
 def _keep(store: ResponseStore, conversation: bytes, owner: str, response: out.ResponseObject, content: bytes) -> None:

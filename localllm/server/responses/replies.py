@@ -120,8 +120,10 @@ class ItemList(msgspec.Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
-def begun(body: ResponseRequest, *, store: bool, tools: Raw | None = None, choice: Raw | None = None) -> ResponseObject:
-    """A response of which nothing is there yet. `tools` and `choice`: what the client wrote."""
+def begun(
+    body: ResponseRequest, model: str, *, store: bool, tools: Raw | None = None, choice: Raw | None = None
+) -> ResponseObject:
+    """A response of which nothing is there yet. `model`: who answers; `tools` and `choice`: what the client wrote."""
     reasoning, text = body.reasoning, body.text
     return ResponseObject(
         id=new_id("resp"),
@@ -130,7 +132,7 @@ def begun(body: ResponseRequest, *, store: bool, tools: Raw | None = None, choic
         instructions=body.instructions,
         max_output_tokens=body.max_output_tokens,
         metadata=body.metadata or {},
-        model=body.model,
+        model=body.model or model,
         parallel_tool_calls=body.parallel_tool_calls is not False,
         previous_response_id=body.previous_response_id,
         reasoning=ReasoningShape(reasoning.effort, reasoning.summary) if reasoning else ReasoningShape(),

@@ -95,7 +95,8 @@ class Reasoning(msgspec.Struct, frozen=True):
 class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/responses`."""
 
-    model: str
+    model: str | None = None
+    """May be left out while one model is loaded."""
     input: str | list[InputItem] | None = None
     instructions: str | None = None
     previous_response_id: str | None = None

@@ -7,7 +7,7 @@ the response is tested at every split.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object
@@ -35,8 +35,11 @@ class Story:
         seals_thoughts: bool = False,
         summarizes_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
+        keep: Callable[[out.ResponseObject], None] | None = None,
     ) -> None:
-        """`origins`: of each function that may be called, the tool that it stands for."""
+        """`origins`: of each function that may be called, the tool that it stands for. `keep` takes the whole response,
+        before the client is told of its end.
+        """
         self.response = response
         """As the client knows it."""
         self.num_logprobs = 0
@@ -45,6 +48,7 @@ class Story:
         self._seals_thoughts = seals_thoughts
         self._summarizes_thoughts = summarizes_thoughts
         self._origins = origins or {}
+        self._keep = keep
         self._numbers = itertools.count()
         self._items: list[OutputItem] = []
         self._open: _Part | None = None
@@ -59,7 +63,7 @@ class Story:
         """What there is to say of the request."""
         self.response = out.warned(self.response, list(warnings))
 
-    def begin(self) -> Iterator[Event]:
+    def begin(self, num_prompt_tokens: int) -> Iterator[Event]:  # noqa: ARG002  a response tells it at its end
         """Before the first token."""
         yield events.Created(sequence_number=next(self._numbers), response=self.response)
         yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
@@ -98,6 +102,8 @@ class Story:
             self.response, self._items, finish, is_complete=status == "completed", timings=self._timings
         )
         self.response = out.warned(self.response, self._notes, cache_miss)
+        if self._keep is not None:
+            self._keep(self.response)
         last = events.Completed if status == "completed" else events.Incomplete
         return [*rest, last(sequence_number=next(self._numbers), response=self.response)]
 

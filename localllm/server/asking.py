@@ -1,0 +1,170 @@
+"""What every request for an answer does, whatever API it came by: whose it is, which model is meant, how it ends.
+
+Knows no API's fields or words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localllm.errors import LocalLLMError
+from localllm.runtime import Answer
+from localllm.server import log, sse
+from localllm.server.body import notes_header
+from localllm.server.callers import caller_of
+from localllm.server.errors import defect
+from localllm.server.limits import places_of
+from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
+from localllm.types import GenerationRequest, LoadedModel
+
+logger = logging.getLogger("localllm")
+
+T = TypeVar("T")
+Failed = Callable[[LocalLLMError], Iterable[bytes]]
+"""The last bytes of a stream that goes wrong, as an API says it."""
+
+
+class Wishes(Protocol):
+    """What a request may say in every API, beside its question."""
+
+    @property
+    def model(self) -> str | None:
+        """The model's name, as the client knows it."""
+
+    @property
+    def priority(self) -> int | None:
+        """Lower ones wait less."""
+
+    @property
+    def cache_salt(self) -> str | None:
+        """Only prompts of the same salt share what was computed of them."""
+
+    def keep_alive_s(self) -> float | None:
+        """How long the model stays. Raises `InvalidParameter`."""
+
+
+class Asking:
+    """One request for answers, from its body to its last byte. An answer is closed in every case."""
+
+    def __init__(self, request: Request, model: str, wishes: Wishes, headers: dict[str, str] | None = None) -> None:
+        """`model`: the id of the one that is meant; `headers`: of the response. Raises `PermissionDenied`."""
+        self.state: ServerState = request.app.state.server
+        self.model = model
+        self.headers = {} if headers is None else headers
+        self._request = request
+        self._wishes = wishes
+        self._caller, self._tally = caller_of(request), tally_of(request)
+        self._tally.begin(wishes.model or model, self.loaded)
+        self.keep_alive_s = self._caller.keep_alive(wishes.keep_alive_s())
+
+    @property
+    def loaded(self) -> LoadedModel | None:
+        """What answers to that name so far."""
+        return self.state.loaded(self.model)
+
+    async def answers(
+        self,
+        made_of: Sequence[GenerationRequest],
+        *,
+        stream: bool,
+        num_candidates: int = 1,
+        field: str | None = None,
+    ) -> asyncio.Future[list[Answer]]:
+        """One for each; those of one prompt, `num_candidates`, lie together. At once, or for a stream whose model has
+        to be loaded first not yet. `field`: by which the request asks for several. Raises as `Runtime.submit` does,
+        `RateLimited`, `PermissionDenied`, and `ClientGone`.
+        """
+        wishes = self._wishes
+        asked = self._caller.owned(self.state.timed(made_of), priority=wishes.priority, cache_salt=wishes.cache_salt)
+        if field is not None:
+            places_of(self._request).hold(len(asked), field)
+        answering = await self.state.answers(
+            self._request.receive,
+            self.model,
+            asked,
+            self.keep_alive_s,
+            lambda answers: self._tally.watched(answers, self.loaded, num_candidates),
+            stream=stream,
+        )
+        if answering.done():
+            self.headers |= notes_header(note for answer in answering.result() for note in answer.notes)
+        return answering
+
+    def stream(
+        self,
+        answering: asyncio.Future[list[Answer]],
+        chunks: AsyncGenerator[bytes, None],
+        failed: Failed,
+        *,
+        id: str,
+        silence: bytes = sse.COMMENT,
+    ) -> Response:
+        """The response whose bytes come as they are made. Whatever goes wrong ends it with what `failed` says, never
+        in silence; `id` is in the log's line then, and `silence` is sent while there is nothing else.
+        """
+        return sse.EventStream(
+            guarded(self.state, chunks, failed, id=id),
+            partial(abandon, answering),
+            self.headers,
+            keep_alive_s=self.state.settings.keep_alive_s,
+            silence=silence,
+        )
+
+    async def whole(self, answers: Sequence[Answer], work: Awaitable[T]) -> T:
+        """What is made of the answers, which end with it. Raises what ends one early, and `ClientGone`."""
+        try:
+            return await sse.unless_gone(self._request.receive, work)
+        except LocalLLMError as error:
+            raise self.state.seen_by_client(error) from error
+        finally:
+            await close(answers)
+
+
+async def asking_of(request: Request, wishes: Wishes, headers: dict[str, str]) -> Asking:
+    """That of a request whose body is understood; without a model the one that is loaded is meant.
+
+    Raises `ModelNotFound`, `PermissionDenied`.
+    """
+    state: ServerState = request.app.state.server
+    return Asking(request, await state.model_id(wishes.model), wishes, headers)
+
+
+async def guarded(
+    state: ServerState, chunks: AsyncGenerator[bytes, None], failed: Failed, *, id: str | None = None
+) -> AsyncGenerator[bytes, None]:
+    """The chunks; if they go wrong, then what is said of it."""
+    try:
+        async for chunk in chunks:
+            yield chunk
+        return
+    except LocalLLMError as error:
+        log.event(logging.WARNING, "stream_failed", id=id, code=error.code, message=error.message)
+        failure = state.seen_by_client(error)
+    except Exception as error:
+        logger.exception("defect in a stream")
+        failure = defect(error)
+    finally:
+        await chunks.aclose()
+    for last in failed(failure):
+        yield last
+
+
+async def close(answers: Sequence[Answer]) -> None:
+    """Cancel what still runs."""
+    for answer in answers:
+        await answer.aclose()
+
+
+async def abandon(answering: asyncio.Future[list[Answer]]) -> None:
+    """`close`, also of answers that are still to be begun."""
+    answers = await sse.abandon(answering)
+    if answers is not None:
+        await close(answers)

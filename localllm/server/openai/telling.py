@@ -1,0 +1,148 @@
+"""Answers in OpenAI's words: the chunks of their stream, or the whole reply. Knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from localllm.errors import InternalError, InvalidParameter
+from localllm.runtime import Answer
+from localllm.server import sse
+from localllm.server.body import field_notes
+from localllm.server.openai import choices
+from localllm.server.openai import replies as out
+from localllm.server.openai.logprobs import echo_logprobs, text_logprobs, text_of
+from localllm.server.openai.requests import CommonRequest
+from localllm.server.openai.shapes import Shape
+from localllm.types import Delta, Finish, TokenLogprob
+
+MAX_PROMPT_LOGPROBS = 2**19
+"""Of all prompts of a request together: about 60 MB while they are collected."""
+
+
+class Telling:
+    """The answers to one request."""
+
+    def __init__(self, id: str, model: str, body: CommonRequest, shape: Shape, echoes: list[str]) -> None:
+        """`echoes`: what is put before each answer; empty for nothing."""
+        self.id = id
+        self._body = body
+        self._shape = shape
+        self._echoes = echoes
+        self._template: out.Reply[Any] = out.Reply(id=id, object="", created=int(time.time()), model=model, choices=[])
+
+    def check_scores(self, answers: Sequence[Answer]) -> None:
+        """Raises `InvalidParameter` for prompts of which more would be told than memory is meant for."""
+        num_top = self._body.num_logprobs()
+        if not self._echoes or num_top is None:
+            return
+        count = sum(answer.num_prompt_tokens for answer in answers) * (1 + num_top)
+        if count > MAX_PROMPT_LOGPROBS:
+            raise InvalidParameter(
+                f"echo with logprobs would give {count} log-probabilities of prompts and {MAX_PROMPT_LOGPROBS} may be "
+                "given; send fewer or shorter prompts at a time, or a smaller logprobs",
+                param="logprobs",
+            )
+
+    def whole(self, answers: Sequence[Answer], made: Sequence[choices.Whole]) -> bytes:
+        """The JSON of the reply."""
+        body, shape = self._body, self._shape
+        chosen = choices.best(made, body.num_candidates, body.num_choices)
+        warnings = _of_request(answers, shape)
+        for index, whole in enumerate(chosen):
+            warnings += _numbered(shape.warnings(whole), index, len(chosen))
+        reply = msgspec.structs.replace(
+            self._template,
+            object=shape.whole_object,
+            choices=[self._choice(index, whole) for index, whole in enumerate(chosen)],
+            usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
+            timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
+            localllm=out.remarks(warnings, answers[0].cache_miss if body.cache_report else None),
+        )
+        return msgspec.json.encode(reply)
+
+    def _choice(self, index: int, whole: choices.Whole) -> Any:
+        if not self._echoes:
+            logprobs = None if self._body.num_logprobs() is None else self._shape.logprobs(whole.logprobs, 0)
+            return self._shape.whole(index, whole, logprobs)
+        echo, scores = self._echoes[index], None
+        if self._body.num_logprobs() is not None:
+            scores = echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
+        return self._shape.whole(index, whole._replace(text=echo + whole.text), scores)
+
+    async def events(self, answering: asyncio.Future[list[Answer]]) -> AsyncGenerator[bytes, None]:
+        """The stream's, to its end. Raises what ends an answer early."""
+        answers = await answering
+        self.check_scores(answers)
+        async for chunk in self._chunks(answers):
+            yield sse.data(msgspec.json.encode(chunk))
+        yield sse.DONE
+
+    async def _chunks(self, answers: list[Answer]) -> AsyncGenerator[out.Reply[Any], None]:
+        body, shape, echoes = self._body, self._shape, self._echoes
+        # With include_usage every chunk but the last carries `"usage": null`, as OpenAI's do.
+        empty = msgspec.structs.replace(
+            self._template, object=shape.chunk_object, usage=None if body.include_usage else msgspec.UNSET
+        )
+
+        def chunk(*made: Any, **extra: Any) -> out.Reply[Any]:
+            return msgspec.structs.replace(empty, choices=list(made), **extra)
+
+        streams = [shape.stream(index) for index in range(len(answers))]
+        for stream in streams:
+            first = stream.first()
+            if first is not None:
+                yield chunk(first)
+        scores_prompts = bool(echoes) and body.num_logprobs() is not None
+        if not scores_prompts:
+            for index, text in enumerate(echoes):
+                for made in streams[index].chunks(Delta(text), None):
+                    yield chunk(made)
+        offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
+        scored: list[list[TokenLogprob]] = [[] for _ in answers]
+        finishes: dict[int, Finish] = {}
+        uncounted = [0] * len(answers)  # of each answer, tokens that are in no chunk yet
+        said = _of_request(answers, shape)
+        async for index, delta in choices.merged(answers):
+            if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
+                scored[index] += delta.prompt_logprobs
+                if len(scored[index]) == answers[index].num_prompt_tokens:
+                    told = echo_logprobs(scored[index], echoes[index])
+                    for made in streams[index].chunks(Delta(echoes[index]), told):
+                        yield chunk(made)
+                    scored[index] = []
+            logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
+            uncounted[index] += delta.num_tokens
+            for made in streams[index].chunks(delta, logprobs):
+                counted = (
+                    out.Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
+                )
+                yield chunk(made, localllm=counted)
+                uncounted[index] = 0
+            offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
+            if delta.finish is not None:
+                finishes[index] = delta.finish
+                timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
+                said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
+                remarks = out.remarks(said, answers[index].cache_miss if body.cache_report else None)
+                yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks)
+                said = []
+        if len(finishes) < len(answers):
+            raise InternalError("an answer ended without a finish")
+        if body.include_usage:
+            ended = [finishes[index] for index in range(len(answers))]
+            yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)))
+
+
+def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:
+    """Warnings that concern all its answers."""
+    return [*shape.notes, *field_notes(note for answer in answers for note in answer.notes)]
+
+
+def _numbered(warnings: Iterable[str], index: int, num_choices: int) -> list[str]:
+    """With the choice that they concern, where there are several."""
+    return [*warnings] if num_choices == 1 else [f"choices[{index}]: {said}" for said in warnings]

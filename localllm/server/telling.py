@@ -1,0 +1,69 @@
+"""One answer as a story in an API's own events: streamed as they come, or told to its end for the whole reply.
+
+Knows no API's events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Protocol, TypeVar
+
+from localllm.errors import InternalError
+from localllm.runtime import Answer
+from localllm.server.body import field_notes
+from localllm.types import Delta, Finish
+
+EventT = TypeVar("EventT")
+EventT_co = TypeVar("EventT_co", covariant=True)
+
+
+class Story(Protocol[EventT_co]):
+    """The events of one answer, in order; behind `end` it is whole."""
+
+    def warn(self, warnings: Iterable[str], /) -> None:
+        """What there is to say of the request."""
+
+    def begin(self, num_prompt_tokens: int, /) -> Iterable[EventT_co]:
+        """Before the first token."""
+
+    def feed(self, delta: Delta, /) -> Iterable[EventT_co]:
+        """What came, but its finish."""
+
+    def end(self, finish: Finish, cache_miss: str | None, /) -> Iterable[EventT_co]:
+        """All the rest. `cache_miss`: why the prompt was not in the cache, where that was asked for."""
+
+
+async def told(
+    story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool
+) -> AsyncGenerator[EventT, None]:
+    """All events of an answer that may still have to be begun. Raises what ends it early."""
+    (answer,) = await answering
+    story.warn(field_notes(answer.notes))
+    for event in story.begin(answer.num_prompt_tokens):
+        yield event
+    async for delta in answer:
+        for event in story.feed(delta):
+            yield event
+        if delta.finish is not None:
+            for event in story.end(delta.finish, answer.cache_miss if says_miss else None):
+                yield event
+            return
+    raise InternalError("the answer ended without a finish")
+
+
+async def encoded(
+    events: AsyncGenerator[EventT, None], encode: Callable[[EventT], bytes]
+) -> AsyncGenerator[bytes, None]:
+    """Their bytes."""
+    try:
+        async for event in events:
+            yield encode(event)
+    finally:
+        await events.aclose()
+
+
+async def finished(story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> None:
+    """The story to its end; its events are nobody's. Raises what ends the answer early."""
+    async for _ in told(story, answering, says_miss=says_miss):
+        pass
