@@ -13,12 +13,13 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from localllm import wire
 from localllm.cancel import Cancel
 from localllm.client import replies
 from localllm.client.connection import connect, hung_up
 from localllm.client.messages import spelled
 from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
-from localllm.client.replies import ModelEntry, Process, RankedTexts
+from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
 from localllm.states import AvailableModel, PullState
@@ -55,7 +56,7 @@ class Client:
 
     def ready(self) -> list[str]:
         """The models that can answer now. Raises `Loading` while one is being loaded or started again."""
-        return self._get("/ready", replies.ReadyModels).models
+        return self._get("/ready", wire.Ready).models
 
     def models(self) -> list[ModelEntry]:
         """What can be asked. Raises `LocalLLMError`s."""
@@ -67,11 +68,11 @@ class Client:
 
     def available(self) -> list[AvailableModel]:
         """The models on the server's machine, loaded or not. Raises `LocalLLMError`s."""
-        return self._get("/localllm/models", replies.AvailableModels).models
+        return self._get("/localllm/models", wire.Models).models
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[wire.Process]:
         """What is loaded. Raises `LocalLLMError`s."""
-        return self._get("/localllm/ps", replies.Processes).models
+        return self._get("/localllm/ps", wire.Processes).models
 
     def load(
         self,
@@ -90,9 +91,7 @@ class Client:
         asked = {"model": model, "ctx": ctx, "slots": slots, "keep_alive": keep_alive}
         with self._posted("/localllm/load", _given(asked), cancel) as response:
             for data in _data(response):
-                event = msgspec.json.decode(data, type=replies.LoadEvent)
-                if event.error is not None:
-                    raise replies.to_error(event.error)
+                event = _event(data, wire.LoadEvent)
                 on_progress(event.fraction)
                 if event.status == "ready":
                     return event.model
@@ -112,12 +111,10 @@ class Client:
         """
         with self._posted("/localllm/pull", {"model": model}, cancel) as response:
             for data in _data(response):
-                event = msgspec.json.decode(data, type=replies.PullEvent)
-                if event.error is not None:
-                    raise replies.to_error(event.error)
-                if event.progress is not None:
+                event = _event(data, wire.PullEvent)
+                if event.progress:
                     on_progress(event.progress)
-                if event.model is not None:
+                if event.model:
                     return event.model
         raise ServerGone("the server closed the connection while it downloaded the model")
 
@@ -298,6 +295,14 @@ def _data(response: httpx.Response) -> Iterator[str]:
             yield data
 
 
+def _event(data: str, kind: type[T]) -> T:
+    """Raises what it says instead, if it went wrong."""
+    failure = msgspec.json.decode(data, type=replies.Failure)
+    if failure.error is not None:
+        raise replies.to_error(failure.error)
+    return msgspec.json.decode(data, type=kind)
+
+
 def _chunks(response: httpx.Response) -> Iterator[replies.Chunk]:
     for data in _data(response):
         yield msgspec.json.decode(data, type=replies.Chunk)
@@ -322,7 +327,7 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
 
 def _to_error(body: bytes) -> LocalLLMError:
     try:
-        return replies.to_error(msgspec.json.decode(body, type=replies.ErrorBody).error)
+        return replies.to_error(msgspec.json.decode(body, type=wire.ErrorBody).error)
     except msgspec.DecodeError:
         return InternalError(f"this is not a localllm server: it answered {body[:200]!r}")
 

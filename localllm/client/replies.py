@@ -1,4 +1,4 @@
-"""What a localllm server answers, as far as the client cares. Knows nothing of connections."""
+"""What the client reads of the OpenAI-style answers, which have more than it cares for. Knows no connections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from localllm.errors import ErrorInfo, LocalLLMError, from_info
-from localllm.states import AvailableModel, PullState
 from localllm.types import CallDelta, Delta, FinishReason, Timings, Usage
+from localllm.wire import ErrorObject
 
 
 class ChatFormatEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,21 +31,6 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: list[str] = []
     """Of a loaded one, e.g. `tools` and `thinking`."""
     chat_format: ChatFormatEntry | None = None
-
-
-class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of /localllm/ps."""
-
-    model: str
-    status: str
-    memory_bytes: int
-    requests: int
-    idle_s: float
-    expires_in_s: float | None
-    pid: int | None
-    ctx: int | None
-    slots: int | None
-    layers_per_device: dict[str, int] | None
 
 
 class Embedding(msgspec.Struct, frozen=True):
@@ -86,29 +71,8 @@ class RankedTexts(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of those that were cut."""
 
 
-class Processes(msgspec.Struct, frozen=True):
-    models: list[Process]
-
-
-class ErrorObject(msgspec.Struct, frozen=True):
-    message: str
-    code: str | None = None
-    param: str | None = None
-
-
-class LoadEvent(msgspec.Struct, frozen=True):
-    status: str = ""
-    model: str = ""
-    fraction: float = 0.0
-    error: ErrorObject | None = None
-
-
 class ModelList(msgspec.Struct, frozen=True):
     data: list[ModelEntry]
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    error: ErrorObject
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -188,21 +152,6 @@ class Chunk(msgspec.Struct, frozen=True):
     localllm: Remarks = Remarks()
 
 
-class PullEvent(msgspec.Struct, frozen=True):
-    status: str = ""
-    progress: PullState | None = None
-    model: AvailableModel | None = None
-    error: ErrorObject | None = None
-
-
-class AvailableModels(msgspec.Struct, frozen=True):
-    models: list[AvailableModel]
-
-
-class ReadyModels(msgspec.Struct, frozen=True):
-    models: list[str]
-
-
 class Tokens(msgspec.Struct, frozen=True):
     tokens: list[int]
 
@@ -215,6 +164,12 @@ class Prompt(msgspec.Struct, frozen=True):
     prompt: str
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """What an event may be instead of what was asked for."""
+
+    error: ErrorObject | None = None
+
+
 def to_error(error: ErrorObject) -> LocalLLMError:
     """The error of the tree that the server named."""
-    return from_info(ErrorInfo(error.code or "internal", error.message, error.param))
+    return from_info(ErrorInfo(error.code, error.message, error.param))

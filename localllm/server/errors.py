@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCrashed, clipped
+from localllm.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000
 """Of an error's sentence. Whoever echoes what was sent clips it; this bounds an answer where somebody forgot."""
@@ -144,21 +145,6 @@ _PATH = re.compile(r"(?<![\w:/])(?:/|[A-Za-z]:[\\/]|\\\\)[^\s/]")
 """Something like an absolute path in a sentence, on any system."""
 
 _TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-class ErrorObject(msgspec.Struct, frozen=True):
-    """OpenAI's error; `param` is the JSON path of the field at fault."""
-
-    message: str
-    type: str
-    code: str
-    param: str | None
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    """What a failed response holds, and what a failed stream ends with."""
-
-    error: ErrorObject
 
 
 def is_told_in_part(error: LocalLLMError) -> bool:

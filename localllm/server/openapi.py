@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm import __version__
+from localllm import wire as manage
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
-from localllm.server.errors import ErrorBody
-from localllm.server.manage import messages as manage
 from localllm.server.native import requests as native
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
@@ -28,8 +27,8 @@ from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
 from localllm.server.responses.events import AnyEvent
-from localllm.server.watch import Ready
 from localllm.types import SAMPLING_RANGES
+from localllm.wire import ErrorBody, Ready
 
 _REFERENCE = "#/components/schemas/{name}"
 _JSON = "application/json"

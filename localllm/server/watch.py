@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,13 +9,7 @@ from starlette.routing import Route
 from localllm.errors import Loading
 from localllm.server.body import json_response
 from localllm.server.state import ServerState
-
-
-class Ready(msgspec.Struct, frozen=True):
-    """`GET /ready`."""
-
-    models: list[str]
-    status: str = "ready"
+from localllm.wire import Ready
 
 
 def routes() -> list[Route]:

@@ -463,3 +463,10 @@ def test_a_strict_server_refuses_fields_and_options_that_are_nobodys() -> None:
         status, words = error(asked(served, "chat", body | {"options": {"nobody": 1}}))
         assert (status, "'options.nobody'" in words) == (400, True)
         assert whole(asked(served, "chat", body | {"options": {"num_ctx": 4096}}))["done"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+def test_a_wrong_option_is_refused_also_where_nothing_is_asked(served: Served, path: str) -> None:
+    response = served.http.post(path, json={"model": "tiny", "options": {"repeat_penalty": 0}})
+    assert response.status_code == 400
+    assert "repeat_penalty" in response.json()["error"]

@@ -15,13 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from localllm import wire as body
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.errors import defect, error_body
-from localllm.server.manage import messages as body
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
 from localllm.states import PullState, RunningModel

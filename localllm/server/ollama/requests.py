@@ -24,6 +24,7 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
 
     def generation(self) -> GenerationRequest | None:
         """None where there is nothing to answer. Raises `RequestError`s."""
+        params, structure = self.params(), self.structure()  # also where there is nothing to answer
         if not self.messages:
             return None
         told, calling = tooling(self.tools or ())
@@ -31,8 +32,8 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
             messages=to_messages(self.messages),
             rendering=self.rendering(told),
             calling=calling,
-            params=self.params(),
-            structure=self.structure(),
+            params=params,
+            structure=structure,
         )
 
 
@@ -57,6 +58,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
             if getattr(self, name):
                 raise UnsupportedParameter(f"{name} is not supported: leave it out, or {instead}", param=name)
         refuse_images(self.images, "images")
+        params, structure = self.params(), self.structure()  # also where there is nothing to answer
         if not self.prompt:
             return None
         source: dict[str, Any] = {"prompt": self.prompt}
@@ -65,7 +67,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
         elif not self.raw:
             system = [Message("system", self.system)] if self.system else []
             source = {"messages": (*system, Message("user", self.prompt)), "rendering": self.rendering()}
-        return GenerationRequest(**source, params=self.params(), structure=self.structure())
+        return GenerationRequest(**source, params=params, structure=structure)
 
 
 class EmbedRequest(CommonFields, frozen=True, kw_only=True):

@@ -1,4 +1,7 @@
-"""Request and response bodies of `/localllm/*`. Where files lie on the server is in none of them."""
+"""The bodies of our own endpoints, as the server writes and the client reads them: `/localllm/*`, `/ready`, errors.
+
+Where files lie on the server is in none of them.
+"""
 
 from __future__ import annotations
 
@@ -104,3 +107,25 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     status: Literal["removed"] = "removed"
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """`GET /ready`."""
+
+    models: list[str]
+    status: str = "ready"
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """OpenAI's error; `param` is the JSON path of the field at fault."""
+
+    message: str
+    type: str = ""
+    code: str = "internal"
+    param: str | None = None
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """What a failed response holds, and what a failed stream ends with."""
+
+    error: ErrorObject
