@@ -83,6 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of its parser, at each token of the answer."""
     max_grammar_fuel: int = 50_000
     """Work of its lexer, at each token of the answer."""
+    runtime: str = "auto"
+    """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None

@@ -99,6 +99,7 @@ def run(
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     chat_template: opt.ChatTemplate = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -122,6 +123,7 @@ def run(
         "gpu_layers": gpu_layers,
         "device": device,
         "chat_template": chat_template,
+        "runtime": runtime,
         "plugin_dir": plugin_dir,
         "home": home,
         "verbose": verbose,
@@ -162,13 +164,24 @@ def embed(
     threads: opt.Threads = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
     """Turn texts into vectors, a JSON array a line, or rank them by a query."""
     given = dict(locals())
-    loading = ("pooling", "embedding_ctx", "threads", "gpu_layers", "device", "plugin_dir", "home", "verbose")
+    loading = (
+        "pooling",
+        "embedding_ctx",
+        "threads",
+        "gpu_layers",
+        "device",
+        "runtime",
+        "plugin_dir",
+        "home",
+        "verbose",
+    )
     load = {name: given.pop(name) for name in loading}
     from localllm.cli.embed import EmbedOptions, embed_texts
 
@@ -203,6 +216,7 @@ def serve(
     max_grammar_states: gate.MaxGrammarStates = None,
     max_grammar_items: gate.MaxGrammarItems = None,
     max_grammar_fuel: gate.MaxGrammarFuel = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[
@@ -315,6 +329,7 @@ def doctor(
     ] = None,
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -323,7 +338,7 @@ def doctor(
     from localllm import config
     from localllm.cli.doctor import doctor as examine
 
-    settings = config.load({"plugin_dir": plugin_dir, "home": home, "verbose": verbose})
+    settings = config.load({"runtime": runtime, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 

@@ -86,6 +86,9 @@ ModelAliases = Annotated[
     str | None,
     Option("--model-aliases", metavar="NAMES", help="As claude-*=MODEL, comma-separated; claude-* alone: the loaded"),
 ]
+Runtime = Annotated[
+    str | None, Option("--runtime", metavar="NAME", help="Which llama.cpp, as `localllm runtime list` names them")
+]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]

@@ -21,6 +21,7 @@ from localllm.types import SamplingParams
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
+    from localllm.config import Settings
 
 
 class RunOptions(NamedTuple):
@@ -66,6 +67,8 @@ def run_model(options: RunOptions) -> int:
         prepare(options.look)
         if interactive:
             from localllm.cli import chat, editor  # noqa: F401 (the editor's imports take longer than all others)
+        if server.is_sidecar and sys.stderr.isatty():
+            _tell_of_gain(settings)
         with server.client() as client:
             talk = _talk(client, server.model_id, options)
             if talk.raw:
@@ -81,6 +84,15 @@ def run_model(options: RunOptions) -> int:
                     switch=lambda name: _talk(client, serving.load_now(client, name), options),
                 )
             return _answer(talk, prompt, options, verbose=settings.verbose)
+
+
+def _tell_of_gain(settings: Settings) -> None:
+    """Once: that another llama.cpp would be faster here."""
+    from localllm.llama.gains import advice_once
+
+    advice = advice_once(settings.data_dir)
+    if advice is not None:
+        report.say(f"localllm: {advice} (`localllm doctor` says it again)")
 
 
 def _talk(client: Client, model_id: str, options: RunOptions) -> Talk:

@@ -81,6 +81,8 @@ ALLOWED: dict[str, set[str]] = {
     "client": BASE | {"cancel", "wire"},
     "cli": BASE | {"client", "diagnosis", "quantizing"},
     "cli.kv": BASE | {"kvdisk"},
+    "cli.run": BASE | {"client", "llama.gains"},
+    "cli.runtimes": BASE | {"llama.building", "llama.installed", "llama.runtimes", "llama.selftest"},
     "cli.formats": BASE | {"worker.template_child"},
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
