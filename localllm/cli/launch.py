@@ -6,6 +6,7 @@ What an agent needs is in `localllm.launch`; who serves its model in `launch_ser
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.launch import exports, journal
 from localllm.launch.journal import Journal, Planned
 from localllm.launch.known import AGENTS, agent_named
-from localllm.launch.setup import KEY_VARIABLE, Agent, Place, Setup, Target
+from localllm.launch.setup import Agent, Place, Setup, Target
 
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
@@ -148,17 +149,12 @@ def _tell(agent: Agent, program: str, target: Target, setup: Setup) -> None:
     report.say(
         f"localllm: {agent.title} ({program}) uses {target.model} with {target.ctx:,} tokens of context at {target.url}"
     )
-    shown = {name: _masked(name, value, target) for name, value in setup.environment.items()}
-    if shown:
-        report.say("localllm: set for it: " + ", ".join(f"{name}={value}" for name, value in shown.items()))
+    if setup.environment:
+        report.say(f"localllm: set for it: {', '.join(setup.environment)} (--print shows them)")
     if setup.arguments:
-        report.say("localllm: its options: " + " ".join(setup.arguments))
+        report.say(f"localllm: its options: {shlex.join(setup.arguments)}")
     for note in setup.notes:
         report.say(f"localllm: {note}")
-
-
-def _masked(name: str, value: str, target: Target) -> str:
-    return "(the key)" if name == KEY_VARIABLE or (target.key is not None and value == target.key) else value
 
 
 def _with_surroundings(setup: Setup, served: Served, environ: Mapping[str, str]) -> Setup:

@@ -88,7 +88,8 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     )
     target = Target(url, name if models.is_name(name) else _id(name), size.ctx, key)
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
-    doubts = _doubts(target, agent, can_chat=info.causal and "default" in info.chat_templates, format=None)
+    can_chat = info.causal and "default" in info.chat_templates
+    doubts = _doubts(target, agent, can_chat=can_chat, format=None, trained=info.context_length)
     if name == "demo":
         doubts = (DEMO_CAVEAT, *doubts)
     return Plan(name, size, target, running, False, command, doubts)
@@ -247,15 +248,19 @@ def _format_of(entry: ModelEntry) -> str | None:
     return None if entry.chat_format is None or entry.chat_format.origin != "generic" else entry.chat_format.note
 
 
-def _doubts(target: Target, agent: Agent, *, can_chat: bool, format: str | None) -> tuple[str, ...]:
+def _doubts(
+    target: Target, agent: Agent, *, can_chat: bool, format: str | None, trained: int | None = None
+) -> tuple[str, ...]:
     found = []
     if not can_chat:
         found.append(f"{target.model} has no chat template, so it cannot call tools; agents will get nowhere")
     elif format is not None:
         found.append(f"how {target.model} calls tools is not known ({format}): calls may come as text")
     if target.ctx < agent.least_ctx:
+        remedy = "--ctx asks for more; a smaller model or --kv-type q8_0 makes room for it"
+        if trained is not None and target.ctx >= trained:
+            remedy = "the model was trained for no more"
         found.append(
-            f"{target.ctx:,} tokens of context are few for {agent.title}, which wants {agent.least_ctx:,}: "
-            "--ctx asks for more, a smaller model or --kv-type q8_0 makes room for it"
+            f"{target.ctx:,} tokens of context are few for {agent.title}, which wants {agent.least_ctx:,}: {remedy}"
         )
     return tuple(found)

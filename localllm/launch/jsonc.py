@@ -36,7 +36,7 @@ class _Node(NamedTuple):
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
     """An empty file is an empty object."""
-    if _BLANK.fullmatch(text):
+    if _skip(text, 0) == len(text):
         text = text + ("" if text in ("", "\ufeff") or text.endswith("\n") else "\n") + "{}\n"
     node = _parsed(text)
     for depth, key in enumerate(path):
@@ -52,7 +52,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 def raw(text: str, path: Sequence[str]) -> str | None:
     """None: there is no such key."""
-    if _BLANK.fullmatch(text):
+    if _skip(text, 0) == len(text):
         return None
     node = _parsed(text)
     for key in path:
@@ -64,7 +64,7 @@ def raw(text: str, path: Sequence[str]) -> str | None:
 
 def drop(text: str, path: Sequence[str]) -> str:
     """As it is where there is no such key."""
-    if _BLANK.fullmatch(text):
+    if _skip(text, 0) == len(text):
         return text
     node = _parsed(text)
     for key in path[:-1]:
