@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm import osdep
-from localllm.cli import report
+from localllm.cli import formats, report
 from localllm.cli import serving as models
 from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
@@ -43,8 +43,8 @@ class Plan(NamedTuple):
     target: Target
     """As far as it is known before: with a server of our own the address and the key come later."""
     running: Client | None
-    is_loaded: bool
-    """By the running server, so nothing is asked of it."""
+    keep_alive_s: float | None
+    """How long the running server keeps it without requests; None: as long as it likes, and it has it already."""
     serve_command: tuple[str, ...]
     doubts: tuple[str, ...] = ()
     """What a person should know before."""
@@ -74,11 +74,12 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     scheme = "http" if settings.tls_cert_file is None or running is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     key = _key(settings)
-    if loaded is not None:
+    if running is not None and loaded is not None:
         target = Target(url, loaded.id, loaded.ctx, key, "thinking" in loaded.capabilities)
         doubts = _doubts(target, agent, can_chat=loaded.chat_template, format=_format_of(loaded))
-        return Plan(loaded.id, Size(loaded.ctx, loaded.slots), target, running, True, (), doubts)
-    name, info = _chosen(asked, settings, may_fetch=may_fetch)
+        size = Size(loaded.ctx, loaded.slots)
+        return Plan(loaded.id, size, target, running, _keep_alive(running, loaded.id), (), doubts)
+    name, info, path = _chosen(asked, settings, may_fetch=may_fetch)
     if running is not None and _is_loaded(running, name):  # with less context than was asked for
         running.close()
         running = None
@@ -88,11 +89,20 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     )
     target = Target(url, name if models.is_name(name) else _id(name), size.ctx, key)
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
-    can_chat = info.causal and "default" in info.chat_templates
-    doubts = _doubts(target, agent, can_chat=can_chat, format=None, trained=info.context_length)
+    format = formats.format_of(path, info)
+    unknown = None if format is None or format.origin != "generic" else format.note
+    doubts = _doubts(target, agent, can_chat=format is not None, format=unknown, trained=info.context_length)
     if name == "demo":
         doubts = (DEMO_CAVEAT, *doubts)
-    return Plan(name, size, target, running, False, command, doubts)
+    return Plan(name, size, target, running, settings.model_keep_alive_s, command, doubts)
+
+
+def _keep_alive(client: Client, model: str) -> float | None:
+    """None: it stays for ever, or just works, which does not tell."""
+    for process in client.processes():
+        if process.model == model and process.expires_in_s is not None:
+            return process.idle_s + process.expires_in_s
+    return None
 
 
 @contextlib.contextmanager
@@ -126,24 +136,22 @@ def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Itera
 
 
 def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[Served]:
-    """It stays loaded as long as the agent runs: loaded anew on demand it had another context."""
-    progress = LoadProgress()
-    ctx, slots = (None, None) if planned.is_loaded else planned.size
-    kept = True
+    """It stays as long as the agent runs: loaded anew on demand it would have another context."""
+    ctx, slots = planned.size
+    model = planned.model
+    if planned.keep_alive_s is not None:
+        progress = LoadProgress()
+        try:
+            model = client.load(model, progress, ctx=ctx, slots=slots, keep_alive=FOR_EVER)
+        finally:
+            progress.clear()
     try:
-        model = client.load(planned.model, progress, ctx=ctx, slots=slots, keep_alive=FOR_EVER)
-    except LocalLLMError as error:
-        if not planned.is_loaded:
-            raise
-        kept, model = False, planned.target.model
-        report.say(f"localllm: the server may unload the model when nobody asks for a while: {error.message}")
+        entry = client.model(model)
+        yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
     finally:
-        progress.clear()
-    entry = client.model(model)
-    yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
-    if kept:
-        with contextlib.suppress(LocalLLMError):  # it may be gone
-            client.load(model, keep_alive=settings.model_keep_alive_s)
+        if planned.keep_alive_s is not None:
+            with contextlib.suppress(LocalLLMError):  # it may be gone, or the server
+                client.load(model, ctx=ctx, slots=slots, keep_alive=planned.keep_alive_s)
 
 
 def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> Client | None:
@@ -171,27 +179,27 @@ def _is_loaded(client: Client, model: str) -> bool:
     return any(process.model == model for process in client.processes())
 
 
-def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo]:
+def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo, Path]:
     """The model asked for, fetched if it has to be, or the best of those that are here."""
     if asked is not None:
         if may_fetch and not models.is_here(asked, settings) and not models.fetch(asked, settings):
             raise KeyboardInterrupt
-        return asked, _info(asked, settings)
+        return asked, *_info(asked, settings)
     from localllm.registry import listing
 
-    found: dict[str, ModelInfo] = {}
+    found: dict[str, tuple[ModelInfo, Path]] = {}
     for model in listing.available(settings.data_dir):
         if model.id == "demo":
             continue
         try:
-            info = _info(model.id, settings)
+            info, path = _info(model.id, settings)
         except LocalLLMError as error:
             report.say(f"localllm: {model.id} is left out: {error.message}")
             continue
         if info.causal and info.pooling is None and "default" in info.chat_templates:
-            found[model.id] = info
+            found[model.id] = info, path
     room = osdep.available_memory()
-    candidates = [_candidate(name, info, settings) for name, info in found.items()]
+    candidates = [_candidate(name, info, settings) for name, (info, _) in found.items()]
     chosen = choosing.best(candidates, None if room is None else int(room * ROOM_SHARE))
     if chosen is None:
         raise ModelNotFound(
@@ -199,17 +207,17 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
             "more), --model demo only shows how it works",
             param="model",
         )
-    return chosen.name, found[chosen.name]
+    return chosen.name, *found[chosen.name]
 
 
-def _info(model: str, settings: Settings) -> ModelInfo:
+def _info(model: str, settings: Settings) -> tuple[ModelInfo, Path]:
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
     from localllm.registry.templates import with_template
 
     file = resolve(model, settings.data_dir)
     try:
-        return with_template(read_model_info(file.path), file.template)
+        return with_template(read_model_info(file.path), file.template), file.path
     finally:
         file.release()
 

@@ -31,7 +31,7 @@ class _Node(NamedTuple):
     start: int
     end: int
     members: dict[str, _Member] | None
-    """None: no object. Of keys that stand there twice the later, as readers have it."""
+    """None: no object."""
 
 
 def put(text: str, path: Sequence[str], value: Any) -> str:
@@ -73,17 +73,17 @@ def drop(text: str, path: Sequence[str]) -> str:
         node = node.members[key].value
     if node.members is None or path[-1] not in node.members:
         return text
-    member = node.members[path[-1]]
-    start, end = member.start, member.value.end
+    start, end = node.members[path[-1]].start, node.members[path[-1]].value.end
+    before = max((each.value.end for each in node.members.values() if each.value.end < start), default=None)
+    gap = node.start + 1 if before is None else _skip(text, before) + 1
     if text[after := _skip(text, end)] == ",":
         end = after + 1
-    else:  # the last one: the comma before it goes
-        before = max((each.value.end for each in node.members.values() if each.value.end < start), default=None)
-        if before is not None:
-            comma = _skip(text, before)
-            text, start, end = text[:comma] + text[comma + 1 :], start - 1, end - 1
-    line = text.rfind("\n", 0, start)
-    if not text[line + 1 : start].strip() and line >= 0:  # its line goes with it
+    elif before is not None:  # the last one: the comma before it goes
+        text = text[: gap - 1] + text[gap:]
+        gap, start, end = gap - 1, start - 1, end - 1
+    line = text.rfind("\n", gap, start)
+    # Its line goes with it, unless the line end is a comment's.
+    if line >= 0 and not text[line:start].strip() and "//" not in text[gap:line].rpartition("\n")[2]:
         start = line
     return text[:start] + text[end:]
 
@@ -148,7 +148,10 @@ def _object(text: str, start: int) -> _Node:
         if text[colon : colon + 1] != ":":
             raise ValueError(f"a colon is missing at line {text.count(chr(10), 0, colon) + 1}")
         value = _node(text, _skip(text, colon + 1))
-        members[_DECODER.raw_decode(text, place)[0]] = _Member(place, value)
+        name = _DECODER.raw_decode(text, place)[0]
+        if name in members:
+            raise ValueError(f"{name!r} stands there twice, at line {text.count(chr(10), 0, place) + 1} again")
+        members[name] = _Member(place, value)
         place = _behind_comma(text, value.end, "}")
     return _Node(start, place + 1, members)
 

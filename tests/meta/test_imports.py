@@ -86,7 +86,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
     "cli.launch": BASE | {"client", "launch"},
-    "cli.launch_server": BASE | {"client", "launch", "supervisor.plan"},
+    "cli.launch_server": BASE | {"client", "launch", "registry.names", "supervisor.plan"},
     "cli.serve": BASE | {"client", "server"},
 }
 LAZILY: dict[str, set[str]] = {"cli": {"server", "registry", "gguf"}}
