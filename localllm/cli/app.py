@@ -287,6 +287,50 @@ def serve(
     raise Exit(serve_model(config.load(given), model, ready=ready))
 
 
+def launch(
+    agent: Annotated[str | None, Argument(metavar="AGENT", help="None: list them, and which are installed")] = None,
+    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS...", help="For the agent itself")] = None,
+    model: Annotated[
+        str | None, Option("--model", metavar="MODEL", help="[default: the loaded one, else the best one here]")
+    ] = None,
+    only_print: Annotated[
+        bool, Option("--print", help="Only print what would be set; start and change nothing")
+    ] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask")] = False,
+    undo: Annotated[bool, Option("--undo", help="Take back what a launch left that was killed")] = False,
+    ctx: Annotated[
+        int | None, Option("--ctx", metavar="TOKENS", help="Context [default: up to 65536, as memory allows]")
+    ] = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    kv_type: opt.KvType = None,
+    chat_template: opt.ChatTemplate = None,
+    plugin_dir: opt.PluginDir = None,
+    host: opt.Host = None,
+    port: opt.Port = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Start a coding agent on a local model: claude, codex, opencode, aider and others."""
+    load = {
+        "ctx": ctx,
+        "threads": threads,
+        "gpu_layers": gpu_layers,
+        "device": device,
+        "kv_type": kv_type,
+        "chat_template": chat_template,
+        "plugin_dir": plugin_dir,
+    }
+    where = {"host": host, "port": port, "home": home, "verbose": verbose}
+    from localllm.cli import launch as launching
+
+    options = launching.LaunchOptions(model, arguments or [], only_print, yes, load, where)
+    if undo:
+        raise Exit(launching.undo(options.settings))
+    raise Exit(launching.list_agents() if agent is None else launching.launch(agent, options))
+
+
 def show(
     model: Model,
     modelfile: Annotated[bool, Option("--modelfile", help="As a Modelfile, for create")] = False,
@@ -342,6 +386,6 @@ def doctor(
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, embed=embed, serve=serve, show=show, ps=ps, stop=stop)
+COMMANDS.update(run=run, embed=embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 manage.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "registry": BASE | {"gguf"},
     "quantizing": {"errors"},
     "bench": BASE | {"client"},
+    "launch": {"errors", "osdep"},
     "chat": {"errors", "types", "structures", "formats", "conversation"},
     "grammar": {"errors", "structures", "formats", "conversation"},
     "prefix": set(),
@@ -86,6 +87,8 @@ ALLOWED: dict[str, set[str]] = {
     "cli.formats": BASE | {"worker.template_child"},
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
+    "cli.launch": BASE | {"client", "launch"},
+    "cli.launch_server": BASE | {"client", "launch", "registry.names", "supervisor.plan"},
     "cli.serve": BASE | {"client", "server"},
 }
 LAZILY: dict[str, set[str]] = {"cli": {"server", "registry", "gguf"}}
