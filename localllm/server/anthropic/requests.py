@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from localllm.ranges import check_range
 from localllm.server.anthropic.contents import Block, InputMessage, to_messages, unknown_in_messages
+from localllm.server.anthropic.replies import THREAD
 from localllm.server.anthropic.tools import (
     HostedTools,
     MessagesChoice,
@@ -32,23 +33,22 @@ from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
 MAX_TOKENS = 2**31 - 1
 
 _OF_ACCOUNTS = "accounts, regions and prices are the vendor's"
-FATES = Fates(
+_FATES = Fates(
     refused={
         "container": Refused("nothing here runs code"),
-        "fallbacks": Refused("the model that is asked answers", ([],)),
         "mcp_servers": Refused("the server connects to none that a request names", ([],)),
         "stop": Refused("`stop_sequences` is its name here", ([],)),
-        "thread": Refused("nothing is kept of a conversation: send all of its messages"),
+        THREAD: Refused("nothing is kept of a conversation: send all of its messages"),
     },
     ignored={
         "anthropic_beta": "what is honoured needs no header",
         "betas": "what is honoured needs no header",
         "billing_policy": _OF_ACCOUNTS,
         "cache_control": "prompts are cached wherever they begin alike",
-        "compaction": "nothing is compacted: what is too long is refused",
         "context_management": "old results stay in the prompt, which costs nothing while it is cached",
         "diagnostics": "`cache_report` says why a prompt was not cached",
         "fallback_credit_token": _OF_ACCOUNTS,
+        "fallbacks": "no model is declined here, so none has to answer for it",
         "inference_geo": _OF_ACCOUNTS,
         "metadata": "nothing is kept of a request",
         "service_tier": "there is one; `priority` says who waits less",
@@ -56,6 +56,10 @@ FATES = Fates(
         "user_profile_id": _OF_ACCOUNTS,
         "workspace_id": _OF_ACCOUNTS,
     },
+)
+OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as it is"})
+OF_ANSWERS = _FATES._replace(
+    refused={**_FATES.refused, "compaction": Refused("nothing is compacted here: ask for a summary in a message")}
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -90,7 +94,7 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
 class CountRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/messages/count_tokens`; what says how to answer is checked, and changes no number."""
 
-    fates: ClassVar[Fates] = FATES
+    fates: ClassVar[Fates] = OF_COUNTS
 
     model: str | None = None
     """May be left out while one model is loaded."""
@@ -176,6 +180,8 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 
 class MessagesRequest(CountRequest, frozen=True, kw_only=True):
     """`POST /v1/messages`."""
+
+    fates: ClassVar[Fates] = OF_ANSWERS
 
     max_tokens: int
 
