@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from localllm.errors import LocalLLMError, clipped
 from localllm.server import log, watch
 from localllm.server.anthropic import handlers as anthropic
-from localllm.server.anthropic.replies import error_body as anthropic_error
+from localllm.server.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
@@ -157,11 +157,9 @@ def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
     """A response, as the clients of that path read errors."""
     if path.startswith(ollama_errors.PREFIX):
         return ollama_errors.response_parts(error)
-    parts = response_parts(error)
     if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
-        parts["content"] = anthropic_error(error, id)
-        parts["headers"] = {**parts["headers"], "request-id": id}
-    return parts
+        return anthropic_parts(error, id)
+    return response_parts(error)
 
 
 class Exchange:

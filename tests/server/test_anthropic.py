@@ -233,6 +233,27 @@ def test_a_conversation_of_blocks_is_the_conversation(served: Served) -> None:
     )
 
 
+def test_a_system_message_may_be_there_until_the_next_of_the_users(served: Served) -> None:
+    hint = {"role": "system", "content": "Now.", "clear_at": "next_user_message"}
+    said = [*USER, hint, {"role": "assistant", "content": "Hello."}, *USER, {**hint, "content": "Later."}]
+    given = [message.content for message in asked(served, messages=said).messages]
+    assert given == ["Hi", "Hello.", "Hi", "Later."]
+
+
+def test_fields_that_are_nobodys_are_named_wherever_they_are(served: Served) -> None:
+    block = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}, "zeal": 1}
+    fields: dict[str, Any] = {
+        "system": [block],
+        "messages": [{"role": "user", "content": [block], "zest": 1}],
+        "thinking": {"type": "adaptive", "block_binding": None, "zip": 1},
+        "output_config": {"effort": "low", "task_budget": None, "vim": 1},
+    }
+    response = served.http.post("/v1/messages", json={**BODY, **fields})
+    assert response.headers["x-localllm-ignored"] == (
+        "thinking.zip, output_config.vim, system[].zeal, messages[].zest, messages[].content[].zeal"
+    )
+
+
 def test_a_system_prompt_as_a_string_loses_the_changing_line_too(served: Served) -> None:
     given = asked(served, system="x-anthropic-billing-header: cch=00000;\n\nBe kind.")
     assert given.messages[0] == Message("system", "Be kind.")
@@ -272,6 +293,7 @@ def test_tools_of_anthropics_own_are_left_out_or_refused(served: Served) -> None
         (None, False, None),
         ({"type": "disabled"}, False, None),
         ({"type": "adaptive"}, None, None),
+        ({"type": "between_tools"}, None, None),
         ({"type": "enabled", "budget_tokens": 1024}, True, 1024),
     ],
 )

@@ -15,20 +15,14 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types import embedding_create_params
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.server.embeddings.encoding import embedding_list, short_decimals
-from localllm.server.embeddings.requests import MAX_INPUTS, EmbeddingsBody
-from localllm.server.openai.fields import NO_EFFECT, REFUSED_EMBEDDING
+from localllm.server.embeddings.requests import MAX_INPUTS
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import VECTOR, tiny_model
-
-EXTENSIONS = {
-    "truncate", "truncate_prompt_tokens", "priority", "timeout", "keep_alive", "normalize", "embd_normalize",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -129,17 +123,6 @@ def test_without_pooling_an_item_is_an_array_of_vectors(served: Served, form: st
     if form == "base64":
         items = [[np.frombuffer(base64.b64decode(text), "<f4").tolist() for text in item] for item in items]
     assert [np.array(item, np.float32).tolist() for item in items] == [[_vector(0)], [_vector(1)] * 2]
-
-
-def test_every_documented_field_is_in_exactly_one_list() -> None:
-    honoured = set(EmbeddingsBody.__struct_fields__)
-    lists = (honoured, set(REFUSED_EMBEDDING), set(NO_EFFECT))
-    known: set[str] = set.union(*lists)
-    assert sum(map(len, lists)) == len(known), "a field is in two lists"
-    params = embedding_create_params.EmbeddingCreateParams
-    fields = params.__required_keys__ | params.__optional_keys__
-    assert not fields - known, "a field slipped through"
-    assert honoured - fields == EXTENSIONS
 
 
 @pytest.mark.parametrize(

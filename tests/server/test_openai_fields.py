@@ -1,58 +1,17 @@
-"""Every field of the API is honoured or refused by name; the lists are compared with the installed `openai` package."""
+"""Fields of OpenAI's API: refused by name, neutral, nobody's, or of a wrong value."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
-from openai.types import completion_create_params
-from openai.types.chat import completion_create_params as chat_create_params
 
-from localllm.server.openai.fields import NO_EFFECT, REFUSED_CHAT, REFUSED_COMPLETION
 from localllm.server.openai.requests import (
-    ChatRequest,
-    CommonRequest,
-    CompletionRequest,
     parse_chat,
     parse_completion,
 )
 from tests.server.conftest import Served
 
-EXTENSIONS = set(
-    """top_k min_p typical_p top_n_sigma xtc_probability xtc_threshold dynatemp_range dynatemp_exponent mirostat
-    mirostat_tau mirostat_eta repeat_penalty repeat_last_n dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
-    dry_sequence_breakers min_tokens stop_token_ids ignore_eos priority timeout timings keep_alive
-    cache_prompt cache_salt cache_report n_predict reasoning_budget_tokens thinking_budget_tokens thinking_token_budget
-    thinking_budget json_schema grammar guided_json guided_regex guided_choice guided_grammar guided_whitespace_pattern
-    structural_tag structured_outputs""".split()
-)
-OF_TEMPLATES = {
-    "chat_template_kwargs", "enable_thinking", "thinking", "reasoning_format", "documents", "add_generation_prompt",
-    "continue_final_message",
-}  # fmt: skip
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 TEXT = {"model": "tiny", "prompt": "Hi"}
-
-
-@pytest.mark.parametrize(
-    ("documented", "ours", "refused"),
-    [
-        (chat_create_params.CompletionCreateParamsStreaming, ChatRequest, REFUSED_CHAT),
-        (completion_create_params.CompletionCreateParamsStreaming, CompletionRequest, REFUSED_COMPLETION),
-    ],
-)
-def test_every_documented_field_is_in_exactly_one_list(
-    documented: type[Any], ours: type[CommonRequest], refused: Mapping[str, tuple[Any, ...]]
-) -> None:
-    honoured = set(ours.__struct_fields__)
-    lists = (honoured, set(refused), set(NO_EFFECT))
-    assert sum(map(len, lists)) == len(set.union(*lists)), "a field is in two lists"
-    fields = documented.__required_keys__ | documented.__optional_keys__
-    assert not fields - set.union(*lists), "a field slipped through"
-    assert honoured - fields - {"response_format"} == EXTENSIONS | (
-        OF_TEMPLATES if ours is ChatRequest else set()
-    )  # of chat; of plain completion an extension
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 
 from localllm.embeddings import RerankRequest
 from localllm.errors import ContextLengthExceeded
-from localllm.server.embeddings.requests import MAX_INPUTS, RerankBody
-from localllm.server.openai.fields import NO_EFFECT, REFUSED_RERANK
+from localllm.server.embeddings.requests import MAX_INPUTS
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
 
@@ -115,18 +114,6 @@ def test_extensions_reach_the_model(scored: Served) -> None:
     assert _post(scored, priority=3, timeout=2, keep_alive=-1).status_code == 200
     asked = RerankRequest(query="fruit", documents=tuple(DOCUMENTS), priority=3, timeout_s=2)
     assert (scored.runtime.ranked, scored.runtime.keep_alives) == ([asked], [-1.0])
-
-
-def test_every_field_is_in_exactly_one_list() -> None:
-    lists = (set(RerankBody.__struct_fields__), set(REFUSED_RERANK), set(NO_EFFECT))
-    known: set[str] = set.union(*lists)
-    assert sum(map(len, lists)) == len(known), "a field is in two lists"
-    jina_cohere_tei_vllm = set(
-        """model query documents top_n return_documents texts return_text raw_scores truncate truncation_direction
-        rank_fields max_chunks_per_doc max_tokens_per_doc truncate_prompt_tokens truncation_side priority user
-        use_activation return_embeddings""".split()
-    )
-    assert not jina_cohere_tei_vllm - known
 
 
 @pytest.mark.parametrize(

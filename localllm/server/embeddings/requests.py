@@ -5,8 +5,7 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `input[
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import Meta
@@ -14,8 +13,8 @@ from msgspec import Meta
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.durations import keep_alive_seconds
-from localllm.server.openai.fields import REFUSED_EMBEDDING, REFUSED_RERANK, refuse_unsupported, unknown_fields
-from localllm.server.parse import parse
+from localllm.server.fields import Fates, parse_known
+from localllm.server.openai import fields
 from localllm.types import TokenId
 
 MAX_INPUTS = 2048
@@ -61,6 +60,8 @@ class WorkFields(msgspec.Struct, frozen=True, kw_only=True):
 
 class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
     """`POST /v1/embeddings`. `input`: a text, several, the tokens of one, or of several; at most 2048 in all."""
+
+    fates: ClassVar[Fates] = fields.EMBEDDING
 
     model: Annotated[str | None, Meta(description="May be left out while one model is loaded")] = None
     input: str | Inputs
@@ -138,6 +139,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
     model does, which may be any number (llama-server always does). Without `model` the one that is loaded is asked.
     """
 
+    fates: ClassVar[Fates] = fields.RERANK
     query: Annotated[str, Meta(min_length=1)]
     model: str | None = None
     documents: list[str | DocumentText] | None = None
@@ -182,14 +184,13 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
 
 def parse_embeddings(body: bytes) -> tuple[EmbeddingsBody, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, EmbeddingsBody, partial(refuse_unsupported, refused=REFUSED_EMBEDDING))
-    return request, unknown_fields(given, EmbeddingsBody.__struct_fields__, REFUSED_EMBEDDING)
+    _, request, ignored = parse_known(body, EmbeddingsBody)
+    return request, ignored
 
 
 def parse_rerank(body: bytes) -> tuple[RerankBody, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, RerankBody, partial(refuse_unsupported, refused=REFUSED_RERANK))
-    ignored = unknown_fields(given, RerankBody.__struct_fields__, REFUSED_RERANK)
+    given, request, ignored = parse_known(body, RerankBody)
     return request, ignored + _unknown_in_documents(given.get("documents"))
 
 

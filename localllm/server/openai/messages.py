@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
-from localllm.server.parse import small
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.types import Message, ToolCall
 
 ROLES = {
@@ -29,7 +29,6 @@ ROLES = {
 }
 """Role -> the one that a conversation knows."""
 
-_REFUSED = ("audio",)
 _BETWEEN_PARTS = "\n"
 """As llama-server and vLLM join them."""
 
@@ -86,6 +85,8 @@ class MessageCall(msgspec.Struct, frozen=True):
 
 class ChatMessage(msgspec.Struct, frozen=True):
     """A message as the client wrote it."""
+
+    fates: ClassVar[Fates] = Fates({"audio": Refused("no model here hears", ({}, ""))})
 
     role: str
     content: str | list[ContentPart] | None = None
@@ -155,9 +156,6 @@ def unknown_in_messages(messages: msgspec.Raw) -> list[str]:
     """The fields that are nobody's. Raises `UnsupportedParameter`."""
     unknown: set[str] = set()
     for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
-        for name in _REFUSED:
-            if name in message and small(message[name]):
-                where = f"messages[{index}].{name}"
-                raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
-        unknown |= message.keys() - {*ChatMessage.__struct_fields__, *_REFUSED}
-    return [f"messages[].{name}" for name in sorted(unknown)]
+        ChatMessage.fates.check(message, f"messages[{index}].")
+        unknown |= message.keys()
+    return unknown_fields(unknown, ChatMessage, "messages[].")

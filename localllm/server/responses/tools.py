@@ -7,12 +7,13 @@ the server is told to. Raises `RequestError`s that name the field at fault. Know
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates, unknown_fields
 from localllm.server.openai.structures import SchemaField
 from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
 from localllm.server.openai.tools import (
@@ -32,12 +33,19 @@ MAX_TOOLS = 1024
 DEFAULT_NAMESPACE = "functions"
 """As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
 _CALLED = ("function", "custom")
-_NO_EFFECT = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
-"""Of a tool, what only says how OpenAI's own machines use it. One that may be deferred is offered at once."""
 
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "allowed_callers": "it says which tools that run at the vendor's may call it",
+            "async": "the client runs it, and answers when it likes",
+            "defer_loading": "it is offered at once",
+            "output_schema": "templates have no place for it",
+        }
+    )
 
     type: str
     name: ToolName | None = None
@@ -212,5 +220,5 @@ def unknown_in_tools(given: Raw | None) -> list[str]:
         kind = small(tool["type"])
         if kind in (*_CALLED, "namespace"):
             known = ResponseTool if kind == "namespace" else NamespacedTool
-            unknown |= tool.keys() - set(known.__struct_fields__) - _NO_EFFECT
-    return [f"tools[].{name}" for name in sorted(unknown)]
+            unknown |= {*unknown_fields(tool, known, "tools[].")}
+    return sorted(unknown)
