@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from localllm.types import CallDelta, Delta, Finish, Timings, Usage
+from localllm.types import CallDelta, Delta, Finish, FinishReason, Timings, Usage
 from tests.server.conftest import Served
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ def events(stream: str) -> Iterator[Json]:
 
 
 def lines(stream: str) -> list[Json]:
-    return [json.loads(line) for line in stream.split("\n") if line]
+    return [json.loads(line) for line in stream.splitlines()]
 
 
 def of_chat(message: Json, finish: str | None, usage: Json) -> Said:
@@ -58,7 +58,8 @@ def chat(whole: Json) -> Said:
 
 def chat_stream(stream: str) -> Said:
     message: Json = {"content": "", "reasoning_content": "", "tool_calls": []}
-    finish, usage = None, {}
+    finish = None
+    usage: Json = {}
     for event in events(stream):
         usage = event.get("usage") or usage
         for choice in event["choices"]:
@@ -210,7 +211,8 @@ def cut(draw: st.DrawFn, text: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
 
-WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+WORDS = st.text(st.characters() | st.sampled_from("\x85\u2028\u2029\x1c\n"), max_size=8)
+"""With all that ends a line for somebody: clients in Python read streams by `splitlines`."""
 
 
 @st.composite
@@ -226,7 +228,8 @@ def answers(draw: st.DrawFn, dialect: Dialect) -> tuple[str, str, list[Any], tup
         pieces = [CallDelta(number, first, "f", f"call_{number}"), *(CallDelta(number, piece) for piece in more)]
         together = draw(st.booleans())
         deltas += [Delta(calls=tuple(pieces))] if together else [Delta(calls=(piece,)) for piece in pieces]
-    reason = draw(st.sampled_from(("stop", "length")))
+    reasons: tuple[FinishReason, ...] = ("stop", "length")
+    reason = draw(st.sampled_from(reasons))
     usage = Usage(prompt_tokens=7, completion_tokens=draw(st.integers(1, 9)), cached_tokens=2)
     end = Delta("", 0, Finish(reason, usage, Timings(0.1, 0.2, 0.3)))
     return thought, text, [json.loads(each) for each in calls], (*deltas, end)
