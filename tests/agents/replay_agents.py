@@ -1,4 +1,4 @@
-"""Requests as Open WebUI and Claude Code write them, by the rules that `replay_clients` names."""
+"""Requests as Open WebUI, Claude Code and Codex write them, by the rules that `replay_clients` names."""
 
 from __future__ import annotations
 
@@ -142,3 +142,74 @@ CLAUDE_ASIDE: list[tuple[str, Json]] = [
     ("messages/count_tokens?beta=true", {"messages": [{"role": "user", "content": "foo"}], "tools": CLAUDE_TOOLS[:1]}),
 ]
 """What it asks beside its task, of its small model."""
+
+
+# Codex CLI 0.169, by what it sent; see tests/server/test_codex_requests.py for every field and item.
+def _codex_tool(made: Json) -> Json:
+    return {"type": "function", "strict": False, **made["function"]}
+
+
+CODEX_TOOLS: list[Json] = [
+    _codex_tool(tool("exec_command", "Runs a command.", ["cmd"], cmd=string("It."), login={"type": "boolean"})),
+    {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": {"type": "text"}},
+    {
+        "type": "namespace",
+        "name": "mcp__demo",
+        "description": "Tools in the mcp__demo namespace.",
+        "tools": [_codex_tool(tool("add", "Adds.", ["a", "b"], a={"type": "integer"}, b={"type": "integer"}))],
+    },
+    {"type": "web_search", "external_web_access": True},
+    *(_codex_tool(tool(f"agent_{number}", _LONG, ["message"], message=string("To it."))) for number in range(8)),
+]
+_DEMO = "mcp__demo__"
+"""Before the names of the namespace's tools, as the model knows them."""
+
+
+def codex(said: Sequence[Said]) -> Json:
+    """Everything is sent again, thoughts sealed; results are texts, and parts where a namespace's tool gave them."""
+
+    def message(role: str, *texts: str) -> Json:
+        kind = "output_text" if role == "assistant" else "input_text"
+        return {"type": "message", "role": role, "content": [{"type": kind, "text": text} for text in texts]}
+
+    items = [
+        message("developer", rules("Codex")),
+        message("developer", "<permissions instructions>", "<skills_instructions>"),
+        message("user", "<environment_context>\n  <cwd>/r</cwd>\n</environment_context>"),
+    ]
+    for place, one in enumerate(said):
+        if isinstance(one, str):
+            items.append(message("user", one))
+        elif isinstance(one, Seen):
+            thought: Json = {"type": "reasoning", "summary": [], "content": None, "encrypted_content": one.signature}
+            items += [thought] if one.thought else []
+            items += [message("assistant", one.text) | {"phase": "commentary"}] if one.text else []
+            for call, made in zip(one.calls, sent_calls(one.calls), strict=True):
+                arguments = made["function"]["arguments"]
+                if call.name == "apply_patch":
+                    call_item = {"type": "custom_tool_call", "name": call.name, "input": call.arguments["input"]}
+                elif call.name.startswith(_DEMO):
+                    name = call.name.removeprefix(_DEMO)
+                    call_item = {"type": "function_call", "name": name, "namespace": "mcp__demo"}
+                    call_item |= {"arguments": arguments}
+                else:
+                    call_item = {"type": "function_call", "name": call.name, "arguments": arguments}
+                items.append(call_item | {"call_id": call.id})
+        else:
+            for call, text in zip(last_calls(said[:place]), one.texts, strict=True):
+                kind = "custom_tool_call_output" if call.name == "apply_patch" else "function_call_output"
+                parts: list[Json] = [{"type": "input_text", "text": text}]
+                output = parts if call.name.startswith(_DEMO) else text
+                items.append({"type": kind, "call_id": call.id, "output": output})
+    return {
+        "input": items,
+        "tools": CODEX_TOOLS,
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "reasoning": {"summary": "auto"},
+        "store": False,
+        "stream": True,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": "01a207a3-6874-79c3-bbb3-e8e2f79b4b4e",
+        "client_metadata": {"turn_id": f"{len(said)}"},
+    }

@@ -10,13 +10,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.agents.replay_agents import CLAUDE_TOOLS, WEBUI_TOOLS, claude_code, open_webui
+from tests.agents.replay_agents import CLAUDE_TOOLS, CODEX_TOOLS, WEBUI_TOOLS, claude_code, codex, open_webui
 from tests.agents.replay_readers import (
     Json,
     Seen,
     read_ai_sdk,
     read_claude_code,
     read_cline,
+    read_codex,
     read_continue,
     read_open_webui,
     read_zed,
@@ -271,5 +272,6 @@ CLIENTS = {
     "zed-responses": Client("Zed", ZED_TOOLS, _zed_responses, read_zed_responses, "responses"),
     "ai-sdk": Client("opencode", SDK_TOOLS, _ai_sdk, read_ai_sdk),
     "open-webui": Client("Open WebUI", WEBUI_TOOLS, open_webui, read_open_webui),
+    "codex": Client("Codex", CODEX_TOOLS, codex, read_codex, "responses"),
     "claude-code": Client("Claude Code", CLAUDE_TOOLS, claude_code, read_claude_code, "messages?beta=true"),
 }

@@ -319,6 +319,40 @@ def read_claude_code(lines: Iterable[str]) -> Seen:
     return seen
 
 
+def read_codex(lines: Iterable[str]) -> Seen:
+    """Codex: codex-rs/codex-api (sse/responses.rs). What counts are items that are done, and the response's end."""
+    seen = Seen()
+    for line in lines:
+        if not line.startswith("data: "):
+            continue
+        event = json.loads(line.removeprefix("data: "))
+        assert event["type"] not in ("error", "response.failed", "response.incomplete"), event
+        if event["type"] == "response.output_item.done":
+            _take_codex(seen, event["item"])
+        elif event["type"] == "response.completed":
+            usage = event["response"]["usage"]
+            seen.usage = {
+                "prompt_tokens": usage["input_tokens"],
+                "prompt_tokens_details": usage["input_tokens_details"],
+            }
+            seen.finish = "tool_calls" if seen.calls else "stop"
+    assert seen.finish is not None, "the stream ended before the response"
+    return seen
+
+
+def _take_codex(seen: Seen, item: Json) -> None:
+    if item["type"] == "reasoning":
+        seen.thought += "".join(part["text"] for part in item["summary"])
+        seen.signature += item["encrypted_content"]
+    elif item["type"] == "message":
+        seen.text += "".join(part["text"] for part in item["content"])
+    elif item["type"] == "custom_tool_call":
+        seen.calls.append(SeenCall(item["call_id"], item["name"], {"input": item["input"]}))
+    else:
+        name = f"{item['namespace']}__{item['name']}" if item.get("namespace") else item["name"]
+        seen.calls.append(SeenCall(item["call_id"], name, json.loads(item["arguments"])))
+
+
 def told(seen: Seen) -> Seen:
     """What of it does not depend on the run."""
     return replace(seen, calls=[replace(call, id="") for call in seen.calls], finish=None, usage={}, signature="")

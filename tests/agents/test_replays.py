@@ -71,6 +71,14 @@ CONVERSATIONS: dict[str, list[Step]] = {
         {"thought": "That was all.", "text": ANSWER},
         {"text": AGAIN, "asked": QUESTION},
     ],
+    "Codex": [
+        {"thought": THOUGHT, "calls": [call("exec_command", cmd="cat a.txt")]},
+        {"text": "Now I edit.", "calls": [call("apply_patch", input=ODD)]},
+        {"thought": "I add.", "calls": [call("mcp__demo__add", a=1, b=2), call("exec_command", cmd="ls", login=True)]},
+        {"calls": [call("exec_command", cmd=f"echo '{ODD}'")]},
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+    ],
     "Claude Code": [
         {"thought": THOUGHT, "calls": [call("Read", file_path="/r/a.txt")]},
         {"text": "Now I edit.", "calls": [call("Edit", file_path="/r/a.txt", old_string=ODD, new_string="goodbye")]},
@@ -162,7 +170,7 @@ def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, Ag
             assert seen.usage["prompt_tokens"] > LARGE
             if turn:
                 assert seen.usage["prompt_tokens_details"]["cached_tokens"] >= 0.95 * seen.usage["prompt_tokens"], turn
-        if client.path == "responses":  # which has thoughts as they are, and Zed reads summaries
+        if name == "zed-responses":  # which has thoughts as they are, and Zed reads summaries
             step = {**step, "thought": ""}
         assert told(seen) == meant(step)
         assert len({each.id for each in seen.calls}) == len(seen.calls)
