@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
@@ -30,6 +30,8 @@ _SHARED: dict[type[msgspec.Struct], str] = {
     AnswerFields: "Ollama's answers",
 }
 """Fields of several requests, which are listed once."""
+MAX_PLACES = 2
+"""That are named of a declaration which holds in several."""
 _TITLES = {
     "app": "This document's machine-readable form",
     "watch": "Watching",
@@ -119,44 +121,58 @@ def _structs(info: Any) -> Iterator[type[msgspec.Struct]]:
         yield from _structs(info.item_type)
 
 
+class _Row(NamedTuple):
+    """A field that is not honoured; `within` are the objects in which it stands."""
+
+    fate: str
+    why: str
+    within: tuple[str, ...]
+    name: str
+
+
 def _fates(operations: list[Operation]) -> Iterator[str]:
-    """A table of what is not honoured: fields that share the endpoints, the fate and the reason are one row."""
+    """A table of what is not honoured: fields that differ in their names alone are one row."""
     asked = {operation.path: operation.request for operation in operations if operation.request is not None}
-    paths: dict[tuple[str, str, str], list[str]] = {}
+    paths: dict[_Row, list[str]] = {}
     for path, kind in asked.items():
-        for row in _all_rows(kind):
+        for row in _rows(kind):
             paths.setdefault(row, []).append(f"`{path}`")
-    names: dict[tuple[str, str, str], list[str]] = {}
-    for (name, fate, why), of in paths.items():
+    names: dict[tuple[str, str, str, str], list[str]] = {}
+    for row, of in paths.items():
         where = "" if len(of) == len(asked) else f" of {', '.join(of)}"
-        names.setdefault((fate, why, where), []).append(name)
+        within = ", ".join(f"`{path}`" for path in row.within)
+        names.setdefault((row.fate, row.why, f" in {within}" if within else "", where), []).append(row.name)
     if names:
         yield from ("", "| field | | why |", "|---|---|---|")
-    for (fate, why, where), fields in sorted(names.items(), key=lambda row: (row[0][0], row[1])):
-        yield f"| {', '.join(fields)}{where} | {fate} | {why} |"
+    for (fate, why, within, where), fields in sorted(names.items(), key=lambda row: (row[0][0], row[0][2], row[1])):
+        yield f"| {', '.join(fields)}{within}{where} | {fate} | {why} |"
 
 
-def _all_rows(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str, str]]:
-    """Field, fate and reason, of a request and of the objects in it; those of one declaration where it stands first."""
-    told: list[Fates] = []
+def _rows(kind: type[msgspec.Struct]) -> Iterator[_Row]:
+    """Of a request and of the objects in it; those of one declaration once, with the places where it stands."""
+    places: list[tuple[Fates, list[str]]] = []
     level = [("", kind)]
     while level:
         for path, each in level:
             fates = fates_of(each)
-            if not any(fates is one for one in told):
-                told.append(fates)
-                yield from _rows(path, fates)
+            known = next((paths for one, paths in places if one is fates), None)
+            if known is None:
+                places.append((fates, [path]))
+            elif len(known) < MAX_PLACES and not any(path.endswith(f".{other}") for other in known):
+                known.append(path)
         level = [
-            (f"{path}{name}.", inner) for path, each in level for name, all in _nested(each).items() for inner in all
+            (f"{path}.{name}".lstrip("."), inner)
+            for path, each in level
+            for name, all in _nested(each).items()
+            for inner in dict.fromkeys(all)
         ]
-
-
-def _rows(path: str, fates: Fates) -> Iterator[tuple[str, str, str]]:
-    for name, refused in fates.refused.items():
-        fine = ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in refused.neutral)
-        yield f"`{path}{name}`" + (f" ({fine})" if fine else ""), "refused", refused.why
-    for name, why in fates.ignored.items():
-        yield f"`{path}{name}`", "ignored", why
+    for fates, paths in places:
+        within = tuple(filter(None, paths))
+        for name, refused in fates.refused.items():
+            fine = ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in refused.neutral)
+            yield _Row("refused", refused.why, within, f"`{name}`" + (f" ({fine})" if fine else ""))
+        for name, why in fates.ignored.items():
+            yield _Row("ignored", why, within, f"`{name}`")
 
 
 def _shared() -> str:

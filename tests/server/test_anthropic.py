@@ -153,6 +153,26 @@ def test_whatever_comes_the_events_add_up_to_the_message(kinds: list[str]) -> No
                 assert getattr(made, name) == value
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_clients_own_loop_of_tools_ends(served: Served, client: anthropic.Anthropic, stream: bool) -> None:
+    """It asks for a thread that the server holds first, and sends whole conversations where there is none."""
+    cities: list[str] = []
+
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """The weather."""
+        cities.append(city)
+        return "sunny"
+
+    served.runtime.scripts = [ANSWER, (Delta("Sunny.", 1), END)]
+    fields: dict[str, Any] = {**BODY, "tools": [weather], "stream": stream}
+    last = client.beta.messages.tool_runner(**fields).until_done()
+    assert (last.content[-1].text, cities) == ("Sunny.", ["Ulm", "Bonn"])
+    said = served.runtime.requests[-1].messages
+    assert said is not None
+    assert [message.role for message in said] == ["user", "assistant", "tool", "tool"]
+
+
 @pytest.mark.parametrize(
     ("end", "reason", "sequence"),
     [

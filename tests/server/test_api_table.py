@@ -38,8 +38,10 @@ from localllm.server.ollama import requests as ollama
 from localllm.server.openai import messages as openai_messages
 from localllm.server.openai import requests as openai
 from localllm.server.openai import tools as openai_tools
+from localllm.server.openai.structures import JsonSchema, ResponseFormat
 from localllm.server.openapi import OPERATIONS
 from localllm.server.responses import requests as responses
+from localllm.server.responses.inputs import InputItem
 from localllm.server.responses.tools import NamespacedTool, ResponseTool
 
 PAGE = Path(localllm.__file__).parent / "API.md"
@@ -53,13 +55,30 @@ OF_RERANKERS = set(
 CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     (chat_create_params.CompletionCreateParamsStreaming, openai.ChatRequest),
     (chat_api.ChatCompletionMessageParam, openai_messages.ChatMessage),
+    *(
+        (getattr(chat_api, f"ChatCompletionContentPart{name}Param"), openai_messages.ContentPart)
+        for name in ("Text", "Image", "InputAudio", "Refusal")
+    ),
+    (chat_api.ChatCompletionMessageFunctionToolCallParam, openai_messages.MessageCall),
+    (chat_api.ChatCompletionMessageCustomToolCallParam, openai_messages.MessageCall),
     (chat_api.ChatCompletionStreamOptionsParam, openai.StreamOptions),
+    (shared_params.ResponseFormatJSONSchema, ResponseFormat),
+    (shared_params.response_format_json_schema.JSONSchema, JsonSchema),
     (shared_params.FunctionDefinition, openai_tools.FunctionTool),
     (completion_create_params.CompletionCreateParamsStreaming, openai.CompletionRequest),
     (response_create_params.ResponseCreateParamsStreaming, responses.ResponseRequest),
     (response_create_params.StreamOptions, openai.StreamOptions),
     (shared_params.Reasoning, responses.Reasoning),
     (responses_api.ResponseTextConfigParam, responses.TextConfig),
+    (responses_api.ResponseFormatTextJSONSchemaConfigParam, ResponseFormat),
+    *(
+        (getattr(responses_api, f"Response{name}Param"), openai_messages.ContentPart)
+        for name in ("InputText", "InputImage", "InputFile", "OutputText", "OutputRefusal")
+    ),
+    (responses_api.EasyInputMessageParam, InputItem),
+    (responses_api.ResponseOutputMessageParam, InputItem),
+    (responses_api.ResponseReasoningItemParam, InputItem),
+    (responses_api.ResponseFunctionToolCallParam, InputItem),
     (responses_api.FunctionToolParam, NamespacedTool),
     (responses_api.CustomToolParam, NamespacedTool),
     (responses_api.NamespaceToolParam, ResponseTool),
@@ -73,6 +92,7 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     (messages_beta.BetaThinkingConfigParam, anthropic.MessagesThinking),
     (messages_api.OutputConfigParam, anthropic.OutputConfig),
     (messages_beta.BetaOutputConfigParam, anthropic.OutputConfig),
+    (messages_api.DocumentBlockParam, contents.ContentBlock),
     (messages_api.ToolParam, MessagesTool),
     (messages_beta.BetaToolParam, MessagesTool),
     (messages_api.ToolChoiceParam, MessagesChoice),
@@ -81,7 +101,7 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     *(
         (getattr(api, f"{prefix}{name}BlockParam"), contents.ContentBlock)
         for api, prefix in ((messages_api, ""), (messages_beta, "Beta"))
-        for name in ("Text", "Thinking", "RedactedThinking", "ToolUse", "ToolResult")
+        for name in ("Text", "Thinking", "RedactedThinking", "ToolUse", "ToolResult", "Image")
     ),
     (ollama_api.ChatRequest, ollama.ChatRequest),
     (ollama_api.Message, ollama_messages.ChatMessage),

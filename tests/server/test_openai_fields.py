@@ -60,6 +60,17 @@ def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served
     assert response.headers["x-localllm-ignored"] == "fr?hlich??x:?y, zeal, messages[].nickname"
 
 
+def test_what_open_webui_keeps_for_itself_does_no_harm_where_it_comes_through(served: Served) -> None:
+    """Its backend takes most of it out; what is left depends on its version, and on filters of its users."""
+    kept: dict[str, object] = {"chat_id": "1", "session_id": "2", "id": "3", "params": {"num_ctx": 8192}, "files": []}
+    kept |= {"features": {"web_search": False}, "variables": {"{{USER_NAME}}": "Ann"}, "tool_ids": [], "model_item": {}}
+    kept |= {"background_tasks": {"title_generation": True}, "tool_servers": [], "filter_ids": []}
+    known: dict[str, object] = {"metadata": {"task": "title_generation", "chat_id": "1"}, "user": {"name": "Ann"}}
+    response = served.http.post("/v1/chat/completions", json={**CHAT, **kept, **known})
+    assert response.status_code == 200
+    assert set(response.headers["x-localllm-ignored"].split(", ")) == kept.keys()
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("name", "told"), [(" ", "?"), ("", "?"), ("\t", "?"), (" a b ", "?a?b?"), ("a,b", "a?b"), ("\r\nx: y", "??x:?y")]

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
-from localllm.server.fields import Fates, unknown_fields
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.server.parse import Fields
 from localllm.types import Message, ToolCall
 
@@ -29,17 +29,19 @@ _ERROR_WITHIN = 40
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, or what is refused."""
+    """A text, or what is refused by its type."""
 
     fates: ClassVar[Fates] = Fates(
-        ignored={
+        dict.fromkeys(("source", "transformations"), Refused("no model here sees images yet"))
+        | dict.fromkeys(("context", "title"), Refused("send the text of a document")),
+        {
             "cache_control": "prompts are cached wherever they begin alike",
             "caller": "every call is of the model itself",
             "citations": "an earlier answer is its text",
             "data": "another's hidden thought, which nobody here can read",
             "signature": "thoughts are not checked, whoever had them",
             "toolset_name": "a call has the name of its tool",
-        }
+        },
     )
 
     type: str

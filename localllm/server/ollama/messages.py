@@ -22,6 +22,10 @@ IMAGES = Refused("no model here sees images yet", ([],))
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a call in an earlier answer."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"index": "calls stand in their order"})
+
     name: str
     arguments: SchemaField | UnsetType = UNSET
     """An object."""
@@ -83,6 +87,8 @@ class ToolFunction(msgspec.Struct, frozen=True, kw_only=True):
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A function that may be called."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"type": "every tool is a function"})
 
     function: ToolFunction
     type: str | None = None

@@ -36,7 +36,19 @@ Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", 
 
 
 class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message: a text, a refusal, or a thought (`thinking`)."""
+    """A part of a message: a text, a refusal, or a thought (`thinking`). One of another type is refused by its type."""
+
+    fates: ClassVar[Fates] = Fates(
+        dict.fromkeys(("image_url", "detail"), Refused("no model here sees images yet"))
+        | dict.fromkeys(("file", "file_data", "file_id", "file_url", "filename"), Refused("send the text of a file"))
+        | {"input_audio": Refused("no model here hears")},
+        {
+            "annotations": "an earlier answer is its text",
+            "cache_control": "prompts are cached wherever they begin alike",
+            "logprobs": "an earlier answer is its text",
+            "prompt_cache_breakpoint": "prompts are cached wherever they begin alike",
+        },
+    )
 
     type: str
     text: str | None = None

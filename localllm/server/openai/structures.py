@@ -8,13 +8,13 @@ properties keep their order. Knows nothing of what a schema says, or of whether 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.fields import unknown_fields
+from localllm.server.fields import Fates, unknown_fields
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure, StructureKind, Whitespace
@@ -41,8 +41,14 @@ _FIELDS_OF: dict[str, frozenset[str]] = {
 """Of a format, those that say something of its type."""
 
 
+TELLING = Fates(ignored=dict.fromkeys(("description", "name"), "the model is held to the schema and does not see it"))
+"""Of a schema, what only a model could read."""
+
+
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     """OpenAI's wrapper of a schema, which is enforced in full whatever `strict` says."""
+
+    fates: ClassVar[Fates] = TELLING
 
     name: str | None = None
     description: str | None = None
@@ -54,6 +60,8 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """OpenAI's types, and by extension others; `schema` beside the type is llama-server's and the Responses API's."""
+
+    fates: ClassVar[Fates] = TELLING
 
     type: FormatType
     json_schema: JsonSchema | None = None

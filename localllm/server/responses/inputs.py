@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates
 from localllm.server.openai.messages import ContentPart
 from localllm.server.parse import small
 from localllm.server.responses.items import (
@@ -62,6 +63,10 @@ _AnyJson = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item as the client wrote it: a message, with or without its type, a call, its output, or a thought."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored=dict.fromkeys(("async", "caller", "phase", "status"), "an item is what its other fields say")
+    )
 
     type: str | None = None
     id: str | None = None
