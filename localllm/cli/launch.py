@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,7 +114,7 @@ def find(agent: Agent) -> str | None:
 
 def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     """Exports on stdout, or what has to be typed; nothing is started and nothing is written."""
-    folder = Path(tempfile.gettempdir()) / f"localllm-launch-{agent.name}"
+    folder = options.settings.data_dir / "launch-print" / agent.name
     setup = agent.set_up(plan.target, Place(Path.home(), os.environ, folder))
     if plan.running is None:
         report.say(f"localllm: no server runs there; this starts one: {' '.join(plan.serve_command)}")

@@ -109,6 +109,7 @@ class Journal:
     def write(self, texts: Mapping[str, str]) -> None:
         """Temporary files."""
         for name, text in texts.items():
+            osdep.private_file(self.files / name)
             (self.files / name).write_text(text, "utf-8", newline="")
 
     def change(self, planned: Planned) -> None:

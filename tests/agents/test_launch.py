@@ -99,6 +99,9 @@ def test_claude_code_does_its_task(servers: list[AgentServer], repository: Path,
         {"text": ANSWER, "thought": "That was all."},
     ]
     server = serve(servers, tmp_path, steps)
+    settings = tmp_path / "home" / ".claude" / "settings.json"  # which the environment does not beat
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_MODEL": "opus"}}))
     arguments = ("-p", TASK, "--allowedTools", "Read,Edit,Bash", "--output-format", "json")
     done = launched("claude", server, repository, tmp_path, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
