@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,10 +114,15 @@ def find(agent: Agent) -> str | None:
 
 def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     """Exports on stdout, or what has to be typed; nothing is started and nothing is written."""
-    folder = Path(tempfile.gettempdir()) / f"localllm-launch-{agent.name}"
+    folder = options.settings.data_dir / "launch-print" / agent.name
     setup = agent.set_up(plan.target, Place(Path.home(), os.environ, folder))
     if plan.running is None:
-        report.say(f"localllm: no server runs there; this starts one: {' '.join(plan.serve_command)}")
+        report.say(f"localllm: no server runs there; this starts one: {shlex.join(plan.serve_command)}")
+    elif plan.has_to_be_loaded:
+        report.say(
+            f"localllm: the server that runs has not loaded {plan.model}, and would load it with its own context: "
+            "launch without --print loads it with this one"
+        )
     if setup.panel:
         sys.stdout.write(setup.panel)
         return report.OK
@@ -138,6 +142,9 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     sys.stdout.write(agent.set_up(plan.target, Place(Path.home(), os.environ, Path())).panel)
     sys.stdout.flush()
     if plan.running is not None:
+        if plan.has_to_be_loaded:
+            launch_server.load_to_stay(plan)
+            report.say(f"localllm: the server that runs has loaded {plan.model}, until localllm stop {plan.model}")
         return report.OK
     from localllm.cli.serve import serve_model
 

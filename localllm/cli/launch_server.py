@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROOM_SHARE = 0.75
 """Of the memory that is free: the agent, its language servers and tests want some."""
 FOR_EVER = -1
+DEMO = "demo"
 DEMO_CAVEAT = "demo is a tiny model that shows how things work: it cannot do an agent's work"
 
 
@@ -46,8 +47,14 @@ class Plan(NamedTuple):
     keep_alive_s: float | None
     """How long the running server keeps it without requests; None: as long as it likes, and it has it already."""
     serve_command: tuple[str, ...]
+    """What starts such a server; empty where it is loaded already."""
     doubts: tuple[str, ...] = ()
     """What a person should know before."""
+
+    @property
+    def has_to_be_loaded(self) -> bool:
+        """By the running server, which has it on its disk only."""
+        return self.running is not None and bool(self.serve_command)
 
 
 class Served(NamedTuple):
@@ -92,8 +99,6 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
     format = formats.format_of(path, info)
     unknown = None if format is None or format.origin != "generic" else format.note
     doubts = _doubts(target, agent, can_chat=format is not None, format=unknown, trained=info.context_length)
-    if name == "demo":
-        doubts = (DEMO_CAVEAT, *doubts)
     return Plan(name, size, target, running, settings.model_keep_alive_s, command, doubts)
 
 
@@ -135,16 +140,23 @@ def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Itera
         yield Served(_target(ready.url, ready.token, entry), None, exits)
 
 
+def load_to_stay(planned: Plan) -> str:
+    """Its id; by the running server, until somebody says otherwise. Raises what loading raises."""
+    assert planned.running is not None
+    progress = LoadProgress()
+    try:
+        ctx, slots = planned.size
+        return planned.running.load(planned.model, progress, ctx=ctx, slots=slots, keep_alive=FOR_EVER)
+    finally:
+        progress.clear()
+
+
 def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[Served]:
     """It stays as long as the agent runs: loaded anew on demand it would have another context."""
     ctx, slots = planned.size
     model = planned.model
     if planned.keep_alive_s is not None:
-        progress = LoadProgress()
-        try:
-            model = client.load(model, progress, ctx=ctx, slots=slots, keep_alive=FOR_EVER)
-        finally:
-            progress.clear()
+        model = load_to_stay(planned)
     try:
         entry = client.model(model)
         yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
@@ -172,7 +184,8 @@ def _loaded(client: Client, asked: str | None, ctx: int | None) -> ModelEntry | 
 
         name = str(canonical(parse(asked)))
         return next((entry for entry in fitting if entry.id in (asked, name)), None)
-    return max((entry for entry in fitting if entry.chat_template), key=lambda entry: entry.ctx, default=None)
+    chatting = [entry for entry in fitting if entry.chat_template and entry.id != DEMO]
+    return max(chatting, key=lambda entry: entry.ctx, default=None)
 
 
 def _is_loaded(client: Client, model: str) -> bool:
@@ -189,7 +202,7 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
 
     found: dict[str, tuple[ModelInfo, Path]] = {}
     for model in listing.available(settings.data_dir):
-        if model.id == "demo":
+        if model.id == DEMO:
             continue
         try:
             info, path = _info(model.id, settings)
@@ -259,7 +272,7 @@ def _format_of(entry: ModelEntry) -> str | None:
 def _doubts(
     target: Target, agent: Agent, *, can_chat: bool, format: str | None, trained: int | None = None
 ) -> tuple[str, ...]:
-    found = []
+    found = [DEMO_CAVEAT] if target.model == DEMO else []
     if not can_chat:
         found.append(f"{target.model} has no chat template, so it cannot call tools; agents will get nowhere")
     elif format is not None:

@@ -40,7 +40,7 @@ class _Posix:
 
     @staticmethod
     def make_folder(folder: Path) -> str:
-        return f"mkdir -p {shlex.quote(str(folder))}"
+        return f"mkdir -p -m 700 {shlex.quote(str(folder))}"
 
     @staticmethod
     def file(path: Path, text: str) -> str:

@@ -12,6 +12,7 @@ keys are taken out. Knows nothing of agents.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import os
@@ -109,6 +110,7 @@ class Journal:
     def write(self, texts: Mapping[str, str]) -> None:
         """Temporary files."""
         for name, text in texts.items():
+            osdep.private_file(self.files / name)
             (self.files / name).write_text(text, "utf-8", newline="")
 
     def change(self, planned: Planned) -> None:
@@ -134,7 +136,8 @@ class Journal:
         for fd in self._locks:
             _release(fd)
         self._locks.clear()
-        (self._home / f"{self._id}.lock").unlink(missing_ok=True)
+        if not self.files.exists():
+            _forget(self._home / f"{self._id}.lock")
         return said
 
     def __exit__(self, *_: object) -> None:
@@ -156,10 +159,10 @@ def recover(data_dir: Path) -> list[str]:
             continue  # it lives
         try:
             said += _undone(folder)
-            if not folder.exists():
-                lock.unlink(missing_ok=True)
         finally:
             _release(fd)
+        if not folder.exists():
+            _forget(lock)
     return said
 
 
@@ -249,6 +252,12 @@ def _locked(path: Path) -> int:
 def _release(fd: int) -> None:
     osdep.unlock(fd)
     os.close(fd)
+
+
+def _forget(lock: Path) -> None:
+    """Once nobody needs it; Windows deletes no file that somebody else just looks at."""
+    with contextlib.suppress(OSError):
+        lock.unlink()
 
 
 def _digest(data: bytes) -> str:

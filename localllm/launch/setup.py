@@ -74,7 +74,7 @@ class Setup(NamedTuple):
     arguments: tuple[str, ...] = ()
     """Before those of the user."""
     files: Mapping[str, str] = {}
-    """Name -> text, in `Place.files`; gone when the agent is."""
+    """Name -> text, in `Place.files`, for the user's eyes only; gone when the agent is."""
     change: Change | None = None
     panel: str = ""
     """What the user types into the agent's settings, where nothing else can be done."""

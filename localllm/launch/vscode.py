@@ -5,29 +5,50 @@ Their server has to answer at the same address the next time, with the user's ow
 
 from __future__ import annotations
 
-from localllm.launch.setup import Agent, Place, Setup, Target
+import json
+
+from localllm.launch.opencode import configuration
+from localllm.launch.setup import NO_KEY, PROVIDER, Agent, Place, Setup, Target
 
 
-def _rows(target: Target, provider: str) -> str:
-    rows = (
-        (provider, "OpenAI Compatible"),
+def _rows(*rows: tuple[str, str]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"  {name:<{width}}  {value}\n" for name, value in rows)
+
+
+def _key(target: Target) -> str:
+    return NO_KEY if target.key is None else "a key of your server's"
+
+
+def _cline(target: Target, _place: Place) -> Setup:
+    rows = _rows(
+        ("API Provider", "OpenAI Compatible"),
         ("Base URL", target.openai_url),
-        ("API Key", target.token if target.key is None else "a key of your server's"),
+        ("API Key", _key(target)),
         ("Model ID", target.model),
         ("Context Window Size", str(target.ctx)),
         ("Max Output Tokens", str(target.max_output)),
         ("Supports Images", "off"),
     )
-    width = max(len(name) for name, _ in rows)
-    return "".join(f"  {name:<{width}}  {value}\n" for name, value in rows)
-
-
-def _cline(target: Target, _place: Place) -> Setup:
-    return Setup(panel="Cline in VS Code: the gear, then API Configuration\n" + _rows(target, "API Provider"))
+    return Setup(panel=f"Cline in VS Code: the gear, API Configuration\n{rows}")
 
 
 def _kilo(target: Target, _place: Place) -> Setup:
-    return Setup(panel="Kilo Code in VS Code: the gear, then Providers\n" + _rows(target, "API Provider"))
+    """Its configuration is opencode's, under another name (kilo.ai/docs, custom models)."""
+    rows = _rows(
+        ("Provider ID", PROVIDER),
+        ("Display name", PROVIDER),
+        ("Base URL", target.openai_url),
+        ("API key", _key(target)),
+        ("Model", target.model),
+    )
+    config = {name: value for name, value in configuration(target).items() if name != "$schema"}
+    config["provider"][PROVIDER]["options"]["apiKey"] = _key(target)
+    text = json.dumps(config, indent=2)
+    return Setup(
+        panel=f"Kilo Code in VS Code: the gear, Providers, Custom provider\n{rows}"
+        f"or, with the context told, in ~/.config/kilo/kilo.json (kilo in a terminal reads it, too)\n{text}\n"
+    )
 
 
 CLINE = Agent(

@@ -156,7 +156,8 @@ def test_an_agent_finds_its_model_and_its_exit_code_is_ours(name: str, desk: Des
     told = json.dumps([seen["arguments"], seen["environment"], seen["files"]])
     assert "agent" in told
     assert str(CTX) in told or name == "open-webui"
-    assert seen["key"] not in json.dumps([seen["arguments"], seen["files"]])
+    assert seen["key"] not in json.dumps(seen["arguments"])
+    assert name == "claude" or seen["key"] not in json.dumps(seen["files"])
     assert seen["key"] not in done.stderr
     assert f"uses agent with {CTX:,} tokens of context at {seen['url']}" in done.stderr
     assert not is_served(seen["url"])
@@ -315,6 +316,24 @@ def test_a_model_that_the_running_server_loads_for_an_agent_leaves_some_time_aft
     assert seconds is not None
     assert seconds <= 300
     assert [model["id"] for model in desk.recorded()["models"] if model["loaded"]] == ["agent"]
+
+
+def test_a_running_server_loads_for_an_editor_what_was_printed(
+    desk: Desk, server: Callable[..., Server], agent_model: Path, cli: Any
+) -> None:
+    assert cli("import", agent_model, "--name", "agent").returncode == 0
+    running = server("demo")
+    more = {"LOCALLLM_PORT": running.url.rpartition(":")[2], "LOCALLLM_API_KEYS": os.environ["LOCALLLM_API_KEYS"]}
+    printed = desk.launch("kilo", "--print", **more)
+    assert "has not loaded agent" in printed.stderr
+    done = desk.launch("kilo", **more)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed.stdout
+    assert '"context": 65536' in done.stdout
+    assert "secret" not in done.stdout
+    headers = {"authorization": "Bearer secret-admin"}
+    listed = httpx.get(f"{running.url}/localllm/ps", headers=headers, trust_env=False).json()["models"]
+    assert {model["model"]: model["ctx"] for model in listed}["agent"] == 65_536
 
 
 def test_print_starts_nothing_and_writes_nothing(desk: Desk, agent_model: Path) -> None:

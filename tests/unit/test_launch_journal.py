@@ -168,6 +168,7 @@ def test_temporary_files_and_backups_are_the_users_own(tmp_path: Path) -> None:
     with Journal(tmp_path) as launched:
         launched.write({"a.yml": "x"})
         assert launched.files.stat().st_mode & 0o077 == 0
+        assert (launched.files / "a.yml").stat().st_mode & 0o077 == 0
     assert not launched.files.exists()
 
 
