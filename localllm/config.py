@@ -147,6 +147,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hosted_tools: Literal["ignore", "refuse"] = "ignore"
     """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): left out and
     named in a header, or an error."""
+    mcp_servers: Path | None = None
+    """A file of MCP servers (`mcpServers` in JSON), whose tools requests of the Responses API may name; None: none."""
+    mcp_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    """For an MCP server to start, and for a call of one of its tools."""
+    mcp_max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 16
+    """Answers that call tools of MCP servers one after the other; then the model answers with what it has."""
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import manage, report
+from localllm.cli import manage, mcp_command, report
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -87,6 +87,8 @@ def run(
             "--tools", metavar="FILE", help="What it may call: OpenAI's tools in JSON; calls are printed, a line each"
         ),
     ] = None,
+    mcp: mcp_command.Config = None,
+    mcp_allow: mcp_command.Allow = None,
     stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to the first, tokens/s")] = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
@@ -108,6 +110,7 @@ def run(
 
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
+    from localllm.cli.mcp_tools import McpOptions
     from localllm.cli.run import RunOptions, run_model
     from localllm.cli.schema import document_format
     from localllm.cli.thinking import Think
@@ -131,10 +134,14 @@ def run(
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
         raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
+    if mcp is not None and (document is not None or tools is not None):
+        raise InvalidParameter("--mcp brings tools of its own: leave it out, or --tools, --schema and --json")
+    if mcp is None and mcp_allow:
+        raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings")
     given = None if tools is None else load_tools(tools)
-    options = RunOptions(
-        model, prompt, system, raw, params, load, not plain, Think().with_value(think), stats, document, given
-    )
+    servers = None if mcp is None else McpOptions(mcp, tuple(mcp_allow or ()))
+    look = not plain, Think().with_value(think), stats
+    options = RunOptions(model, prompt, system, raw, params, load, *look, document, given, servers)
     raise Exit(run_model(options))
 
 
@@ -248,6 +255,9 @@ def serve(
     max_stored_responses: opt.MaxStoredResponses = None,
     max_stored_response_mb: opt.MaxStoredResponseMb = None,
     hosted_tools: opt.HostedTools = None,
+    mcp_servers: opt.McpServers = None,
+    mcp_timeout_s: opt.McpTimeout = None,
+    mcp_max_rounds: opt.McpMaxRounds = None,
     model_aliases: opt.ModelAliases = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     model_keep_alive_s: gate.ModelKeepAlive = None,
@@ -388,4 +398,5 @@ def doctor(
 
 COMMANDS.update(run=run, embed=embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 manage.add_to(COMMANDS)
+mcp_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

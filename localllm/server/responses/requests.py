@@ -32,7 +32,14 @@ from localllm.server.openai.tool_choice import ToolChoice
 from localllm.server.parse import fields_of
 from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
 from localllm.server.responses.items import AdditionalTools, AnyItem
-from localllm.server.responses.tools import HostedTools, Offered, ResponseTool, offered_tools, unknown_in_tools
+from localllm.server.responses.tools import (
+    HostedTools,
+    McpFunction,
+    Offered,
+    ResponseTool,
+    offered_tools,
+    unknown_in_tools,
+)
 from localllm.server.responses.turns import to_messages
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 
@@ -153,10 +160,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
 
-    def offered(self, conversation: Sequence[AnyItem], hosted: HostedTools) -> Offered:
-        """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    def offered(
+        self, conversation: Sequence[AnyItem], hosted: HostedTools, mcp: Mapping[str, Sequence[McpFunction]] = {}
+    ) -> Offered:
+        """The tools that there are, `mcp` those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
         more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
-        return offered_tools([("tools", self.tools or ()), *more], hosted)
+        return offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
 
     def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
         """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`.
