@@ -13,11 +13,13 @@ import msgspec
 
 from localllm import __version__
 from localllm import wire as manage
+from localllm.server.anthropic import models as message_models
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
+from localllm.server.lmstudio import models as lmstudio
 from localllm.server.native import requests as native
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
@@ -50,7 +52,7 @@ class Operation(NamedTuple):
     summary: str
     request: Any = None
     response: Any = None
-    """None: text."""
+    """None: text; several: one of them, as the request's headers say."""
     chunk: Any = None
     """What the events of a stream hold, where `stream: true` asks for one."""
     needs_key: bool = True
@@ -76,6 +78,11 @@ _SLOT_QUERY = (
     Query("model", {"type": "string"}),
 )
 
+_PAGE_QUERY = tuple(
+    Query(name, {"type": kind}) for name, kind in (("limit", "string"), ("after_id", "string"), ("before_id", "string"))
+)
+"""Anthropic's; OpenAI's list has no pages."""
+
 OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
@@ -91,8 +98,22 @@ OPERATIONS = (
         needs_body=False,
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
-    Operation("get", "/v1/models", "The models that can be asked", response=models.ModelList),
-    Operation("get", "/v1/models/{model_id}", "One of them", response=models.ModelEntry),
+    Operation(
+        "get",
+        "/v1/models",
+        "The models that can be asked; in Anthropic's words for clients that send anthropic-version",
+        response=(models.ModelList, message_models.ModelPage),
+        query=_PAGE_QUERY,
+    ),
+    Operation(
+        "get",
+        "/v1/models/{model_id}",
+        "One of them",
+        response=(models.ModelEntry, message_models.ModelInfo),
+    ),
+    Operation("get", "/api/v0/models", "The models, in LM Studio's words", response=lmstudio.ModelList),
+    Operation("get", "/api/v0/models/{model_id}", "One of them", response=lmstudio.Model),
+    Operation("get", "/api/v1/models", "The same, in those of its second API", response=lmstudio.KeyList),
     Operation(
         "post",
         "/v1/chat/completions",
@@ -189,7 +210,8 @@ OPERATIONS = (
 @functools.cache
 def document() -> bytes:
     """The document as JSON."""
-    types = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
+    asked = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
+    types = [one for kind in asked for one in (kind if isinstance(kind, tuple) else (kind,))]
     types += dict.fromkeys([ErrorBody, *(operation.error for operation in OPERATIONS)])
     references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
@@ -215,11 +237,12 @@ def document() -> bytes:
 
 
 def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = (
-        {"text/plain": {"schema": {"type": "string"}}}
-        if operation.response is None
-        else {_JSON: {"schema": of[str(operation.response)]}}
-    )
+    if operation.response is None:
+        answer: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+    elif isinstance(operation.response, tuple):
+        answer = {_JSON: {"schema": {"anyOf": [of[str(kind)] for kind in operation.response]}}}
+    else:
+        answer = {_JSON: {"schema": of[str(operation.response)]}}
     if operation.is_empty:
         answer = {}
     if operation.chunk is not None and operation.error is OllamaError:

@@ -11,13 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import ModelNotFound, clipped
 from localllm.server import sse
 from localllm.server.asking import Asking, asking_of, close
-from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.body import read_json, unknown_fields_header
 from localllm.server.errors import error_body
 from localllm.server.openai import choices
-from localllm.server.openai import models as listed
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.openai.telling import Telling
@@ -27,8 +25,6 @@ from localllm.server.state import ServerState
 def routes() -> list[Route]:
     """What this package answers."""
     return [
-        Route("/v1/models", list_models),
-        Route("/v1/models/{model_id:path}", get_model),
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
     ]
@@ -48,28 +44,6 @@ async def completions(request: Request) -> Response:
     body, ignored = parse_completion(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     return await _respond(request, body, TextShape(), ignored)
-
-
-async def list_models(request: Request) -> Response:
-    """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
-    return json_response(listed.ModelList(await _models(request)))
-
-
-async def get_model(request: Request) -> Response:
-    """`GET /v1/models/{id}`."""
-    id = request.path_params["model_id"]
-    for entry in await _models(request):
-        if entry.id == id:
-            return json_response(entry)
-    raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
-
-
-async def _models(request: Request) -> list[listed.ModelEntry]:
-    state: ServerState = request.app.state.server
-    entries = [listed.model_entry(model) for model in state.runtime.loaded()]
-    there = {entry.id for entry in entries}
-    available = await state.listing.run(state.runtime.available)
-    return entries + [listed.available_entry(model) for model in available if model.id not in there]
 
 
 async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored: list[str]) -> Response:
