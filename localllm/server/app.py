@@ -41,6 +41,8 @@ from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
 from localllm.server.tally import Tally
+from localllm.server.tei import errors as tei_errors
+from localllm.server.tei import handlers as tei
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
@@ -59,6 +61,7 @@ def routes() -> list[Route]:
         *responses.routes(),
         *anthropic.routes(),
         *embeddings.routes(),
+        *tei.routes(),
         *native.routes(),
         *manage.routes(),
         *lmstudio.routes(),
@@ -159,6 +162,8 @@ class Edge:
 def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
     """A response, as the clients that ask for it read errors."""
     path = scope["path"]
+    if tei_errors.is_teis(scope):
+        return tei_errors.response_parts(error)
     if path.startswith(ollama_errors.PREFIX) and not path.startswith(lmstudio.PREFIXES):
         return ollama_errors.response_parts(error)
     if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or listing.is_anthropics(scope):

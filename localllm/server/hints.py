@@ -14,10 +14,8 @@ _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """How paths of other vendors' APIs begin, and what is said of them."""
 
 _INSTEAD = {
-    # llama-server's and TEI's
+    # llama-server's
     "/completion": "POST /v1/completions",
-    "/embedding": _EMBED,
-    "/embed": _EMBED,
     "/infill": "POST /v1/completions, which takes a suffix",
     "/props": "GET /v1/models",
 }

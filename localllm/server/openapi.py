@@ -18,7 +18,7 @@ from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.embeddings import replies as vectors
-from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
+from localllm.server.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
 from localllm.server.lmstudio import models as lmstudio
 from localllm.server.native import requests as native
 from localllm.server.ollama import models as ollama_models
@@ -29,6 +29,9 @@ from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
 from localllm.server.responses.events import AnyEvent
+from localllm.server.tei import replies as tei_replies
+from localllm.server.tei import requests as tei
+from localllm.server.tei.errors import ErrorReply as TeiError
 from localllm.types import SAMPLING_RANGES
 from localllm.wire import ErrorBody, Ready
 
@@ -73,6 +76,13 @@ def _ollamas(method: str, path: str, summary: str, *types: Any, is_empty: bool =
     return Operation(method, f"/api/{path}", summary, request, response, chunk, error=OllamaError, is_empty=is_empty)
 
 
+def _teis(method: str, path: str, summary: str, *types: Any, query: tuple[Query, ...] = ()) -> Operation:
+    """Of TEI's API. `types`: request, response."""
+    request, response = (*types, None, None)[:2]
+    return Operation(method, f"/{path}", summary, request, response, error=TeiError, query=query)
+
+
+_MODEL_QUERY = Query("model", {"type": "string"})
 _SLOT_QUERY = (
     Query("action", {"type": "string", "enum": ["save", "restore", "erase"]}, required=True),
     Query("model", {"type": "string"}),
@@ -159,6 +169,14 @@ OPERATIONS = (
     Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
     Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
     Operation("post", "/v1/embeddings", "Texts to vectors", EmbeddingsBody, vectors.EmbeddingList),
+    Operation("post", "/embeddings", "The same, as llama-server has it", NativeBody, list[vectors.NativeEmbedding]),
+    Operation("post", "/embedding", "As /embeddings", NativeBody, list[vectors.NativeEmbedding]),
+    _teis("post", "embed", "Texts to vectors", tei.EmbedBody, list[list[float]]),
+    _teis("post", "embed_all", "Texts to a vector for each token", tei.InputsBody, list[list[list[float]]]),
+    _teis("post", "similarity", "How near sentences are to one", tei.SimilarityBody, list[float]),
+    _teis("post", "embed_sparse", "Not served: 424"),
+    _teis("post", "predict", "Not served: 424"),
+    _teis("get", "info", "What is served, and its limits", None, tei_replies.Info, query=(_MODEL_QUERY,)),
     *(
         Operation("post", path, summary, RerankBody, vectors.RankedList | list[vectors.TeiRank])
         for path, summary in (

@@ -12,7 +12,6 @@ from tests.server.conftest import Served
     [
         ("/chat/completions", "POST /v1/chat/completions"),
         ("/completions", "POST /v1/completions"),
-        ("/embeddings", "POST /v1/embeddings"),
         ("/responses", "POST /v1/responses"),
         ("/models", "GET /v1/models"),
         ("/models/tiny", "GET /v1/models/tiny"),
