@@ -20,6 +20,7 @@ from localllm.server.openai.requests import CommonRequest, parse_chat, parse_com
 from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.openai.telling import Telling
 from localllm.server.state import ServerState
+from localllm.types import GenerationRequest
 
 
 def routes() -> list[Route]:
@@ -35,7 +36,7 @@ async def chat_completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
-    return await _respond(request, body, ChatShape(body.tooling()), ignored)
+    return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), ignored)
 
 
 async def completions(request: Request) -> Response:
@@ -51,8 +52,9 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
     asking = await asking_of(request, body, unknown_fields_header(ignored, strict=state.settings.strict))
     made_of = body.generations(most=state.most_answers(asking.model))
     field, echoes = _multiplier(body), await _echoes(asking, body)
+    prompt = await _prompt(request, asking, made_of[0]) if body.verbose else None
     answering = await asking.answers(made_of, stream=bool(body.stream), num_candidates=body.num_candidates, field=field)
-    telling = Telling(shape.id_prefix + secrets.token_hex(12), body.model or asking.model, body, shape, echoes)
+    telling = Telling(shape.id_prefix + secrets.token_hex(12), body.model or asking.model, body, shape, echoes, prompt)
     if answering.done():
         try:
             telling.check_scores(answering.result())
@@ -69,11 +71,28 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
     return Response(content, media_type="application/json", headers=asking.headers)
 
 
+def _beginning(request: Request) -> str | None:
+    """The text of a stream's first chunk: llama-server, whose path has no version, says that there is none yet."""
+    return "" if request.url.path.startswith("/v1/") else None
+
+
 def _multiplier(body: CommonRequest) -> str:
     """The field by which a request asks for several answers."""
     if body.num_candidates == 1:
         return "prompt"
     return "n" if body.num_candidates == body.num_choices else "best_of"
+
+
+async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) -> str:
+    """What the model is asked, as it reads it. Raises what makes a template refuse it."""
+    runtime = asking.state.runtime
+    if asked.messages is not None:
+        rendered = runtime.render(asking.model, asked.messages, asked.rendering)
+        return await sse.unless_gone(request.receive, rendered)
+    if asked.prompt is not None:
+        return asked.prompt
+    pieces = await sse.unless_gone(request.receive, runtime.pieces(asking.model, asked.prompt_tokens or ()))
+    return b"".join(pieces).decode("utf-8", "replace")
 
 
 async def _echoes(asking: Asking, body: CommonRequest) -> list[str]:

@@ -79,6 +79,8 @@ class ChatShape(NamedTuple):
     """Of a chat."""
 
     tooling: Tooling = Tooling()
+    begins_with: str | None = ""
+    """The text of a stream's first chunk, where no calls may come."""
     id_prefix: str = "chatcmpl-"
     whole_object: str = "chat.completion"
     chunk_object: str = "chat.completion.chunk"
@@ -161,7 +163,9 @@ class ChatStream:
         """Before anything is known of the answer: where calls may come, not even that it has a text."""
         calling = self._shape.tooling.calling
         has_text = calling is None or calling.choice == "none"
-        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content="" if has_text else None))
+        return out.ChatChunkChoice(
+            self._index, out.ChatDelta(role="assistant", content=self._shape.begins_with if has_text else None)
+        )
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
         """Of what is new; none where nothing is. The log-probabilities are with the first."""
