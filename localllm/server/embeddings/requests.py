@@ -111,9 +111,19 @@ class NativeBody(VectorFields, frozen=True, kw_only=True):
 
 
 class DocumentText(msgspec.Struct, frozen=True):
-    """A document as Cohere's clients send it; its other fields are not read."""
+    """A document as Cohere's and Jina's clients send it; its other fields are not read."""
 
-    text: str
+    text: str | None = None
+    image: str | None = None
+    """Refused."""
+
+    def plain(self, path: str) -> str:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.image is not None:
+            raise UnsupportedParameter(f"{path}.image: images are not supported here", param=f"{path}.image")
+        if self.text is None:
+            raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
+        return self.text
 
 
 class RerankBody(WorkFields, frozen=True, kw_only=True):
@@ -152,7 +162,9 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
         if not given:
             raise InvalidParameter(f"{self.field} must not be an empty array", param=self.field)
         check_number(self.field, len(given))
-        return tuple(item if isinstance(item, str) else item.text for item in given)
+        return tuple(
+            item if isinstance(item, str) else item.plain(f"{self.field}[{index}]") for index, item in enumerate(given)
+        )
 
 
 def parse_embeddings(body: bytes) -> tuple[EmbeddingsBody, list[str]]:
@@ -187,4 +199,4 @@ def _unknown_in_documents(documents: msgspec.Raw | None) -> list[str]:
         () if documents is None else msgspec.json.decode(documents, type=list[str | dict[str, msgspec.Raw]] | None)
     )
     names: set[str] = set().union(*(item for item in items or () if isinstance(item, dict)))
-    return [f"documents[].{name}" for name in sorted(names - {"text"})]
+    return [f"documents[].{name}" for name in sorted(names - {"text", "image"})]
