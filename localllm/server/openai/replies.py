@@ -103,7 +103,7 @@ class ChatChoice(msgspec.Struct, frozen=True):
 
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | None = None
-    content: str | None = None
+    content: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_content: str = ""
     reasoning: str = ""
     tool_calls: list[ToolCallDelta] = []
