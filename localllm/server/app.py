@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import LocalLLMError, clipped
-from localllm.server import log, watch
+from localllm.server import listing, log, watch
 from localllm.server.anthropic import handlers as anthropic
 from localllm.server.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.body import HeldBodies, TimedBody
@@ -30,6 +30,7 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.lmstudio import handlers as lmstudio
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
 from localllm.server.native import handlers as native
@@ -40,6 +41,8 @@ from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
 from localllm.server.tally import Tally
+from localllm.server.tei import errors as tei_errors
+from localllm.server.tei import handlers as tei
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
@@ -53,12 +56,15 @@ def routes() -> list[Route]:
     return [
         *watch.routes(),
         Route("/openapi.json", openapi_document),
+        *listing.routes(),
         *openai.routes(),
         *responses.routes(),
         *anthropic.routes(),
         *embeddings.routes(),
+        *tei.routes(),
         *native.routes(),
         *manage.routes(),
+        *lmstudio.routes(),
         *ollama.routes(),
     ]
 
@@ -121,7 +127,7 @@ class Edge:
             if refusal is not None:
                 exchange.outcome = refusal.code
                 if exchange.status is None:
-                    await Response(**_refused(refusal, scope["path"], exchange.id))(scope, receive, exchange.send)
+                    await Response(**_refused(refusal, scope, exchange.id))(scope, receive, exchange.send)
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
@@ -153,11 +159,14 @@ class Edge:
         return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
 
 
-def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
-    """A response, as the clients of that path read errors."""
-    if path.startswith(ollama_errors.PREFIX):
+def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
+    """A response, as the clients that ask for it read errors."""
+    path = scope["path"]
+    if tei_errors.is_teis(scope):
+        return tei_errors.response_parts(error)
+    if path.startswith(ollama_errors.PREFIX) and not path.startswith(lmstudio.PREFIXES):
         return ollama_errors.response_parts(error)
-    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
+    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or listing.is_anthropics(scope):
         return anthropic_parts(error, id)
     return response_parts(error)
 

@@ -95,6 +95,8 @@ REFUSED_RERANK: Mapping[str, Refused] = _REFUSED_WITH_TEXTS | {
 CHAT = Fates(REFUSED_CHAT, NO_EFFECT)
 COMPLETION = Fates(REFUSED_COMPLETION, NO_EFFECT)
 EMBEDDING = Fates(REFUSED_EMBEDDING, NO_EFFECT)
+NATIVE_EMBEDDING = Fates({name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, NO_EFFECT)
+"""llama-server's, which has `content`."""
 RERANK = Fates(REFUSED_RERANK, NO_EFFECT)
 
 _OF_CHATS = "of the chat API: `text.format` takes every kind of structure"

@@ -147,8 +147,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
             if part.type not in ("text", "refusal", "thinking"):
-                where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
+                where, kind = f"{path}[{index}]", clipped(part.type)
+                raise UnsupportedParameter(
+                    f"{where}: content of type {kind!r} is not supported here; leave it out", param=f"{where}.type"
+                )
             text: str | None = getattr(part, part.type)
             if text is None:
                 where = f"{path}[{index}].{part.type}"

@@ -55,6 +55,8 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
     max_tokens: int | None = None
     n_predict: int | None = None
     """llama-server's name for it."""
+    verbose: bool | None = None
+    """llama-server's: tell the prompt as the model reads it."""
 
     @property
     def include_usage(self) -> bool:

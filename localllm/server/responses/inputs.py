@@ -244,7 +244,10 @@ def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
     for index, part in enumerate(parts):
         if part.type not in _TEXT_PARTS:
             where = f"{path}[{index}].type"
-            raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
+            at, kind = where.removesuffix(".type"), clipped(part.type)
+            raise UnsupportedParameter(
+                f"{at}: content of type {kind!r} is not supported here; leave it out", param=where
+            )
         name = "refusal" if part.type == "refusal" else "text"
         texts.append(_needed(getattr(part, name), f"{path}[{index}].{name}"))
     return texts
