@@ -82,6 +82,11 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     (responses_api.FunctionToolParam, NamespacedTool),
     (responses_api.CustomToolParam, NamespacedTool),
     (responses_api.NamespaceToolParam, ResponseTool),
+    (responses_api.tool_param.Mcp, ResponseTool),
+    *(
+        (getattr(responses_api.response_input_item_param, name), InputItem)
+        for name in ("McpListTools", "McpApprovalRequest", "McpApprovalResponse", "McpCall")
+    ),
     (embedding_create_params.EmbeddingCreateParams, EmbeddingsBody),
     (OF_RERANKERS, RerankBody),
     (message_create_params.MessageCreateParamsStreaming, anthropic.MessagesRequest),

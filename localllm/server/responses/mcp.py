@@ -22,10 +22,7 @@ from localllm.server.responses.items import (
     call_error,
     new_id,
 )
-from localllm.server.responses.tools import ApprovalRule, McpFunction, ResponseTool, ToolFilter
-
-FOREIGN = ("server_url", "connector_id", "tunnel_id", "authorization", "headers")
-"""Fields by which a request would say where a server is, and who asks it."""
+from localllm.server.responses.tools import FOREIGN, ApprovalRule, McpFunction, ResponseTool, ToolFilter
 
 
 class McpOffer(NamedTuple):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.fields import Fates, unknown_fields
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.server.openai.structures import SchemaField
 from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
 from localllm.server.openai.tools import (
@@ -33,6 +33,9 @@ MAX_TOOLS = 1024
 DEFAULT_NAMESPACE = "functions"
 """As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
 _CALLED = ("function", "custom")
+
+FOREIGN = ("server_url", "connector_id", "tunnel_id", "authorization", "headers")
+"""Fields by which a request would say where an MCP server is, and who asks it."""
 
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,6 +89,11 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
     """A tool, a namespace of several, or all that an MCP server has."""
 
+    fates: ClassVar[Fates] = Fates(
+        dict.fromkeys(FOREIGN, Refused("this server calls no address that a request names")),
+        NamespacedTool.fates.ignored,
+    )
+
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
     """Of an MCP server in the settings."""
@@ -96,7 +104,6 @@ class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True
     server_description: str | None = None
     """Told to the model."""
     server_url: str | None = None
-    """Refused, as are the next four: this server calls no address that a request names."""
     connector_id: str | None = None
     tunnel_id: str | None = None
     authorization: str | None = None
