@@ -11,6 +11,7 @@ import pytest
 
 from localllm.config import Settings
 from localllm.errors import ContextLengthExceeded, UnsupportedParameter
+from localllm.states import PullState
 from localllm.types import CallDelta, Delta, GenerationRequest
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
@@ -182,3 +183,27 @@ def test_models_that_fill_in_the_middle_say_so_where_clients_look(served: Served
         del served.runtime.described
     assert shown["capabilities"] == ["completion", "tools", "insert"]
     assert ".Suffix" in shown["template"], "Continue looks for the word"
+
+
+def test_a_model_to_build_on_that_is_not_here_is_pulled_first(served: Served) -> None:
+    served.runtime.pull_script = [
+        PullState(phase="downloading", id="new:1b", done_bytes=50, total_bytes=100),
+        PullState(phase="done", id="new:1b", done_bytes=100, total_bytes=100),
+    ]
+    told = lines(asked(served, "create", {"model": "Mine", "from": "New:1b", "system": "Hm."}))
+    statuses = [line["status"] for line in told]
+    assert statuses[0] == "pulling manifest"
+    assert any(line.get("completed") == 50 for line in told)
+    assert statuses[-2:] == ["writing manifest", "success"]
+    (made,) = served.runtime.made
+    assert (made.name, made.base, made.system) == ("mine", "new:1b", "Hm.")
+    failed = lines(asked(served, "create", {"model": "mine", "from": "nothing"}))
+    assert failed[-1] == {"error": "pull model manifest: file does not exist"}
+    whole_failed = asked(served, "create", {"model": "mine", "from": "nothing", "stream": False})
+    assert error(whole_failed) == (404, "pull model manifest: file does not exist")
+
+
+@pytest.mark.parametrize("num_ctx", [0, -1, 2**62])
+def test_no_num_ctx_is_too_strange(served: Served, num_ctx: int) -> None:
+    body = {"model": "tiny", "messages": HI, "stream": False, "options": {"num_ctx": num_ctx}}
+    assert whole(asked(served, "chat", body))["done"]
