@@ -146,6 +146,8 @@ def serve(
     model: Annotated[str | None, opt.MODEL] = None,
     host: opt.Host = None,
     port: opt.Port = None,
+    ollama_compat: gate.OllamaCompat = None,
+    ollama_port: gate.OllamaPort = None,
     ctx: opt.Ctx = None,
     slots: opt.Slots = None,
     threads: opt.Threads = None,
@@ -173,12 +175,8 @@ def serve(
     runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
-    allow_remote_without_key: Annotated[
-        bool | None, Option("--allow-remote-without-key", help="Let anyone on the network use this server")
-    ] = None,
-    allowed_hosts: Annotated[
-        str | None, Option("--allowed-hosts", metavar="NAMES", help="More names for this server, comma-separated")
-    ] = None,
+    allow_remote_without_key: gate.AllowRemoteWithoutKey = None,
+    allowed_hosts: gate.AllowedHosts = None,
     max_concurrent_per_key: gate.MaxConcurrentPerKey = None,
     requests_per_minute_per_key: gate.RequestsPerMinutePerKey = None,
     min_priority_per_key: gate.MinPriorityPerKey = None,
@@ -188,9 +186,8 @@ def serve(
     tls_key_file: gate.TlsKeyFile = None,
     max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
     max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
-    max_tokenize_bytes: Annotated[
-        int | None, Option("--max-tokenize-bytes", metavar="N", help="Largest text for /tokenize; 0: any")
-    ] = None,
+    max_upload_mb: gate.MaxUploadMb = None,
+    max_tokenize_bytes: gate.MaxTokenizeBytes = None,
     max_header_bytes: gate.MaxHeaderBytes = None,
     max_connections: gate.MaxConnections = None,
     max_bodies_mb: gate.MaxBodiesMb = None,

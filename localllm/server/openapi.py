@@ -25,6 +25,7 @@ from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
 from localllm.server.ollama import requests as ollama
 from localllm.server.ollama.errors import ErrorBody as OllamaError
+from localllm.server.ollama.replies import ProgressLine
 from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
@@ -218,10 +219,17 @@ OPERATIONS = (
     _ollamas("post", "embeddings", "A text to a vector", ollama.EmbeddingsRequest, ollama_replies.EmbeddingsReply),
     _ollamas("delete", "delete", "Forget a model", ollama.ModelRequest, is_empty=True),
     _ollamas("post", "copy", "A second name for a model", ollama.CopyRequest, is_empty=True),
-    _ollamas("post", "pull", "Download a model", ollama.PullRequest, ollama_replies.PullLine, ollama_replies.PullLine),
-    _ollamas("post", "create", "Not served: 501", is_empty=True),
+    _ollamas("post", "pull", "Download a model", ollama.PullRequest, ProgressLine, ProgressLine),
+    _ollamas(
+        "post",
+        "create",
+        "A model of another, or of files",
+        ollama.CreateRequest,
+        ProgressLine,
+        ProgressLine,
+    ),
     _ollamas("post", "push", "Not served: 501", is_empty=True),
-    _ollamas("post", "blobs/{digest}", "Not served: 501", is_empty=True),
+    _ollamas("post", "blobs/{digest}", "A file to make a model of", is_empty=True),
 )
 
 
