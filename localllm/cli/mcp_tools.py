@@ -44,6 +44,19 @@ class McpOptions(NamedTuple):
     """Names of tools, `SERVER__*` or `*`."""
 
 
+def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) -> McpOptions | None:
+    """Raises `InvalidParameter` for options that do not go together; `is_alone`: nothing else shapes the answer."""
+    if file is None:
+        if allowed:
+            raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings", param="mcp_allow")
+        return None
+    if not is_alone:
+        raise InvalidParameter(
+            "--mcp brings tools of its own: leave it out, or --tools, --schema and --json", param="mcp"
+        )
+    return McpOptions(file, tuple(allowed))
+
+
 class McpTools:
     """What the servers of a configuration have, as the tools of a chat."""
 
