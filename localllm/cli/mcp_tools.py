@@ -45,7 +45,10 @@ class McpOptions(NamedTuple):
 
 
 def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) -> McpOptions | None:
-    """Raises `InvalidParameter` for options that do not go together; `is_alone`: nothing else shapes the answer."""
+    """`is_alone`: nothing else shapes the answer.
+
+    Raises `InvalidParameter` for options that do not go together, `UnsupportedParameter` without the SDK.
+    """
     if file is None:
         if allowed:
             raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings", param="mcp_allow")
@@ -54,6 +57,7 @@ def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) ->
         raise InvalidParameter(
             "--mcp brings tools of its own: leave it out, or --tools, --schema and --json", param="mcp"
         )
+    check_installed("mcp")
     return McpOptions(file, tuple(allowed))
 
 
@@ -128,7 +132,6 @@ def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools 
     if options is None:
         yield None
         return
-    check_installed("mcp")
     found = load_servers(options.file, os.environ, param="mcp")
     from localllm.mcp.blocking import BlockingHub
 
@@ -150,10 +153,7 @@ def somebody() -> Ask | None:
 def _ask(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line
+    return sys.stdin.readline()  # nothing, at Ctrl-D, is a no
 
 
 def _excerpt(text: str, verb: str) -> str:
