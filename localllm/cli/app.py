@@ -107,7 +107,7 @@ def run(
 
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
-    from localllm.cli.mcp_tools import McpOptions
+    from localllm.cli.mcp_tools import mcp_options
     from localllm.cli.run import RunOptions, run_model
     from localllm.cli.schema import document_format
     from localllm.cli.thinking import Think
@@ -131,12 +131,8 @@ def run(
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
         raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
-    if mcp is not None and (document is not None or tools is not None):
-        raise InvalidParameter("--mcp brings tools of its own: leave it out, or --tools, --schema and --json")
-    if mcp is None and mcp_allow:
-        raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings")
+    servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
-    servers = None if mcp is None else McpOptions(mcp, tuple(mcp_allow or ()))
     look = not plain, Think().with_value(think), stats
     options = RunOptions(model, prompt, system, raw, params, load, *look, document, given, servers)
     raise Exit(run_model(options))

@@ -22,7 +22,7 @@ from localllm.server.responses.items import (
     call_error,
     new_id,
 )
-from localllm.server.responses.tools import FOREIGN, ApprovalRule, McpFunction, ResponseTool, ToolFilter
+from localllm.server.responses.tools import ApprovalRule, McpFunction, ResponseTool, ToolFilter
 
 
 class McpOffer(NamedTuple):
@@ -129,12 +129,10 @@ def ended_call(call: McpCall, outcome: Outcome) -> McpCall:
 
 
 def _label(tool: ResponseTool, path: str, hubs: McpHubs) -> str:
-    for field in FOREIGN:
+    for field, refused in ResponseTool.fates.refused.items():
         if getattr(tool, field):
             raise UnsupportedParameter(
-                f"{path}.{field}: this server asks no MCP server that a request describes; name one of its own by "
-                f"server_label: {', '.join(hubs.labels)}",
-                param=f"{path}.{field}",
+                f"{path}.{field} is not supported: {refused.why}: {', '.join(hubs.labels)}", param=f"{path}.{field}"
             )
     if tool.server_label is None:
         raise InvalidParameter(f"{path}.server_label is missing", param=f"{path}.server_label")

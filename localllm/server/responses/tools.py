@@ -34,9 +34,6 @@ DEFAULT_NAMESPACE = "functions"
 """As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
 _CALLED = ("function", "custom")
 
-FOREIGN = ("server_url", "connector_id", "tunnel_id", "authorization", "headers")
-"""Fields by which a request would say where an MCP server is, and who asks it."""
-
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
@@ -86,12 +83,15 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     never: ToolFilter | None = None
 
 
+_ELSEWHERE = Refused("this server asks no MCP server that a request describes; name one of its own by server_label")
+
+
 class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
     """A tool, a namespace of several, or all that an MCP server has."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(FOREIGN, Refused("this server calls no address that a request names")),
-        NamespacedTool.fates.ignored,
+        refused=dict.fromkeys(("server_url", "connector_id", "tunnel_id", "authorization", "headers"), _ELSEWHERE),
+        ignored=NamespacedTool.fates.ignored,
     )
 
     tools: list[NamespacedTool] | None = None
