@@ -30,9 +30,9 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.llamacpp import handlers as llamacpp
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
-from localllm.server.native import handlers as native
 from localllm.server.ollama import errors as ollama_errors
 from localllm.server.ollama import handlers as ollama
 from localllm.server.openai import handlers as openai
@@ -57,7 +57,7 @@ def routes() -> list[Route]:
         *responses.routes(),
         *anthropic.routes(),
         *embeddings.routes(),
-        *native.routes(),
+        *llamacpp.routes(),
         *manage.routes(),
         *ollama.routes(),
     ]

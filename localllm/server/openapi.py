@@ -18,7 +18,7 @@ from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
-from localllm.server.native import requests as native
+from localllm.server.llamacpp import requests as llamacpp
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
 from localllm.server.ollama import requests as ollama
@@ -80,13 +80,13 @@ OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
-    Operation("get", "/slots", "What every slot of every model does", response=list[native.Slot]),
+    Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
     Operation(
         "post",
         "/slots/{id_slot}",
         "Save what a slot holds to a file, restore it from one, or erase it",
-        native.SlotRequest,
-        native.SlotDone,
+        llamacpp.SlotRequest,
+        llamacpp.SlotDone,
         query=_SLOT_QUERY,
         needs_body=False,
     ),
@@ -147,10 +147,14 @@ OPERATIONS = (
             ("/reranking", "As /v1/rerank"),
         )
     ),
-    Operation("post", "/tokenize", "Text to tokens", native.TokenizeRequest, native.Tokens),
-    Operation("post", "/detokenize", "Tokens to text", native.DetokenizeRequest, native.Content),
+    Operation("post", "/tokenize", "Text to tokens", llamacpp.TokenizeRequest, llamacpp.Tokens),
+    Operation("post", "/detokenize", "Tokens to text", llamacpp.DetokenizeRequest, llamacpp.Content),
     Operation(
-        "post", "/apply-template", "The prompt that a conversation becomes", native.ApplyTemplateRequest, native.Prompt
+        "post",
+        "/apply-template",
+        "The prompt that a conversation becomes",
+        llamacpp.ApplyTemplateRequest,
+        llamacpp.Prompt,
     ),
     Operation("get", "/localllm/ps", "The models that have a process", response=manage.Processes),
     Operation("get", "/localllm/models", "The models on this machine", response=manage.Models),

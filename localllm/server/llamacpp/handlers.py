@@ -1,4 +1,4 @@
-"""The native endpoints: typed request in, typed answer out. Knows nothing of the vendors' APIs but their messages."""
+"""Endpoints named as llama-server's: typed request in, typed answer out. Knows of the vendors' APIs their messages only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
-from localllm.server.native import requests as body
+from localllm.server.llamacpp import requests as body
 from localllm.server.openai.messages import to_messages
 from localllm.server.openai.rendering import rendering_of
 from localllm.server.openai.tools import told_tools

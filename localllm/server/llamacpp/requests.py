@@ -1,4 +1,4 @@
-"""Request and response bodies of the native endpoints. `model` may be left out while one model is loaded."""
+"""Bodies of the endpoints named as llama-server's. `model` may be left out while one model is loaded."""
 
 from __future__ import annotations
 
