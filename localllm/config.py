@@ -17,7 +17,7 @@ import msgspec
 from localllm import osdep
 from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling
+from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, ThinkingDefault
 
 ENV_PREFIX = "LOCALLLM_"
 
@@ -71,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chat_template: str | None = None
     """A file with a Jinja template, or the name of one (chatml, gemma, llama2, llama3, phi3), for every model that is
     loaded; None: the model's own."""
+    thinking: ThinkingDefault = "auto"
+    """Whether models that can think do so where a request does not say; auto: as each template does."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -148,6 +150,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
+    metrics_names: Literal["localllm", "llamacpp", "both"] = "localllm"
+    """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models, for dashboards made for it."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0
@@ -252,6 +256,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             pooling=self.pooling,
             embedding_ctx=self.embedding_ctx,
             chat_template=self.chat_template,
+            thinking=self.thinking,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,

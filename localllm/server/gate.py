@@ -23,7 +23,7 @@ from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
-OPEN_PATHS = frozenset({"/health", "/ready"})
+OPEN_PATHS = frozenset({"/health", "/v1/health", "/ready"})
 """What answers without a key."""
 
 

@@ -8,13 +8,14 @@ from starlette.routing import Route
 
 from localllm.errors import Loading
 from localllm.server.body import json_response
+from localllm.server.paths import both
 from localllm.server.state import ServerState
 from localllm.wire import Ready
 
 
 def routes() -> list[Route]:
     """What this module answers."""
-    return [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
+    return [*both("/v1/health", health), Route("/ready", ready), Route("/metrics", metrics)]
 
 
 async def health(_: Request) -> Response:
