@@ -22,6 +22,7 @@ from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOpti
 ENV_PREFIX = "LOCALLLM_"
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+MetricsNames = Literal["localllm", "llamacpp", "both"]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
@@ -150,8 +151,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
-    metrics_names: Literal["localllm", "llamacpp", "both"] = "localllm"
-    """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models, for dashboards made for it."""
+    metrics_names: MetricsNames = "localllm"
+    """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0

@@ -368,3 +368,9 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the longest text that it embeds or ranks."""
     dimensions: int = 0
     """Numbers in a vector of its embeddings."""
+    defaults: SamplingParams = SamplingParams()
+    """Of its manifest, for requests that do not say."""
+    sampling: ResolvedSampling = ResolvedSampling()
+    """What such requests are drawn with; the seed only where `defaults` has one."""
+    bos_text: str = ""
+    eos_text: str = ""

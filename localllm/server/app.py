@@ -30,7 +30,9 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.llamacpp import errors as llamacpp_errors
 from localllm.server.llamacpp import handlers as llamacpp
+from localllm.server.llamacpp import props, router
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
 from localllm.server.ollama import errors as ollama_errors
@@ -58,6 +60,8 @@ def routes() -> list[Route]:
         *anthropic.routes(),
         *embeddings.routes(),
         *llamacpp.routes(),
+        *props.routes(),
+        *router.routes(),
         *manage.routes(),
         *ollama.routes(),
     ]
@@ -157,6 +161,8 @@ def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
     """A response, as the clients of that path read errors."""
     if path.startswith(ollama_errors.PREFIX):
         return ollama_errors.response_parts(error)
+    if llamacpp_errors.has_path(path):
+        return llamacpp_errors.response_parts(error)
     parts = response_parts(error)
     if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
         parts["content"] = anthropic_error(error, id)

@@ -1,14 +1,13 @@
 """What the suite sets of llama-server, said as `localllm serve` says it. Pure; starts nothing.
 
-Every attribute of the suite's `ServerProcess` is translated, without effect here (and the table says why), or refused by
-name: the test that sets it then fails, and `expected.toml` says why that is right.
+Every attribute of the suite's `ServerProcess` is translated, without effect here (and the table says why), or refused
+by name: the test that sets it then fails, and `expected.toml` says why that is right.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-import os
 
 WITHOUT_EFFECT = {
     "debug": "our log is kept anyway",
@@ -77,6 +76,8 @@ class Wanted:
     environment: tuple[tuple[str, str], ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     """Of the model, as a Modelfile has them."""
+    at_once: bool = True
+    """Loaded at start, and for good; else when it is asked for."""
     is_shared: bool = field(default=True, compare=False)
     """Whether another test may go on with it."""
 
@@ -92,7 +93,8 @@ def wanted(server: Any) -> Wanted:
             raise NotServedError(f"{name}: {what}: not served")
     if "," in server.server_host:
         raise NotServedError("server_host: several addresses: not served")
-    options = ["--model-aliases", "*"]
+    sleeps = server.sleep_idle_seconds is not None
+    options = ["--model-aliases", f"*={server.model_alias}" if sleeps else "*"]
     environment: list[tuple[str, str]] = []
     num_slots = server.n_slots or 4
     options += ["--slots", str(num_slots)]
@@ -115,7 +117,7 @@ def wanted(server: Any) -> Wanted:
     options += ["--kv-ram-mb", str(server.cache_ram or 0)]
     if server.enable_ctx_shift:
         options.append("--context-shift")
-    if server.server_metrics and os.environ.get("HAVE_METRICS"):
+    if server.server_metrics:
         options += ["--metrics-names", "llamacpp"]
     if server.slot_save_path:
         options += ["--kv-disk-mb", "100"]
@@ -123,10 +125,11 @@ def wanted(server: Any) -> Wanted:
         options += ["--cors-origins", server.cors_origins]
     if server.api_key:
         environment.append(("LOCALLLM_API_KEYS", server.api_key))
-    if server.sleep_idle_seconds is not None:
+    if sleeps:
         options += ["--model-keep-alive-s", str(server.sleep_idle_seconds)]
-    if server.reasoning == "off" and os.environ.get("HAVE_THINKING"):
-        options += ["--thinking", "off"]
+    if server.reasoning is not None or server.chat_template_file:
+        # Its "auto" tells every template to think that can; ours leaves it to the template.
+        options += ["--thinking", "off" if server.reasoning == "off" else "on"]
     parameters = [("temperature", str(server.temperature)), ("seed", str(server.seed))]
     if server.n_predict:
         parameters.append(("num_predict", str(server.n_predict)))
@@ -135,8 +138,7 @@ def wanted(server: Any) -> Wanted:
         options=tuple(options),
         environment=tuple(environment),
         parameters=tuple(parameters),
-        is_shared=not (
-            server.server_metrics or server.slot_save_path or server.sleep_idle_seconds or server.cache_ram
-        )
+        at_once=not sleeps,
+        is_shared=not (server.server_metrics or server.slot_save_path or server.sleep_idle_seconds or server.cache_ram)
         and server.model_alias is not None,
     )

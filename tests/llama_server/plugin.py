@@ -5,6 +5,7 @@ It runs inside the suite's pytest, in a copy of its folder that `suite.prepare` 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from tests.llama_server.options import wanted
 from tests.llama_server.pool import Pool, Running
@@ -22,6 +24,7 @@ from tests.llama_server.pool import Pool, Running
 FOLDER = "LOCALLLM_SUITE_FOLDER"
 """Environment: where models, homes and results lie."""
 TEST_TIMEOUT_S = 60
+HUB = "https://huggingface.co/"
 TEMPLATES = "../../../models/templates/"
 
 
@@ -35,6 +38,17 @@ class _NoLock:
         pass
 
     def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Picture:
+    """The response to a download of a picture: one black pixel."""
+
+    content = base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+    )
+
+    def raise_for_status(self) -> None:
         pass
 
 
@@ -80,6 +94,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if running is not None:
             pool.give(running)
 
+    ask = requests.get
+    requests.get = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
     utils.ServerProcess.start = start
     utils.ServerProcess.stop = stop
     utils.ServerPreset.load_all = staticmethod(lambda: None)

@@ -1,4 +1,4 @@
-"""Running servers: tests that want equal ones share one, which is handed on with empty slots. Knows nothing of pytest."""
+"""Running servers: tests that want equal ones share one, with empty slots each time. Knows nothing of pytest."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class Running:
         self.wanted = wanted
         environment = os.environ | {"LOCALLLM_HOME": str(home)} | dict(wanted.environment)
         served = [] if wanted.model is None else [_served(wanted, home, models, environment)]
+        if not wanted.at_once:
+            served = []
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "localllm", "serve", *served, "--port", "0", *wanted.options],
             stdin=subprocess.DEVNULL,

@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from localllm.errors import ModelNotFound, clipped
 from localllm.server import sse
-from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.asking import Asking, asking_of, close
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import error_body
 from localllm.server.openai import choices
 from localllm.server.openai import models as listed
