@@ -115,7 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_hosts: str = ""
     """Comma-separated host names that a Host header may name, besides this machine's own."""
     cors_origins: str = ""
-    """Comma-separated origins (`https://chat.example`, `null`, `file://`), or `*`: web pages that may ask."""
+    """Comma-separated origins (`https://chat.example`, `null`, `file://`) of web pages that may ask; `localhost`: those
+    of servers on this machine, whatever their port; `*`: all."""
     tls_cert_file: Path | None = None
     """PEM, the whole chain: answer over https."""
     tls_key_file: Path | None = None
@@ -352,9 +353,9 @@ def _comma_list(text: str | None) -> tuple[str, ...]:
 
 def _origin(text: str) -> str:
     origin = text if text.endswith("://") else text.rstrip("/")
-    if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
         raise InvalidParameter(
-            f"cors_origins: {text!r} is no origin; give *, null, or one like https://chat.example:8080",
+            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
             param="cors_origins",
         )
     return origin

@@ -58,7 +58,7 @@ class Gate:
         self._check_host(headers)
         self._check_origin(headers, scope["scheme"])
         if self._is_preflight(scope["method"], headers):  # before the key, which a browser only sends afterwards
-            await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
+            await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS:
             scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))

@@ -16,9 +16,12 @@ from localllm import wire as manage
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
+from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
+from localllm.server.llamacpp import props
 from localllm.server.llamacpp import requests as llamacpp
+from localllm.server.llamacpp.errors import ErrorBody as LlamaError
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
 from localllm.server.ollama import requests as ollama
@@ -76,10 +79,27 @@ _SLOT_QUERY = (
     Query("model", {"type": "string"}),
 )
 
+_MODEL = (Query("model", {"type": "string"}),)
+
 OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
+    Operation("get", "/v1/health", "As /health", response=dict[str, str], needs_key=False),
+    Operation(
+        "get", "/props", "How a model answers by default", response=props.Props | props.RouterProps, query=_MODEL
+    ),
+    Operation("post", "/props", "Not served: 501", error=LlamaError),
+    Operation("get", "/lora-adapters", "The adapters that are loaded: none", response=list[dict[str, Any]]),
+    Operation("post", "/lora-adapters", "Set their scales", list[dict[str, Any]], dict[str, bool], error=LlamaError),
+    *(
+        Operation(method, path, "Not served: 403", error=LlamaError)
+        for path in ("/tools", "/cors-proxy")
+        for method in ("get", "post")
+    ),
+    Operation("post", "/models/load", "Begin to load a model", wire.ModelRequest, dict[str, bool]),
+    Operation("post", "/models/unload", "Unload a model", wire.ModelRequest, dict[str, bool]),
+    Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),
     Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
     Operation(
         "post",
@@ -92,6 +112,7 @@ OPERATIONS = (
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
     Operation("get", "/v1/models", "The models that can be asked", response=models.ModelList),
+    Operation("get", "/models", "As /v1/models", response=models.ModelList),
     Operation("get", "/v1/models/{model_id}", "One of them", response=models.ModelEntry),
     Operation(
         "post",
@@ -100,6 +121,42 @@ OPERATIONS = (
         requests.ChatRequest,
         replies.Reply[replies.ChatChoice],
         replies.Reply[replies.ChatChunkChoice],
+    ),
+    Operation(
+        "post",
+        "/chat/completions",
+        "As /v1/chat/completions",
+        requests.ChatRequest,
+        replies.Reply[replies.ChatChoice],
+        replies.Reply[replies.ChatChunkChoice],
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/chat/completions/input_tokens",
+            "How many tokens its prompt has",
+            requests.ChatRequest,
+            TokenCount,
+        )
+        for prefix in ("", "/v1")
+    ),
+    Operation(
+        "post",
+        "/responses",
+        "As /v1/responses",
+        responses.ResponseRequest,
+        response_replies.ResponseObject,
+        AnyEvent,
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/responses/input_tokens",
+            "How many tokens its prompt has",
+            responses.ResponseRequest,
+            TokenCount,
+        )
+        for prefix in ("", "/v1")
     ),
     Operation(
         "post",

@@ -41,6 +41,8 @@ class Totals:
         """Tokens of prompts and of texts to embed, without those that were cached."""
         self._cached = 0
         self._made = 0
+        self._num_embedded = 0
+        """Requests for embeddings."""
         self._prompt_s = 0.0
         self._made_s = 0.0
         self._longest = 0
@@ -65,6 +67,7 @@ class Totals:
 
     def embedded(self, num_tokens: Sequence[int], seconds: float) -> None:
         """Texts were embedded or ranked; `num_tokens`: of each of them."""
+        self._num_embedded += 1
         self._computed += sum(num_tokens)
         self._prompt_s += seconds
         self._longest = max(self._longest, max(num_tokens, default=0))
@@ -75,7 +78,7 @@ class Totals:
         for model, status in statuses.items():
             before, last = self._steps.get(model, (0, 0))
             self._steps[model] = (before + (last if status.num_steps < last else 0), status.num_steps)
-        decodes = sum(before + last for before, last in self._steps.values())
+        decodes = sum(before + last for before, last in self._steps.values()) + self._num_embedded
         running = sum(slot.request is not None for status in statuses.values() for slot in status.slots)
         waiting = sum(status.num_waiting for status in statuses.values())
         counters: list[tuple[str, str, float]] = [
@@ -84,7 +87,7 @@ class Totals:
             ("prompt_seconds_total", "Time spent on prompts", self._prompt_s),
             ("tokens_predicted_total", "Tokens made", self._made),
             ("tokens_predicted_seconds_total", "Time spent on making them", self._made_s),
-            ("n_decode_total", "Batches computed", decodes),
+            ("n_decode_total", "Batches computed, each request for embeddings counted as one", decodes),
             ("n_tokens_max", "Most tokens of one prompt and its answer", self._longest),
             ("spec_decode_num_draft_tokens_total", "Tokens of draft models, of which there are none", 0),
             ("spec_decode_num_accepted_tokens_total", "Those of them that were accepted", 0),

@@ -14,6 +14,7 @@ from gguf import GGUFReader
 
 from localllm.registry.resolve import carried
 from tests.models.families import write_embedding, write_reranker
+from tests.models.maker import shards_of, write_llama
 
 END_TOKENS = (0, 2)
 """`<|endoftext|>` and `<|im_end|>` of the demo model."""
@@ -31,17 +32,26 @@ def write_endless_demo(path: Path) -> Path:
     return path
 
 
+def write_split(path: Path) -> Path:
+    """A random model in several files; the first one of them."""
+    write_llama(path, max_tensors_per_file=8)
+    return shards_of(path)[0]
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "bert-bge-small": write_embedding,
+    "tinyllama-split": write_split,
     "jina-reranker": write_reranker,
 }
 """Of the models that are no story tellers."""
 
 
 def model_file(alias: str, folder: Path) -> Path:
-    """The file of the model that goes by this name, written once."""
-    path = folder / f"{alias}.gguf"
-    if not path.exists():
-        unfinished = path.with_suffix(".part")
-        WRITERS.get(alias, write_endless_demo)(unfinished).rename(path)
-    return path
+    """The file of the model that goes by this name, or the first of them; written once, since stores share it."""
+    made = folder / alias
+    if not made.exists():
+        unfinished = folder / f"{alias}.part"
+        unfinished.mkdir()
+        WRITERS.get(alias, write_endless_demo)(unfinished / f"{alias}.gguf")
+        unfinished.rename(made)
+    return min(made.glob("*.gguf"))

@@ -33,6 +33,7 @@ WITHOUT_EFFECT = {
     "jinja": "always",
     "no_ui": "there is none",
     "no_mmproj": "there is none",
+    "media_path": "no picture is taken, so none is read from there",
     "backend_sampling": "where tokens are drawn is no matter of the answer",
     "server_path": "it is localllm",
     "log_path": "our log is kept anyway",
@@ -49,7 +50,6 @@ NOT_SERVED = {
     "spec_synth_rates": "speculation with made-up acceptance",
     "lora_files": "adapters",
     "mmproj_url": "images",
-    "media_path": "images",
     "ui_mcp_proxy": "a proxy for the pages of a web interface",
     "gcp_compat": "Vertex AI's requests",
     "server_tools": "tools that run on the server",
@@ -57,6 +57,7 @@ NOT_SERVED = {
     "mcp_servers_config": "MCP servers beside /tools",
     "mcp_servers_json": "MCP servers beside /tools",
     "models_dir": "a folder of models",
+    "no_models_autoload": "models that are not loaded when they are asked for",
     "models_preset": "models by an INI file",
     "model_tags": "tags of models",
 }
@@ -94,7 +95,9 @@ def wanted(server: Any) -> Wanted:
     if "," in server.server_host:
         raise NotServedError("server_host: several addresses: not served")
     sleeps = server.sleep_idle_seconds is not None
-    options = ["--model-aliases", f"*={server.model_alias}" if sleeps else "*"]
+    options: list[str] = []
+    if server.model_alias is not None:
+        options += ["--model-aliases", f"*={server.model_alias}" if sleeps else "*"]
     environment: list[tuple[str, str]] = []
     num_slots = server.n_slots or 4
     options += ["--slots", str(num_slots)]

@@ -96,6 +96,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
     ask = requests.get
     requests.get = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
+    make_request = utils.ServerProcess.make_request
+
+    def make_request_of_any_case(self: Any, *given: Any, **named: Any) -> Any:
+        """It looks headers up by their names' case, which means nothing (RFC 9110, 5.1)."""
+        answer = make_request(self, *given, **named)
+        answer.headers = requests.structures.CaseInsensitiveDict(answer.headers)
+        return answer
+
+    utils.ServerProcess.make_request = make_request_of_any_case
     utils.ServerProcess.start = start
     utils.ServerProcess.stop = stop
     utils.ServerPreset.load_all = staticmethod(lambda: None)

@@ -17,6 +17,8 @@ from tests.llama_server.options import Wanted
 
 MAX_IDLE = 3
 START_TIMEOUT_S = 120
+ROUTED = ("tinygemma3", "stories260k", "stories260k-infill")
+"""What a server without a model of its own can load."""
 _URL = re.compile(r"at http://127\.0\.0\.1:([0-9]+)/v1 \(")
 
 
@@ -26,9 +28,13 @@ class Running:
     def __init__(self, wanted: Wanted, home: Path, models: Path) -> None:
         self.wanted = wanted
         environment = os.environ | {"LOCALLLM_HOME": str(home)} | dict(wanted.environment)
-        served = [] if wanted.model is None else [_served(wanted, home, models, environment)]
-        if not wanted.at_once:
-            served = []
+        for alias in ROUTED if wanted.model is None else ():
+            _make(alias, wanted, home, models, environment)
+        served = []
+        if wanted.model is not None:
+            alias = wanted.model.split(",")[0]
+            _make(alias, wanted, home, models, environment)
+            served = [alias] if wanted.at_once else []
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "localllm", "serve", *served, "--port", "0", *wanted.options],
             stdin=subprocess.DEVNULL,
@@ -44,6 +50,8 @@ class Running:
         if not ready.wait(START_TIMEOUT_S) or not self.port:
             self.end()
             raise RuntimeError(f"the server did not start: {''.join(self.log)[-2000:]}")
+        if not wanted.at_once:
+            self._ask("POST", "/localllm/load", {"model": wanted.model, "stream": False})
 
     def _read(self, ready: threading.Event) -> None:
         assert self._process.stderr is not None
@@ -64,8 +72,10 @@ class Running:
         for slot in json.loads(self._ask("GET", "/slots")):
             self._ask("POST", f"/slots/{slot['id']}?action=erase&model={slot['model']}")
 
-    def _ask(self, method: str, path: str) -> bytes:
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
+    def _ask(self, method: str, path: str, body: object = None) -> bytes:
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", content, method=method)
+        request.add_header("Content-Type", "application/json")
         if self.wanted.api_key:
             request.add_header("Authorization", f"Bearer {self.wanted.api_key}")
         with urllib.request.urlopen(request, timeout=30) as response:
@@ -119,19 +129,17 @@ class Pool:
             self._idle.popitem()[1].end()
 
 
-def _served(wanted: Wanted, home: Path, models: Path, environment: dict[str, str]) -> str:
-    """The name of the model with its parameters in the home, made once."""
-    assert wanted.model is not None
-    alias = wanted.model.split(",")[0]
+def _make(alias: str, wanted: Wanted, home: Path, models: Path, environment: dict[str, str]) -> None:
+    """The model of that name with its parameters in the home, made where it is not there as it should be."""
     parameters = "".join(f"PARAMETER {name} {value}\n" for name, value in wanted.parameters)
     recipe = f"FROM {model_file(alias, models)}\n{parameters}"
     made = home / f"{alias}.modelfile"
-    if not made.exists() or made.read_text("utf-8") != recipe:
-        made.write_text(recipe, "utf-8")
-        subprocess.run(
-            [sys.executable, "-P", "-m", "localllm", "create", alias, "-f", str(made)],
-            check=True,
-            capture_output=True,
-            env=environment,
-        )
-    return alias
+    if made.exists() and made.read_text("utf-8") == recipe:
+        return
+    made.write_text(recipe, "utf-8")
+    subprocess.run(
+        [sys.executable, "-P", "-m", "localllm", "create", alias, "-f", str(made)],
+        check=True,
+        capture_output=True,
+        env=environment,
+    )

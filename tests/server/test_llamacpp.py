@@ -13,6 +13,8 @@ from tests.server.fake_runtime import tiny_model
 
 def _error(response: httpx.Response) -> tuple[int, str, str | None]:
     error = response.json()["error"]
+    if response.request.url.path.startswith("/v1/"):
+        return response.status_code, error["code"], error["param"]
     assert error["code"] == response.status_code
     return response.status_code, error["reason"], error["param"]
 

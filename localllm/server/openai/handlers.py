@@ -66,7 +66,7 @@ async def completions(request: Request) -> Response:
 
 async def list_models(request: Request) -> Response:
     """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
-    return json_response(listed.ModelList(await _models(request)))
+    return json_response(listed.model_list(await _models(request), request.app.state.server.runtime.running()))
 
 
 async def get_model(request: Request) -> Response:
