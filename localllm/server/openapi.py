@@ -19,7 +19,6 @@ from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
-from localllm.server.llamacpp import props
 from localllm.server.llamacpp import requests as llamacpp
 from localllm.server.llamacpp.errors import ErrorBody as LlamaError
 from localllm.server.ollama import models as ollama_models
@@ -86,9 +85,7 @@ OPERATIONS = (
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
     Operation("get", "/v1/health", "As /health", response=dict[str, str], needs_key=False),
-    Operation(
-        "get", "/props", "How a model answers by default", response=props.Props | props.RouterProps, query=_MODEL
-    ),
+    Operation("get", "/props", "How a model answers by default", response=dict[str, Any], query=_MODEL),
     Operation("post", "/props", "Not served: 501", error=LlamaError),
     Operation("get", "/lora-adapters", "The adapters that are loaded: none", response=list[dict[str, Any]]),
     Operation("post", "/lora-adapters", "Set their scales", list[dict[str, Any]], dict[str, bool], error=LlamaError),
@@ -97,8 +94,8 @@ OPERATIONS = (
         for path in ("/tools", "/cors-proxy")
         for method in ("get", "post")
     ),
-    Operation("post", "/models/load", "Begin to load a model", wire.ModelRequest, dict[str, bool]),
-    Operation("post", "/models/unload", "Unload a model", wire.ModelRequest, dict[str, bool]),
+    Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool]),
+    Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool]),
     Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),
     Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
     Operation(

@@ -86,4 +86,7 @@ def test_a_chat_model_says_how_its_answers_are_read(served: Served, model: Loade
 
 def test_of_a_model_that_is_not_loaded_only_what_its_file_is_is_told(served: Served) -> None:
     other = served.http.get("/v1/models").json()["data"][1]
-    assert set(other) == {"id", "object", "created", "owned_by", "loaded", "file_type", "size_bytes"}
+    assert set(other) == {
+        *("id", "object", "created", "owned_by", "loaded", "status", "aliases", "tags", "file_type", "size_bytes"),
+    }
+    assert other["status"] == {"value": "unloaded", "args": []}

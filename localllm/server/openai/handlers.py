@@ -66,24 +66,25 @@ async def completions(request: Request) -> Response:
 
 async def list_models(request: Request) -> Response:
     """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
-    return json_response(listed.model_list(await _models(request), request.app.state.server.runtime.running()))
+    return json_response(await _models(request))
 
 
 async def get_model(request: Request) -> Response:
     """`GET /v1/models/{id}`."""
     id = request.path_params["model_id"]
-    for entry in await _models(request):
+    for entry in (await _models(request)).data:
         if entry.id == id:
             return json_response(entry)
     raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
 
 
-async def _models(request: Request) -> list[listed.ModelEntry]:
+async def _models(request: Request) -> listed.ModelList:
     state: ServerState = request.app.state.server
     entries = [listed.model_entry(model) for model in state.runtime.loaded()]
     there = {entry.id for entry in entries}
     available = await state.listing.run(state.runtime.available)
-    return entries + [listed.available_entry(model) for model in available if model.id not in there]
+    entries += [listed.available_entry(model) for model in available if model.id not in there]
+    return listed.model_list(entries, state.runtime.running())
 
 
 async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored: list[str]) -> Response:
