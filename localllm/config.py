@@ -86,6 +86,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of its parser, at each token of the answer."""
     max_grammar_fuel: int = 50_000
     """Work of its lexer, at each token of the answer."""
+    runtime: str = "auto"
+    """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -149,6 +151,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hosted_tools: Literal["ignore", "refuse"] = "ignore"
     """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): left out and
     named in a header, or an error."""
+    mcp_servers: Path | None = None
+    """A file of MCP servers (`mcpServers` in JSON), whose tools requests of the Responses API may name; None: none."""
+    mcp_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    """For an MCP server to start, and for a call of one of its tools."""
+    mcp_max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 16
+    """Answers that call tools of MCP servers one after the other; then the model answers with what it has."""
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""

@@ -14,6 +14,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What the child is asked."""
 
     data_dir: str
+    runtime: str
     plugin_dir: str | None
     fresh: bool
     verbose: bool
@@ -32,6 +33,19 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     decode_tokens_per_s: float
 
 
+class RuntimeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A llama.cpp that is here."""
+
+    name: str
+    origin: str
+    """package, wheel, built or added."""
+    version: str
+    kind: str
+    """cpu, vulkan, cuda ..."""
+    why_not: str
+    """Why it cannot be used; empty: nothing is known against it."""
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known so far; the child sends one after each stage, the last one counts."""
 
@@ -48,6 +62,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     commit: str | None = None
     library_path: str | None = None
     fingerprint: str | None = None
+    runtimes: tuple[RuntimeRow, ...] = ()
+    """That are here."""
     cpu_variants: tuple[str, ...] = ()
     """Loadable CPU backends found; none in a plain build."""
     candidates: tuple[Candidate, ...] = ()

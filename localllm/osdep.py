@@ -34,14 +34,19 @@ def user_config_dir() -> Path:
 
 
 def own_process_group() -> dict[str, Any]:
-    """`subprocess.Popen` arguments that keep the terminal's Ctrl-C from reaching the child.
-
-    On Windows also its window: a program without a console, as most desktop apps are, would show one for each child.
-    """
+    """`Popen` arguments that keep Ctrl-C from a child, and on Windows the window that it gets of a desktop app."""
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
     else:
         return {"process_group": 0}
+
+
+def kill_group(pid: int) -> None:
+    """A child with `own_process_group` and all that it started. Raises `OSError` where nothing is left of them."""
+    if sys.platform == "win32":
+        subprocess.run(["taskkill", "/F", "/T", "/PID", str(pid)], capture_output=True)
+    else:
+        os.killpg(pid, signal.SIGKILL)
 
 
 _not_for_forks: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
@@ -255,6 +260,11 @@ def shared_library_names(stem: str) -> tuple[str, ...]:
         return (f"lib{stem}.dylib", f"lib{stem}.so")
     else:
         return (f"lib{stem}.so",)
+
+
+def extension_module_names(stem: str) -> tuple[str, ...]:
+    """Patterns of the files that hold a compiled module of Python."""
+    return (f"{stem}*.pyd",) if sys.platform == "win32" else (f"{stem}*.so",)
 
 
 def symbol_libraries(main: ctypes.CDLL, folder: Path, stems: tuple[str, ...]) -> list[ctypes.CDLL]:

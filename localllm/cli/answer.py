@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from localllm.cli.mcp_tools import McpTools
 from localllm.cli.progress import Waiting
 from localllm.cli.schema import DocumentFormat
 from localllm.cli.stats import describe, stats_line
@@ -28,7 +29,7 @@ class Talk:
     """Tokens that fit into its context; None: not known."""
     think = Think()
     """Whether it thinks first, and what is shown of that."""
-    tools: Tools | None = None
+    tools: Tools | McpTools | None = None
     """What it may call."""
     document: DocumentFormat | None = None
     """What every answer is; None: text."""
@@ -62,12 +63,15 @@ class Talk:
         first = [Message("system", system)] if system is not None else []
         return self.answer([*first, Message("user", prompt)])
 
-    def answer(self, messages: list[Message]) -> Generator[Delta]:
-        """The answer to a conversation."""
-        tools = {} if self.tools is None else {"tools": self.tools.entries}
-        fields = {**self.think.fields, **tools, **self._format()}
-        deltas = self._named(self.client.chat(self.model_id, messages, self.params, **fields))
-        return deltas if self.tools is None else self.tools.named(deltas)
+    def answer(self, messages: list[Message], *, may_call: bool = True) -> Generator[Delta]:
+        """The answer to a conversation. Not `may_call`: no tool is called, whatever there is."""
+        choice = {} if may_call else {"tool_choice": "none"}
+
+        def ask(tools: Sequence[dict[str, Any]]) -> Generator[Delta]:
+            fields = {**self.think.fields, **self._format(), **({"tools": tools, **choice} if tools else {})}
+            return self._named(self.client.chat(self.model_id, messages, self.params, **fields))
+
+        return ask([]) if self.tools is None else self.tools.asked(ask)
 
     def model_names(self) -> list[str]:
         """What could be talked to instead. Raises `LocalLLMError`s."""

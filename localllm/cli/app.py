@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import manage, report
+from localllm.cli import manage, mcp_command, report
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -87,6 +87,8 @@ def run(
             "--tools", metavar="FILE", help="What it may call: OpenAI's tools in JSON; calls are printed, a line each"
         ),
     ] = None,
+    mcp: mcp_command.Config = None,
+    mcp_allow: mcp_command.Allow = None,
     stats: Annotated[bool, Option("--stats", help="After each answer: tokens, time to the first, tokens/s")] = False,
     temperature: opt.Temperature = None,
     top_k: opt.TopK = None,
@@ -99,6 +101,7 @@ def run(
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     chat_template: opt.ChatTemplate = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -107,6 +110,7 @@ def run(
 
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
+    from localllm.cli.mcp_tools import McpOptions
     from localllm.cli.run import RunOptions, run_model
     from localllm.cli.schema import document_format
     from localllm.cli.thinking import Think
@@ -122,6 +126,7 @@ def run(
         "gpu_layers": gpu_layers,
         "device": device,
         "chat_template": chat_template,
+        "runtime": runtime,
         "plugin_dir": plugin_dir,
         "home": home,
         "verbose": verbose,
@@ -129,10 +134,14 @@ def run(
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
         raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
+    if mcp is not None and (document is not None or tools is not None):
+        raise InvalidParameter("--mcp brings tools of its own: leave it out, or --tools, --schema and --json")
+    if mcp is None and mcp_allow:
+        raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings")
     given = None if tools is None else load_tools(tools)
-    options = RunOptions(
-        model, prompt, system, raw, params, load, not plain, Think().with_value(think), stats, document, given
-    )
+    servers = None if mcp is None else McpOptions(mcp, tuple(mcp_allow or ()))
+    look = not plain, Think().with_value(think), stats
+    options = RunOptions(model, prompt, system, raw, params, load, *look, document, given, servers)
     raise Exit(run_model(options))
 
 
@@ -162,13 +171,24 @@ def embed(
     threads: opt.Threads = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
     """Turn texts into vectors, a JSON array a line, or rank them by a query."""
     given = dict(locals())
-    loading = ("pooling", "embedding_ctx", "threads", "gpu_layers", "device", "plugin_dir", "home", "verbose")
+    loading = (
+        "pooling",
+        "embedding_ctx",
+        "threads",
+        "gpu_layers",
+        "device",
+        "runtime",
+        "plugin_dir",
+        "home",
+        "verbose",
+    )
     load = {name: given.pop(name) for name in loading}
     from localllm.cli.embed import EmbedOptions, embed_texts
 
@@ -204,6 +224,7 @@ def serve(
     max_grammar_states: gate.MaxGrammarStates = None,
     max_grammar_items: gate.MaxGrammarItems = None,
     max_grammar_fuel: gate.MaxGrammarFuel = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: Annotated[
@@ -235,6 +256,9 @@ def serve(
     max_stored_responses: opt.MaxStoredResponses = None,
     max_stored_response_mb: opt.MaxStoredResponseMb = None,
     hosted_tools: opt.HostedTools = None,
+    mcp_servers: opt.McpServers = None,
+    mcp_timeout_s: opt.McpTimeout = None,
+    mcp_max_rounds: opt.McpMaxRounds = None,
     model_aliases: opt.ModelAliases = None,
     metrics_names: opt.MetricsNames = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
@@ -258,12 +282,8 @@ def serve(
         Literal["json", "json-progress"] | None,
         Option("--ready", help="As a sidecar: say where it answers in one JSON line on stdout, end with stdin"),
     ] = None,
-    log_level: Annotated[
-        str | None, Option("--log-level", metavar="LEVEL", help="debug, info, warning or error")
-    ] = None,
-    log_format: Annotated[
-        str | None, Option("--log-format", metavar="text|json", help="How log lines look [default: text]")
-    ] = None,
+    log_level: gate.LogLevel = None,
+    log_format: gate.LogFormat = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
@@ -273,6 +293,50 @@ def serve(
     from localllm.cli.serve import serve_model
 
     raise Exit(serve_model(config.load(given), model, ready=ready))
+
+
+def launch(
+    agent: Annotated[str | None, Argument(metavar="AGENT", help="None: list them, and which are installed")] = None,
+    arguments: Annotated[list[str] | None, Argument(metavar="-- ARGS...", help="For the agent itself")] = None,
+    model: Annotated[
+        str | None, Option("--model", metavar="MODEL", help="[default: the loaded one, else the best one here]")
+    ] = None,
+    only_print: Annotated[
+        bool, Option("--print", help="Only print what would be set; start and change nothing")
+    ] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask")] = False,
+    undo: Annotated[bool, Option("--undo", help="Take back what a launch left that was killed")] = False,
+    ctx: Annotated[
+        int | None, Option("--ctx", metavar="TOKENS", help="Context [default: up to 65536, as memory allows]")
+    ] = None,
+    threads: opt.Threads = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    kv_type: opt.KvType = None,
+    chat_template: opt.ChatTemplate = None,
+    plugin_dir: opt.PluginDir = None,
+    host: opt.Host = None,
+    port: opt.Port = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Start a coding agent on a local model: claude, codex, opencode, aider and others."""
+    load = {
+        "ctx": ctx,
+        "threads": threads,
+        "gpu_layers": gpu_layers,
+        "device": device,
+        "kv_type": kv_type,
+        "chat_template": chat_template,
+        "plugin_dir": plugin_dir,
+    }
+    where = {"host": host, "port": port, "home": home, "verbose": verbose}
+    from localllm.cli import launch as launching
+
+    options = launching.LaunchOptions(model, arguments or [], only_print, yes, load, where)
+    if undo:
+        raise Exit(launching.undo(options.settings))
+    raise Exit(launching.list_agents() if agent is None else launching.launch(agent, options))
 
 
 def show(
@@ -317,6 +381,7 @@ def doctor(
     ] = None,
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -325,10 +390,11 @@ def doctor(
     from localllm import config
     from localllm.cli.doctor import doctor as examine
 
-    settings = config.load({"plugin_dir": plugin_dir, "home": home, "verbose": verbose})
+    settings = config.load({"runtime": runtime, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, embed=embed, serve=serve, show=show, ps=ps, stop=stop)
+COMMANDS.update(run=run, embed=embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 manage.add_to(COMMANDS)
+mcp_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

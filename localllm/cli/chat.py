@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from localllm.cli import commands, report, tools
 from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, is_at_limit, stats_line
+from localllm.cli.mcp_tools import McpTools
 from localllm.cli.saved import Turn
 from localllm.cli.stats import Totals
 from localllm.client.api import ServerGone
@@ -147,10 +148,11 @@ class Conversation:
     def go_on(self, exchange: list[Turn]) -> None:
         """The answer to a question, or to the results at an exchange's end. Raises as `answer` does, `Leave`."""
         self.is_saved = False
-        asks_on = True
+        asks_on, num_rounds = True, 0
         try:
             while asks_on:
-                answer = self._print(self.talk.answer(self.messages(*exchange)))
+                answer = self._print(self._next_answer(self.messages(*exchange), num_rounds))
+                num_rounds += 1
                 exchange = [*exchange, *([] if answer is None else [answer])]
                 asks_on = answer is not None and bool(answer.calls) and self._ask_results(answer.calls, exchange)
         except _Broken as broken:
@@ -159,12 +161,24 @@ class Conversation:
         finally:
             self._keep(exchange)
 
+    def _next_answer(self, messages: list[Message], num_rounds: int) -> Generator[Delta]:
+        """Where as many have called servers' tools as may, one that calls none."""
+        given = self.talk.tools
+        if not isinstance(given, McpTools) or num_rounds < given.max_rounds:
+            return self.talk.answer(messages)
+        report.say(f"[{given.max_rounds} rounds of calls are the most; it answers with what it has]")
+        return self.talk.answer(messages, may_call=False)
+
     def _ask_results(self, calls: tuple[ToolCall, ...], exchange: list[Turn]) -> bool:
         """Each of them shown, and its result appended; False once the person gives none. Raises `Leave`."""
         results: list[str] = []
         leaves = False
+        given = self.talk.tools
         try:
             for call in calls:
+                if isinstance(given, McpTools):
+                    results.append(given.result(call, self._read_line))
+                    continue
                 report.say(f"calls {tools.shown(call)}")
                 results.append(self._result())
         except KeyboardInterrupt:

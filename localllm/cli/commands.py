@@ -148,7 +148,7 @@ def _save(chat: Conversation, argument: str) -> None:
         system=chat.system,
         parameters=chat.talk.params,
         messages=tuple(chat.turns),
-        tools=() if chat.talk.tools is None else tuple(chat.talk.tools.entries),
+        tools=tuple(chat.talk.tools.entries) if isinstance(chat.talk.tools, Tools) else (),  # servers' are not a file's
     )
     saved.save(path, content, replace=force or path == chat.file)
     chat.file, chat.is_saved = path, True
@@ -172,7 +172,8 @@ def _load(chat: Conversation, argument: str) -> None:
         )
     chat.turns, chat.system, chat.cleared, chat.unanswered = list(found.messages), found.system, [], None
     chat.talk.params = found.parameters
-    chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
+    if found.tools or isinstance(chat.talk.tools, Tools):  # MCP servers stay with the chat
+        chat.talk.tools = Tools(list(found.tools), path) if found.tools else None
     chat.remember_thoughts()
     chat.file, chat.is_saved = path, True
     other = f"; it was with {found.model}" if found.model not in ("", chat.talk.model_id) else ""

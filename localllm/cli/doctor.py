@@ -57,6 +57,7 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
     """Asks the child. If it dies, its last report comes back with the death as its error."""
     question = Question(
         data_dir=str(settings.data_dir),
+        runtime=settings.runtime,
         plugin_dir=None if settings.plugin_dir is None else str(settings.plugin_dir),
         fresh=fresh,
         verbose=settings.verbose,
@@ -83,6 +84,7 @@ def story(report: Report) -> Iterator[str]:
     yield f"localllm {report.localllm}, Python {report.python}, {report.platform}"
     yield _row("CPU", report.cpu)
     yield from _library_rows(report)
+    yield from _runtime_rows(report)
     yield from _selftest_rows(report)
     for backend, names in report.features.items():
         yield _row("Features", f"{backend}: {' '.join(names)}")
@@ -112,7 +114,15 @@ def _library_rows(report: Report) -> Iterator[str]:
     if report.cpu_variants:
         yield _row("", f"with {len(report.cpu_variants)} CPU variants: {', '.join(report.cpu_variants)}")
     else:
-        yield _row("", "with its CPU backend linked in (a plain build)")
+        yield _row("", "with its CPU backend linked in")
+
+
+def _runtime_rows(report: Report) -> Iterator[str]:
+    if len(report.runtimes) < 2 and report.package_version is not None:
+        return
+    for index, each in enumerate(report.runtimes):
+        what = f"{each.name}: {each.origin}, {each.version}, for {each.kind}"
+        yield _row("" if index else "Runtimes", f"{what}; not usable: {each.why_not}" if each.why_not else what)
 
 
 def _selftest_rows(report: Report) -> Iterator[str]:

@@ -21,11 +21,13 @@ from prompt_toolkit.styles import Style
 from localllm.cli import settings
 from localllm.cli.chat import QUOTES, RESULT, LineDropped
 from localllm.cli.commands import COMMANDS
+from localllm.cli.mcp_tools import MAY_RUN
 from localllm.cli.saved import history_file
 from localllm.errors import LocalLLMError
 
 PLACEHOLDER = "Send a message (/help for help)"
 RESULT_PLACEHOLDER = "The call's result (nothing: null; Ctrl-C: none)"
+MAY_RUN_PLACEHOLDER = "Nothing: no; Ctrl-C stops the answer"
 _STYLE = Style.from_dict({"placeholder": "ansibrightblack", "prompt": "bold"})
 
 
@@ -54,7 +56,8 @@ class Editor:
 
     def read(self, prompt: str) -> str:
         """One message. Raises `EOFError` at Ctrl-D; at Ctrl-C `LineDropped`, or if nothing was typed its base."""
-        session, wanted = (self._results, RESULT_PLACEHOLDER) if prompt == RESULT else (self._session, PLACEHOLDER)
+        wanted = {RESULT: RESULT_PLACEHOLDER, MAY_RUN: MAY_RUN_PLACEHOLDER}.get(prompt, PLACEHOLDER)
+        session = self._results if prompt in (RESULT, MAY_RUN) else self._session
         shown = FormattedText([("class:prompt", prompt)])
         hint, nothing = FormattedText([("class:placeholder", wanted)]), FormattedText()
         try:

@@ -25,7 +25,7 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """In the order of the help."""
-    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, kv, bench):
+    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -180,6 +180,30 @@ def gc(
     raise Exit(collect_garbage(settings, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
 
 
+def runtime(
+    action: Annotated[
+        Literal["list", "test", "build", "install", "use", "remove"],
+        Argument(metavar="list|test|build|install|use|remove", help="What to do"),
+    ] = "list",
+    target: Annotated[
+        str | None,
+        Argument(
+            metavar="TARGET",
+            help="test, use, remove: a runtime's name (use auto: the fastest that works); build: cpu, vulkan, cuda, "
+            "hip or rpc; install: a folder or archive of libraries",
+        ),
+    ] = None,
+    name: Annotated[str | None, Option("--name", metavar="NAME", help="For build and install: how to call it")] = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Show, test, build, install, choose or remove llama.cpp libraries."""
+    from localllm import config
+    from localllm.cli.runtimes import manage_runtimes
+
+    raise Exit(manage_runtimes(config.load({"home": home}), action, target, name=name, as_json=as_json))
+
+
 def kv(
     action: Annotated[Literal["list", "clear"], Argument(metavar="list|clear", help="Show them, or remove them")],
     model: Annotated[str | None, Argument(metavar="MODEL", help="Only of this one, as kv list calls it")] = None,
@@ -237,13 +261,14 @@ def bench(
     threads: opt.Threads = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
     """Measure a server, or a model, at rising concurrency: time to first token, time per token, throughput."""
     given = dict(locals())
-    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "plugin_dir", "home", "verbose")
+    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "plugin_dir", "home", "verbose")
     load = {name: given.pop(name) for name in loading}
     from localllm.cli.bench import BenchOptions, bench_model
 

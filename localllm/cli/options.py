@@ -90,9 +90,22 @@ HostedTools = Annotated[
     str | None,
     Option("--hosted-tools", metavar="ignore|refuse", help="Of agents, such as web search [default: ignore]"),
 ]
+McpServers = Annotated[
+    Path | None, Option("--mcp-servers", metavar="FILE", help="MCP servers that requests for responses may name")
+]
+McpTimeout = Annotated[
+    float | None, Option("--mcp-timeout-s", metavar="S", help="For an MCP server to start, or to answer [default: 60]")
+]
+McpMaxRounds = Annotated[
+    int | None,
+    Option("--mcp-max-rounds", metavar="N", help="Answers in a row that call MCP servers' tools [default: 16]"),
+]
 ModelAliases = Annotated[
     str | None,
     Option("--model-aliases", metavar="NAMES", help="As claude-*=MODEL, comma-separated; claude-* alone: the loaded"),
+]
+Runtime = Annotated[
+    str | None, Option("--runtime", metavar="NAME", help="Which llama.cpp, as `localllm runtime list` names them")
 ]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]

@@ -29,6 +29,11 @@ class Serving:
         self._sidecar = sidecar
         self._running = running
 
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is a server of our own."""
+        return self._sidecar is not None
+
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
         """Raises what loading the model raised."""

@@ -5,7 +5,7 @@ Knows neither models nor the conversation. The tools themselves are the person's
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +25,10 @@ class Tools(NamedTuple):
     entries: list[dict[str, Any]]
     file: Path
 
-    def named(self, deltas: Generator[Delta]) -> Generator[Delta]:
-        """The same; what is refused of a tool is refused by the name of its file."""
+    def asked(self, ask: Callable[[Sequence[dict[str, Any]]], Generator[Delta]]) -> Generator[Delta]:
+        """An answer with these tools; what is refused of one is refused by the name of their file."""
         try:
-            yield from deltas
+            yield from ask(self.entries)
         except RequestError as error:
             if not (error.param or "").startswith(PARAM):
                 raise

@@ -190,17 +190,25 @@ class Client:
         dimensions: int | None = None,
         normalize: bool = True,
         truncate: bool = False,
+        cancel: Cancel | None = None,
     ) -> EmbeddedTexts:
-        """The vectors of texts. Raises `LocalLLMError`s; a text at fault is `input[N]` in them."""
+        """The vectors of texts. Raises `LocalLLMError`s, `Cancelled`; a text at fault is `input[N]` in them."""
         asked = {"input": texts, "dimensions": dimensions, "normalize": normalize, "truncate": truncate}
-        return self._post("/v1/embeddings", {"model": model, **asked}, EmbeddedTexts)
+        return self._post("/v1/embeddings", {"model": model, **asked}, EmbeddedTexts, cancel)
 
     def rerank(
-        self, model: str, query: str, documents: Sequence[str], *, raw_scores: bool = False, truncate: bool = False
+        self,
+        model: str,
+        query: str,
+        documents: Sequence[str],
+        *,
+        raw_scores: bool = False,
+        truncate: bool = False,
+        cancel: Cancel | None = None,
     ) -> RankedTexts:
-        """How well documents answer a query. Raises `LocalLLMError`s; one at fault is `documents[N]` in them."""
+        """How well documents answer a query. Raises as `embed`; one at fault is `documents[N]` in the error."""
         asked = {"query": query, "documents": documents, "raw_scores": raw_scores, "truncate": truncate}
-        return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts)
+        return self._post("/v1/rerank", {"model": model, **asked}, RankedTexts, cancel)
 
     def tokenize(self, model: str, text: str, *, add_special: bool = True) -> list[int]:
         """Token ids of a text, with the model's BOS unless `add_special` is off. Raises `LocalLLMError`s."""
@@ -250,8 +258,8 @@ class Client:
             raise _to_error(response.content)
         return _typed(response.content, kind)
 
-    def _post(self, path: str, asked: Mapping[str, Any], kind: type[T]) -> T:
-        with self._posted(path, asked) as response:
+    def _post(self, path: str, asked: Mapping[str, Any], kind: type[T], cancel: Cancel | None = None) -> T:
+        with self._posted(path, asked, cancel) as response:
             return _typed(response.read(), kind)
 
     @contextlib.contextmanager

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from localllm import __version__, compiled, osdep
-from localllm.diagnosis import Candidate, Question, Report
+from localllm.diagnosis import Candidate, Question, Report, RuntimeRow
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
-from localllm.llama import installed, library, selftest
+from localllm.llama import gains, installed, library, runtimes, selftest
 from localllm.llama.installed import Installed
 from localllm.llama.library import Library
 from localllm.llama.selftest_memory import Memory, Outcome, Trial
@@ -47,11 +47,12 @@ def examine(question: Question, send: Send) -> None:
         plugin_dir=question.plugin_dir,
     )
     try:
-        files = installed.find()
-        report = _with_files(report, files, plugin_dir)
+        report = _change(report, runtimes=tuple(_row(each) for each in runtimes.listed(data_dir)))
         send(report)
-        outcome = selftest.choose(data_dir, fresh=question.fresh)
-        report = _with_outcome(report, files, outcome)
+        outcome = selftest.choose(data_dir, runtime=question.runtime, fresh=question.fresh)
+        files = installed.find(outcome.choice.runtime.library)
+        report = _with_files(report, files, plugin_dir)
+        report = _with_outcome(report, files, outcome, data_dir)
         send(report)
         loaded = library.load(outcome.choice, plugin_dir=plugin_dir, verbose=question.verbose)
         send(_with_library(report, loaded))
@@ -59,10 +60,13 @@ def examine(question: Question, send: Send) -> None:
         send(_with_error(report, error))
 
 
-def advice(files: Installed, outcome: Outcome) -> str | None:
+def advice(files: Installed, outcome: Outcome, data_dir: Path) -> str | None:
     """What would make this machine faster; None where nothing is known to."""
     if files.variants or not osdep.builds_cpu_variants():
         return None
+    if files.is_foreign:
+        found = gains.gain(data_dir)
+        return None if found is None else gains.sentence(found)
     if not outcome.choice.extra_bufts:
         return (
             "this build of llama.cpp fails on this CPU with its fast matrix code, which is therefore switched off; "
@@ -96,6 +100,12 @@ def cpu_name() -> str:
     return next(named, "") or platform.processor() or platform.machine()
 
 
+def _row(each: runtimes.Listed) -> RuntimeRow:
+    return RuntimeRow(
+        name=each.runtime.name, origin=each.origin, version=each.version, kind=each.kind, why_not=each.why_not
+    )
+
+
 def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Report:
     return _change(
         report,
@@ -106,15 +116,19 @@ def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Re
     )
 
 
-def _with_outcome(report: Report, files: Installed, outcome: Outcome) -> Report:
-    suggestion = advice(files, outcome)
+def _command(files: Installed) -> str:
+    return "localllm runtime build cpu" if files.is_foreign else installed.install_command()
+
+
+def _with_outcome(report: Report, files: Installed, outcome: Outcome, data_dir: Path) -> Report:
+    suggestion = advice(files, outcome, data_dir)
     return _change(
         report,
         candidates=tuple(_candidate(trial) for trial in outcome.tried),
         used=outcome.choice.label(),
         remembered=outcome.from_cache,
         advice=suggestion,
-        command=installed.install_command() if suggestion else None,
+        command=_command(files) if suggestion else None,
     )
 
 

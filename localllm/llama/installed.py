@@ -1,4 +1,4 @@
-"""What of llama.cpp is installed here: where its files are and what tells this build from another.
+"""The files of one llama.cpp: where they are and what tells this build from another.
 
 Looks at files only: loads no native code and imports no part of llama_cpp, so it costs a few milliseconds and cannot
 crash. Does not know which file works on this CPU; `selftest.py` finds that out.
@@ -28,7 +28,7 @@ FAST_INSTALL_FLAGS = (
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """The files of one llama-cpp-python installation."""
+    """The bindings of llama-cpp-python, and the libraries that they are to use."""
 
     package_version: str
     package_dir: Path
@@ -37,6 +37,9 @@ class Installed(msgspec.Struct, frozen=True):
     """libllama and the ggml libraries that come up with it."""
     variants: dict[str, Path]
     """CPU backends built as loadable files, by name (`haswell`); empty where the CPU backend is linked in."""
+
+    is_foreign: bool = False
+    """The library is not the package's own."""
 
     @property
     def library_path(self) -> Path:
@@ -57,23 +60,45 @@ def is_installed() -> bool:
     return importlib.util.find_spec("llama_cpp") is not None
 
 
-def find() -> Installed:
-    """The installation that `import llama_cpp` would use. Raises `LoadFailed` where there is none."""
-    spec = importlib.util.find_spec("llama_cpp")
-    if spec is None or not spec.submodule_search_locations:
-        raise unusable(f"{PACKAGE} is not installed", again=False)
-    package_dir = Path(spec.submodule_search_locations[0])
-    library_dir = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package_dir / "lib")  # the binding's own override
-    core = [path for stem in ("llama", "ggml", "ggml-base", "ggml-cpu") if (path := _first(library_dir, stem))]
-    if not core or "llama" not in core[0].name:
-        raise unusable(f"there is no llama library in {library_dir}", public="there is no llama library")
+def find(library: str = "") -> Installed:
+    """The bindings with a libllama: that of the package, or the file `library`, which may hold ggml as well.
+
+    Raises `LoadFailed` where there is none.
+    """
+    package_dir = find_bindings()
+    if library:
+        path = Path(library)
+        if not path.is_file():
+            raise LoadFailed(f"there is no llama library {path}", public="the runtime's library is gone")
+        library_dir, folders = path.parent, [path.parent]
+    else:
+        library_dir = Path(os.environ.get("LLAMA_CPP_LIB_PATH") or package_dir / "lib")  # the binding's own override
+        own = _first(library_dir, "llama")
+        if own is None:
+            raise unusable(f"there is no llama library in {library_dir}", public="there is no llama library")
+        path = own
+        # pip puts loadable backends into site-packages/bin, other installers beside the library.
+        folders = [package_dir.parent / "bin", library_dir.parent / "bin", library_dir]
+    rest = [each for stem in ("ggml", "ggml-base", "ggml-cpu") if (each := _first(library_dir, stem))]
     return Installed(
         package_version=_package_version(package_dir),
         package_dir=package_dir,
         library_dir=library_dir,
-        core=tuple(core),
-        variants=_variants(library_dir, package_dir),
+        core=(path, *rest),
+        variants=_variants(folders),
+        is_foreign=bool(library),
     )
+
+
+def find_bindings() -> Path:
+    """The folder of the package that binds llama.cpp, which may be installed without a library.
+
+    Raises `LoadFailed` where it is not.
+    """
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or not spec.submodule_search_locations:
+        raise unusable(f"{PACKAGE} is not installed", again=False)
+    return Path(spec.submodule_search_locations[0])
 
 
 def install_command(*, again: bool = True) -> str:
@@ -114,10 +139,9 @@ def _first(folder: Path, stem: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _variants(library_dir: Path, package_dir: Path) -> dict[str, Path]:
-    """pip puts loadable backends into site-packages/bin, other installers beside the library."""
+def _variants(folders: Iterable[Path]) -> dict[str, Path]:
     found = {}
-    for folder in (package_dir.parent / "bin", library_dir.parent / "bin", library_dir):
+    for folder in folders:
         for pattern in osdep.shared_library_names("ggml-cpu-*"):
             for path in sorted(folder.glob(pattern)):
                 found[path.stem.partition("ggml-cpu-")[2]] = path

@@ -7,11 +7,13 @@ Does not know which CPU backend works here (`selftest.py` does) and nothing of m
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
+import functools
 import importlib
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,20 +24,23 @@ from localllm.llama import installed
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
 from localllm.llama.installed import Installed
 from localllm.llama.log import Log
+from localllm.llama.runtimes import PACKAGE, Runtime
 from localllm.types import DeviceInfo
 
 
 class CpuChoice(msgspec.Struct, frozen=True):
-    """Which arithmetic to use on the CPU."""
+    """Which arithmetic to use on the CPU, of which libllama."""
 
     variant: str | None
     """`sapphirerapids`: the file libggml-cpu-sapphirerapids; None: the backend that is linked into the library."""
     extra_bufts: bool = True
     """`use_extra_bufts` at model load: AMX and repacked weights."""
+    runtime: Runtime = PACKAGE
 
     def label(self) -> str:
         """`zen4`, `linked-in`, `linked-in, use_extra_bufts=off`."""
-        return (self.variant or "linked-in") + ("" if self.extra_bufts else ", use_extra_bufts=off")
+        label = (self.variant or "linked-in") + ("" if self.extra_bufts else ", use_extra_bufts=off")
+        return label if self.runtime == PACKAGE else f"{self.runtime.name}: {label}"
 
 
 class Variant(NamedTuple):
@@ -112,7 +117,7 @@ def load(choice: CpuChoice, *, plugin_dir: Path | None = None, verbose: bool = F
             raise InternalError(f"llama.cpp is already loaded in this process, with {library.choice.label()}")
         library.log.echo = verbose
         return library
-    files = installed.find()
+    files = installed.find(choice.runtime.library)
     api = import_bindings(files)
     log = _take_log(api, echo=verbose)
     ggml = Ggml(api._lib, files.library_dir)
@@ -154,7 +159,8 @@ def import_bindings(files: Installed) -> Any:
     stand_in.__path__ = [str(files.package_dir)]
     sys.modules["llama_cpp"] = stand_in
     try:
-        return importlib.import_module(name)
+        with _opening(files):
+            return importlib.import_module(name)
     except (RuntimeError, OSError, AttributeError) as error:
         raise LoadFailed(
             f"the llama.cpp library cannot be loaded: {error}",
@@ -162,6 +168,40 @@ def import_bindings(files: Installed) -> Any:
         ) from error
     finally:
         del sys.modules["llama_cpp"]
+
+
+@contextlib.contextmanager
+def _opening(files: Installed) -> Iterator[None]:
+    """Meanwhile the bindings open that library, and a function that it lacks is an error only when it is called: a
+    wheel links a libllama without what its own program has no use for.
+    """
+    extensions: Any = importlib.import_module("llama_cpp._ctypes_extensions")
+    opens, binds = extensions.load_shared_library, extensions.ctypes_function_for_shared_library
+
+    def open_library(name: str, folder: Path) -> ctypes.CDLL:
+        library: ctypes.CDLL = ctypes.CDLL(str(files.library_path)) if files.is_foreign else opens(name, folder)
+        return library
+
+    def bind(library: ctypes.CDLL) -> Callable[..., Any]:
+        exact = binds(library)
+
+        def function(name: str, argtypes: list[Any], restype: Any, enabled: bool = True) -> Callable[..., Any]:
+            if enabled and files.is_foreign and not hasattr(library, name):
+                return lambda _: functools.partial(_lacks, name)
+            bound: Callable[..., Any] = exact(name, argtypes, restype, enabled)
+            return bound
+
+        return function
+
+    extensions.load_shared_library, extensions.ctypes_function_for_shared_library = open_library, bind
+    try:
+        yield
+    finally:
+        extensions.load_shared_library, extensions.ctypes_function_for_shared_library = opens, binds
+
+
+def _lacks(name: str, *_: object) -> None:
+    raise LoadFailed(f"this llama.cpp lacks the function {name}; `localllm runtime list` shows others")
 
 
 def _take_log(api: Any, *, echo: bool) -> Log:

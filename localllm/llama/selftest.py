@@ -17,8 +17,9 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import installed, remembered
+from localllm.llama import installed, remembered, runtimes
 from localllm.llama.library import CpuChoice
+from localllm.llama.runtimes import AUTO, PACKAGE, Runtime
 from localllm.llama.selftest_child import Answer, Request
 from localllm.llama.selftest_memory import Memory, Outcome, Result, Trial
 
@@ -57,28 +58,65 @@ def child_command() -> list[str]:
 
 
 def choose(
-    data_dir: Path, *, fresh: bool = False, timeout_s: float = TIMEOUT_S, command: Sequence[str] | None = None
+    data_dir: Path,
+    *,
+    runtime: str = AUTO,
+    fresh: bool = False,
+    timeout_s: float = TIMEOUT_S,
+    command: Sequence[str] | None = None,
 ) -> Outcome:
-    """The remembered outcome for this library, CPU and version, else a new self-test (about a second).
+    """The runtime of that name and its best backend; `auto`: the one that was chosen, else of all the first that
+    works, unless a later one is clearly faster.
 
-    `fresh` asks for a new one. Raises `NothingWorks`, or another `LoadFailed` where there is no library.
+    What is remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
+    Raises `NothingWorks`, or another `LoadFailed` where there is no library.
     """
+    name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
+    candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
+    if not candidates:
+        installed.find()  # raises, with what to install
+    best: Outcome | None = None
+    tried: list[Trial] = []
+    for candidate in candidates:
+        try:
+            outcome = _remembered(data_dir, candidate, fresh, timeout_s, command or child_command())
+        except NothingWorks as error:
+            tried += error.tried
+            continue
+        tried += outcome.tried
+        if best is None or outcome.trial.speed > best.trial.speed * CLEARLY_FASTER:
+            best = outcome
+        if installed.find(candidate.library).variants:
+            break  # it has every CPU's best code
+    if best is None:
+        raise NothingWorks(tried)
+    return msgspec.structs.replace(best, tried=tuple(tried))
+
+
+def _remembered(data_dir: Path, runtime: Runtime, fresh: bool, timeout_s: float, command: Sequence[str]) -> Outcome:
     recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
-    name = remembered.key(installed.find().selftest_key(), osdep.cpu_model(), recorded.sha256, __version__)
+    files = installed.find(runtime.library)
+    name = remembered.key(files.selftest_key(), osdep.cpu_model(), recorded.sha256, __version__, runtime.name)
     memory = Memory(data_dir)
     if not fresh and (known := memory.get(name)) is not None:
         return known
-    outcome = run(recorded, command or child_command(), timeout_s)
+    outcome = run(recorded, command, timeout_s, runtime)
     memory.put(name, outcome)
     return outcome
 
 
-def run(recorded: Recorded, command: Sequence[str], timeout_s: float) -> Outcome:
+def examine(runtime: Runtime) -> Outcome:
+    """A whole self-test of it, which nobody remembers. Raises `NothingWorks`, `LoadFailed`."""
+    recorded = msgspec.json.decode(RECORDED_PATH.read_bytes(), type=Recorded)
+    return run(recorded, child_command(), TIMEOUT_S, runtime)
+
+
+def run(recorded: Recorded, command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Outcome:
     """One whole self-test. Raises `NothingWorks`."""
     if hashlib.sha256(MODEL_PATH.read_bytes()).hexdigest() != recorded.sha256:
         raise InternalError(f"{MODEL_PATH} is damaged; install localllm again")
     tried: list[Trial] = []
-    for candidates in rounds(survey(command, timeout_s)):
+    for candidates in rounds(survey(command, timeout_s, runtime), runtime):
         for choice in candidates:
             tried.append(try_choice(choice, recorded, command, timeout_s))
             if sum(trial.result == "ok" for trial in tried) == NUM_COMPARED:
@@ -88,10 +126,10 @@ def run(recorded: Recorded, command: Sequence[str], timeout_s: float) -> Outcome
     raise NothingWorks(tried)
 
 
-def rounds(found: Answer) -> list[list[CpuChoice]]:
+def rounds(found: Answer, runtime: Runtime = PACKAGE) -> list[list[CpuChoice]]:
     """What to try, best first. The second round, with the safer setting, is for when nothing of the first survives."""
     names = [None] if found.linked_in else [name for name, score in found.variants if score > 0]
-    return [[CpuChoice(name, extra_bufts) for name in names] for extra_bufts in (True, False)]
+    return [[CpuChoice(name, extra_bufts, runtime) for name in names] for extra_bufts in (True, False)]
 
 
 def fastest(tried: Sequence[Trial]) -> Trial | None:
@@ -103,9 +141,9 @@ def fastest(tried: Sequence[Trial]) -> Trial | None:
     return best
 
 
-def survey(command: Sequence[str], timeout_s: float) -> Answer:
+def survey(command: Sequence[str], timeout_s: float, runtime: Runtime = PACKAGE) -> Answer:
     """Which CPU backends the library has. Raises `LoadFailed` if not even that can be told."""
-    answer, result, detail = _ask(Request(give_up_s=timeout_s + 5), command, timeout_s)
+    answer, result, detail = _ask(Request(library=runtime.library, give_up_s=timeout_s + 5), command, timeout_s)
     if answer is None:
         raise installed.unusable(
             f"the llama.cpp library cannot be used: asked for its backends, it {_VERBS[result]} ({detail})",

@@ -19,6 +19,17 @@ from localllm.errors import LoadFailed, LocalLLMError
 from localllm.llama import installed, library
 from localllm.llama.library import CpuChoice, Library
 
+CONTEXT = {
+    "n_ctx": 512, "n_batch": 2048, "n_ubatch": 512, "n_seq_max": 1, "n_rs_seq": 0, "ctx_type": 0,
+    "rope_scaling_type": -1, "pooling_type": -1, "yarn_ext_factor": -1.0, "type_k": 1, "type_v": 1, "embeddings": False,
+    "offload_kqv": True, "op_offload": True, "swa_full": True, "kv_unified": False, "n_samplers": 0, "ctx_other": None,
+}  # fmt: skip
+MODEL = {
+    "devices": None, "tensor_buft_overrides": None, "n_gpu_layers": -1, "split_mode": 1, "main_gpu": 0,
+    "progress_callback_user_data": None, "vocab_only": False, "check_tensors": False, "use_extra_bufts": True,
+    "no_host": False, "no_alloc": False,
+}  # fmt: skip
+"""Some of the defaults, the last fields among them."""
 MEASURE_S = 0.1
 """Per kind of batch: some 60 batches of 65 tokens. Two of these for each candidate are hardly felt."""
 
@@ -27,6 +38,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What to do; without a choice: a survey."""
 
     choice: CpuChoice | None = None
+    library: str = ""
+    """For a survey: whose; as `Runtime.library`."""
     model_path: str = ""
     prompt: tuple[int, ...] = ()
     """Decoded as one batch."""
@@ -58,16 +71,16 @@ def main() -> None:
     # A C thread: it fires even while native code spins with the GIL held.
     faulthandler.dump_traceback_later(request.give_up_s, exit=True)
     try:
-        answer = survey() if request.choice is None else decode(request, request.choice)
+        answer = survey(request.library) if request.choice is None else decode(request, request.choice)
     except LocalLLMError as error:
         answer = Answer(error=error.message)
     answers.write(msgspec.json.encode(answer))
     answers.close()
 
 
-def survey() -> Answer:
+def survey(path: str) -> Answer:
     """Which CPU backends there are and what they think of this CPU."""
-    files = installed.find()
+    files = installed.find(path)
     scored = library.variants(files)
     return Answer(linked_in=library.has_linked_in_cpu(files), variants=tuple((v.name, v.score) for v in scored))
 
@@ -75,6 +88,7 @@ def survey() -> Answer:
 def decode(request: Request, choice: CpuChoice) -> Answer:
     """Greedy tokens of the recorded path, and how fast it went if that was asked."""
     loaded = library.load(choice)
+    check_layout(loaded.api)
     with _Context(loaded, Path(request.model_path)) as context:
         greedy = context.decode(request.prompt, 0)
         for index, token in enumerate(request.singles, start=len(request.prompt)):
@@ -86,6 +100,19 @@ def decode(request: Request, choice: CpuChoice) -> Answer:
             prefill_tokens_per_s=context.measure(request.prompt, 0),
             decode_tokens_per_s=context.measure(request.singles[:1], len(request.prompt)),
         )
+
+
+def check_layout(api: Any) -> None:
+    """Whether the library's structs are those of the bindings, by the defaults that llama.h documents. Raises
+    `LoadFailed`. One that has more or other fields writes its defaults elsewhere.
+    """
+    for structure, expected in (
+        (api.llama_context_default_params(), CONTEXT),
+        (api.llama_model_default_params(), MODEL),
+    ):
+        for name, value in expected.items():
+            if getattr(structure, name) != value:
+                raise LoadFailed(f"its structs are not those of the bindings: {name} is not {value}")
 
 
 class _Context:

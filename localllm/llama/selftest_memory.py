@@ -46,6 +46,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of trying."""
     from_cache: bool = False
 
+    @property
+    def trial(self) -> Trial:
+        """That of what was chosen."""
+        return next(trial for trial in self.tried if trial.choice == self.choice)
+
 
 class Memory:
     """The file in a data directory."""

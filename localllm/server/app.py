@@ -19,9 +19,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localllm.errors import LocalLLMError, clipped
-from localllm.server import log, watch
+from localllm.server import listing, log, watch
 from localllm.server.anthropic import handlers as anthropic
-from localllm.server.anthropic.replies import error_body as anthropic_error
+from localllm.server.anthropic.replies import response_parts as anthropic_parts
 from localllm.server.body import HeldBodies, TimedBody
 from localllm.server.callers import KeyRing, caller_in
 from localllm.server.cors import Cors
@@ -33,6 +33,7 @@ from localllm.server.limits import KeyLimits, Limited
 from localllm.server.llamacpp import errors as llamacpp_errors
 from localllm.server.llamacpp import handlers as llamacpp
 from localllm.server.llamacpp import props, router
+from localllm.server.lmstudio import handlers as lmstudio
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
 from localllm.server.ollama import errors as ollama_errors
@@ -42,6 +43,8 @@ from localllm.server.responses import handlers as responses
 from localllm.server.sse import ClientGone
 from localllm.server.state import ServerState
 from localllm.server.tally import Tally
+from localllm.server.tei import errors as tei_errors
+from localllm.server.tei import handlers as tei
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
@@ -55,6 +58,7 @@ def routes() -> list[Route]:
     return [
         *watch.routes(),
         Route("/openapi.json", openapi_document),
+        *listing.routes(),
         *openai.routes(),
         *responses.routes(),
         *anthropic.routes(),
@@ -62,7 +66,9 @@ def routes() -> list[Route]:
         *llamacpp.routes(),
         *props.routes(),
         *router.routes(),
+        *tei.routes(),
         *manage.routes(),
+        *lmstudio.routes(),
         *ollama.routes(),
     ]
 
@@ -125,7 +131,7 @@ class Edge:
             if refusal is not None:
                 exchange.outcome = refusal.code
                 if exchange.status is None:
-                    await Response(**_refused(refusal, scope["path"], exchange.id))(scope, receive, exchange.send)
+                    await Response(**_refused(refusal, scope, exchange.id))(scope, receive, exchange.send)
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
@@ -157,17 +163,18 @@ class Edge:
         return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
 
 
-def _refused(error: LocalLLMError, path: str, id: str) -> dict[str, Any]:
-    """A response, as the clients of that path read errors."""
-    if path.startswith(ollama_errors.PREFIX):
+def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
+    """A response, as the clients that ask for it read errors."""
+    path = scope["path"]
+    if tei_errors.is_teis(scope):
+        return tei_errors.response_parts(error)
+    if path.startswith(ollama_errors.PREFIX) and not path.startswith(lmstudio.PREFIXES):
         return ollama_errors.response_parts(error)
     if llamacpp_errors.has_path(path):
         return llamacpp_errors.response_parts(error)
-    parts = response_parts(error)
-    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/"):
-        parts["content"] = anthropic_error(error, id)
-        parts["headers"] = {**parts["headers"], "request-id": id}
-    return parts
+    if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or listing.is_anthropics(scope):
+        return anthropic_parts(error, id)
+    return response_parts(error)
 
 
 class Exchange:

@@ -98,6 +98,14 @@ class Asking:
             self.headers |= notes_header(note for answer in answering.result() for note in answer.notes)
         return answering
 
+    async def one_more(self, generation: GenerationRequest) -> Answer:
+        """Another answer to the same request, once one has been begun. Raises as `Runtime.submit` does."""
+        state, wishes = self.state, self._wishes
+        asked = self._caller.owned(state.timed([generation]), priority=wishes.priority, cache_salt=wishes.cache_salt)
+        answers = await state.runtime.submit(state.named(self.model), asked, keep_alive_s=self.keep_alive_s)
+        (answer,) = self._tally.watched(answers, self.loaded)
+        return answer
+
     def stream(
         self,
         answering: asyncio.Future[list[Answer]],

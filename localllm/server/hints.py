@@ -13,11 +13,21 @@ _CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
 _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
 """How paths of other vendors' APIs begin, and what is said of them."""
 
+_MISSING = (
+    ("/v1/audio/", "models here neither hear nor speak"),
+    ("/v1/images/", "models here make no images"),
+    ("/v1/videos", "models here make no videos"),
+    ("/v1/files", "no files are kept here; send their text in the request"),
+    ("/v1/uploads", "no files are kept here; send their text in the request"),
+    ("/v1/batches", "there are no batches here; send the requests at once, they share what they can"),
+    ("/v1/moderations", "no model here moderates"),
+    ("/v1/fine_tuning/", "models are not trained here"),
+)
+"""How paths of OpenAI's API begin, and why they are not served."""
+
 _INSTEAD = {
-    # llama-server's and TEI's
+    # llama-server's
     "/completion": "POST /v1/completions",
-    "/embedding": _EMBED,
-    "/embed": _EMBED,
     "/infill": "POST /v1/completions, which takes a suffix",
     "/props": "GET /v1/models",
 }
@@ -32,6 +42,10 @@ def hint(path: str, routes: Sequence[Route]) -> str:
     if len(path) > _LONGEST:
         return ""
     plain = re.sub(r"/+", "/", path).rstrip("/").lower() or "/"
+    versioned = plain if plain.startswith("/v1/") else f"/v1{plain}"
+    missing = next((words for start, words in _MISSING if f"{versioned}/".startswith(start)), None)
+    if missing is not None:
+        return f": {missing}"
     vendor = next((words for start, words in _OTHERS if f"{plain}/".startswith(start)), None)
     instead = _INSTEAD.get(plain)
     if vendor is not None:

@@ -13,14 +13,16 @@ import msgspec
 
 from localllm import __version__
 from localllm import wire as manage
+from localllm.server.anthropic import models as message_models
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
-from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
+from localllm.server.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
 from localllm.server.llamacpp import requests as llamacpp
 from localllm.server.llamacpp.errors import ErrorBody as LlamaError
+from localllm.server.lmstudio import models as lmstudio
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
 from localllm.server.ollama import requests as ollama
@@ -29,6 +31,9 @@ from localllm.server.openai import models, replies, requests
 from localllm.server.responses import replies as response_replies
 from localllm.server.responses import requests as responses
 from localllm.server.responses.events import AnyEvent
+from localllm.server.tei import replies as tei_replies
+from localllm.server.tei import requests as tei
+from localllm.server.tei.errors import ErrorReply as TeiError
 from localllm.types import SAMPLING_RANGES
 from localllm.wire import ErrorBody, Ready
 
@@ -52,7 +57,7 @@ class Operation(NamedTuple):
     summary: str
     request: Any = None
     response: Any = None
-    """None: text."""
+    """None: text; several: one of them, as the request's headers say."""
     chunk: Any = None
     """What the events of a stream hold, where `stream: true` asks for one."""
     needs_key: bool = True
@@ -73,12 +78,23 @@ def _ollamas(method: str, path: str, summary: str, *types: Any, is_empty: bool =
     return Operation(method, f"/api/{path}", summary, request, response, chunk, error=OllamaError, is_empty=is_empty)
 
 
+def _teis(method: str, path: str, summary: str, *types: Any, query: tuple[Query, ...] = ()) -> Operation:
+    """Of TEI's API. `types`: request, response."""
+    request, response = (*types, None, None)[:2]
+    return Operation(method, f"/{path}", summary, request, response, error=TeiError, query=query)
+
+
+_MODEL_QUERY = Query("model", {"type": "string"})
 _SLOT_QUERY = (
     Query("action", {"type": "string", "enum": ["save", "restore", "erase"]}, required=True),
     Query("model", {"type": "string"}),
 )
 
 _MODEL = (Query("model", {"type": "string"}),)
+_PAGE_QUERY = tuple(
+    Query(name, {"type": kind}) for name, kind in (("limit", "string"), ("after_id", "string"), ("before_id", "string"))
+)
+"""Anthropic's; OpenAI's list has no pages."""
 
 OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
@@ -108,9 +124,23 @@ OPERATIONS = (
         needs_body=False,
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
-    Operation("get", "/v1/models", "The models that can be asked", response=models.ModelList),
+    Operation(
+        "get",
+        "/v1/models",
+        "The models that can be asked; in Anthropic's words for clients that send anthropic-version",
+        response=(models.ModelList, message_models.ModelPage),
+        query=_PAGE_QUERY,
+    ),
+    Operation(
+        "get",
+        "/v1/models/{model_id}",
+        "One of them",
+        response=(models.ModelEntry, message_models.ModelInfo),
+    ),
+    Operation("get", "/api/v0/models", "The models, in LM Studio's words", response=lmstudio.ModelList),
+    Operation("get", "/api/v0/models/{model_id}", "One of them", response=lmstudio.Model),
+    Operation("get", "/api/v1/models", "The same, in those of its second API", response=lmstudio.KeyList),
     Operation("get", "/models", "As /v1/models", response=models.ModelList),
-    Operation("get", "/v1/models/{model_id}", "One of them", response=models.ModelEntry),
     Operation(
         "post",
         "/v1/chat/completions",
@@ -192,6 +222,14 @@ OPERATIONS = (
     Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
     Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
     Operation("post", "/v1/embeddings", "Texts to vectors", EmbeddingsBody, vectors.EmbeddingList),
+    Operation("post", "/embeddings", "The same, as llama-server has it", NativeBody, list[vectors.NativeEmbedding]),
+    Operation("post", "/embedding", "As /embeddings", NativeBody, list[vectors.NativeEmbedding]),
+    _teis("post", "embed", "Texts to vectors", tei.EmbedBody, list[list[float]]),
+    _teis("post", "embed_all", "Texts to a vector for each token", tei.InputsBody, list[list[list[float]]]),
+    _teis("post", "similarity", "How near sentences are to one", tei.SimilarityBody, list[float]),
+    _teis("post", "embed_sparse", "Not served: 424"),
+    _teis("post", "predict", "Not served: 424"),
+    _teis("get", "info", "What is served, and its limits", None, tei_replies.Info, query=(_MODEL_QUERY,)),
     *(
         Operation("post", path, summary, RerankBody, vectors.RankedList | list[vectors.TeiRank])
         for path, summary in (
@@ -247,7 +285,8 @@ OPERATIONS = (
 @functools.cache
 def document() -> bytes:
     """The document as JSON."""
-    types = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
+    asked = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
+    types = [one for kind in asked for one in (kind if isinstance(kind, tuple) else (kind,))]
     types += dict.fromkeys([ErrorBody, *(operation.error for operation in OPERATIONS)])
     references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
@@ -273,11 +312,12 @@ def document() -> bytes:
 
 
 def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = (
-        {"text/plain": {"schema": {"type": "string"}}}
-        if operation.response is None
-        else {_JSON: {"schema": of[str(operation.response)]}}
-    )
+    if operation.response is None:
+        answer: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+    elif isinstance(operation.response, tuple):
+        answer = {_JSON: {"schema": {"anyOf": [of[str(kind)] for kind in operation.response]}}}
+    else:
+        answer = {_JSON: {"schema": of[str(operation.response)]}}
     if operation.is_empty:
         answer = {}
     if operation.chunk is not None and operation.error is OllamaError:

@@ -25,9 +25,20 @@ class ClientGone(Exception):
     """The client closed the connection; there is nobody to answer."""
 
 
+_LINE_ENDS = (("\u0085".encode(), b"\\u0085"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
+"""Where Python's clients end a line beside the two of ASCII, which no JSON holds; httpx's `iter_lines` does."""
+
+
+def one_line(payload: bytes) -> bytes:
+    """The same JSON without a character that ends a line for anybody."""
+    for end, escaped in _LINE_ENDS:
+        payload = payload.replace(end, escaped)
+    return payload
+
+
 def data(payload: bytes) -> bytes:
-    """One event. `payload` is JSON, so it holds no raw line end."""
-    return b"data: " + payload + b"\n\n"
+    """One event. `payload` is JSON."""
+    return b"data: " + one_line(payload) + b"\n\n"
 
 
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:

@@ -15,6 +15,7 @@ from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
 from localllm.runtime import Answer, Runtime, canonical_id
 from localllm.server import sse
+from localllm.server.mcp import McpHubs
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
 from localllm.threads import Threads
@@ -39,6 +40,8 @@ class ServerState:
     """For answers of megabytes."""
     responses: ResponseStore = field(init=False)
     """Of the Responses API, which alone writes it."""
+    mcp: McpHubs = field(init=False)
+    """MCP servers whose tools requests may name."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)
     """Pattern of names, and the model that they stand for; nothing: the one that is loaded."""
 
@@ -51,6 +54,7 @@ class ServerState:
         max_bytes = self.settings.max_stored_response_mb * 2**20
         if self.loading is None:
             self.started.set()
+        self.mcp = McpHubs(self.settings)
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
 
     def admit(self) -> None:

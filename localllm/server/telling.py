@@ -63,7 +63,15 @@ async def encoded(
         await events.aclose()
 
 
+async def drained(events: AsyncGenerator[EventT, None]) -> None:
+    """To their end; they are nobody's. Raises what ends the answer early."""
+    try:
+        async for _ in events:
+            pass
+    finally:
+        await events.aclose()
+
+
 async def finished(story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> None:
     """The story to its end; its events are nobody's. Raises what ends the answer early."""
-    async for _ in told(story, answering, says_miss=says_miss):
-        pass
+    await drained(told(story, answering, says_miss=says_miss))

@@ -297,6 +297,7 @@ class ManagedModel:
         settings = self._settings
         command = worker_command(
             data_dir=settings.data_dir,
+            runtime=settings.runtime,
             plugin_dir=settings.plugin_dir,
             verbose=settings.verbose,
             debug=settings.log_level == "debug",

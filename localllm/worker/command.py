@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 
-def worker_command(*, data_dir: Path, plugin_dir: Path | None, verbose: bool, debug: bool) -> list[str]:
+def worker_command(*, data_dir: Path, runtime: str, plugin_dir: Path | None, verbose: bool, debug: bool) -> list[str]:
     """The argv of `localllm.worker`. `-P` keeps the current folder off the import path."""
-    command = [sys.executable, "-P", "-m", "localllm.worker", "--data-dir", str(data_dir)]
+    command = [sys.executable, "-P", "-m", "localllm.worker", "--data-dir", str(data_dir), "--runtime", runtime]
     if plugin_dir is not None:
         command += ["--plugin-dir", str(plugin_dir)]
     return [*command, *(["--verbose"] if verbose else []), *(["--debug"] if debug else [])]

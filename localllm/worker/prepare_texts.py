@@ -273,7 +273,8 @@ class TextPreparer:
     ) -> ContextLengthExceeded:
         limit, trained = self._model.embedding_ctx, self._model.info.context_length
         larger = limit < (trained or limit)
-        remedy = "reduce the length of that text, ask for truncation" + (
+        # llama-server's clients know this error by "too large".
+        remedy = "reduce the length of that text, which is too large to process, or ask for truncation" + (
             ", or load the model with a larger --embedding-ctx" if larger else ""
         )
         return too_long(what, num_tokens, limit, remedy, param=param, item=number, at_least=at_least)

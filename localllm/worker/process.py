@@ -73,7 +73,7 @@ def main() -> None:
     reader = FrameReader(source, down_decoder)
     threading.Thread(target=_read_all, args=(reader, worker), name="reader", daemon=True).start()
     try:
-        worker.run(arguments.data_dir, arguments.plugin_dir, verbose=arguments.verbose, debug=arguments.debug)
+        worker.run(arguments)
         code = 0
     except LocalLLMError as error:
         outbox.put(Failed(error.info()))
@@ -96,6 +96,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("localllm.worker")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--plugin-dir", type=Path)
+    parser.add_argument("--runtime", default="auto")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
@@ -167,15 +168,16 @@ class Worker:
         else:
             self._preparer.call(message)
 
-    def run(self, data_dir: Path, plugin_dir: Path | None, *, verbose: bool, debug: bool) -> None:
+    def run(self, arguments: argparse.Namespace) -> None:
         """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
         from localllm.llama import library, selftest
         from localllm.worker.keeping import open_disk
         from localllm.worker.loading import load_model, warm_up_embedder
 
-        choice = selftest.choose(data_dir).choice
-        loaded = library.load(choice, plugin_dir=plugin_dir, verbose=verbose)
+        data_dir: Path = arguments.data_dir
+        choice = selftest.choose(data_dir, runtime=arguments.runtime).choice
+        loaded = library.load(choice, plugin_dir=arguments.plugin_dir, verbose=arguments.verbose)
         devices = loaded.devices()
         self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices))
         load = self._loads.get()
@@ -208,7 +210,7 @@ class Worker:
                 most_checkpoints=load.options.checkpoints,
                 context_shift=load.options.context_shift,
                 disk=None if disk is None else disk.tier,
-                debug=debug,
+                debug=arguments.debug,
                 beside=embedder,
                 team=team,
             )

@@ -46,7 +46,7 @@ def agent(name: str) -> str:
 class AgentServer:
     """A server of one model; its log says what was asked of it."""
 
-    def __init__(self, model: Path, script: Path | None, log: Path) -> None:
+    def __init__(self, model: Path, script: Path | None, log: Path, ctx: int = CTX) -> None:
         self.model = model.stem
         self._log = log
         program = ["localllm", "serve"] if script is None else ["tests.agents.scripted_server", str(script)]
@@ -60,7 +60,7 @@ class AgentServer:
                 "--port",
                 "0",
                 "--ctx",
-                str(CTX),
+                str(ctx),
                 "--log-format",
                 "json",
             ],
@@ -101,18 +101,18 @@ class AgentServer:
 Serve = Callable[[str, Sequence[Step] | None], AgentServer]
 
 
-def started(folder: Path, name: str, steps: Sequence[Step] | None) -> AgentServer:
+def started(folder: Path, name: str, steps: Sequence[Step] | None, ctx: int = CTX) -> AgentServer:
     """A server of a format's model, which says what the steps say, or whatever random weights do. To be closed."""
     chosen = FORMATS[name]
     template = TEMPLATES / chosen.template
     if not template.is_file():
         pytest.skip("LOCALLLM_CHAT_TEMPLATES names no folder with llama.cpp's models/templates")
-    model = write_agent_model(folder / f"{name}.gguf", template.read_text("utf-8"), chosen.control, chosen.end, ctx=CTX)
+    model = write_agent_model(folder / f"{name}.gguf", template.read_text("utf-8"), chosen.control, chosen.end, ctx=ctx)
     script = None
     if steps is not None:
         script = folder / "script.json"
         script.write_text(json.dumps(list(steps)), "utf-8")
-    return AgentServer(model, script, folder / "server.log")
+    return AgentServer(model, script, folder / "server.log", ctx)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Requests as editors and agents write them to a server that speaks OpenAI's API: fields, tools, histories.
+"""Requests as editors and agents write them to a server of OpenAI's or Anthropic's API: fields, tools, histories.
 
 Written by hand after the clients' sources, which are named beside each. A client remembers what it saw of earlier
 answers, and tells the server what it would tell it.
@@ -7,85 +7,23 @@ answers, and tells the server what it would tell it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
+from tests.agents.replay_agents import CLAUDE_TOOLS, CODEX_TOOLS, WEBUI_TOOLS, claude_code, codex, open_webui
 from tests.agents.replay_readers import (
     Json,
     Seen,
-    SeenCall,
     read_ai_sdk,
+    read_claude_code,
     read_cline,
+    read_codex,
     read_continue,
+    read_open_webui,
     read_zed,
     read_zed_responses,
 )
-
-
-class Results(NamedTuple):
-    """What the tools of an answer gave."""
-
-    texts: list[str]
-
-
-Said = str | Seen | Results
-"""By the user, by the model, by the tools."""
-
-
-@dataclass(frozen=True)
-class Client:
-    """`body` gives a whole request but for its model; `read` takes the lines of the answer."""
-
-    name: str
-    tools: Sequence[Json]
-    body: Callable[[Sequence[Said]], Json]
-    read: Callable[[Iterable[str]], Seen]
-    path: str = "chat/completions"
-
-
-def rules(name: str) -> str:
-    """A system prompt as long as theirs."""
-    written = [
-        f"{number}. Before step {number}, read what the user asked for, look at file {number} of the project, and do "
-        f"no more than was asked. Say in one sentence what you did."
-        for number in range(150)
-    ]
-    return "\n".join([f"You are {name}, an agent that edits code.", *written])
-
-
-def tool(name: str, description: str, required: Sequence[str], /, **properties: Any) -> Json:
-    parameters: Json = {"type": "object", "properties": properties, "required": [*required]}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
-def string(description: str) -> Json:
-    return {"type": "string", "description": description}
-
-
-def text_part(text: str) -> Json:
-    return {"type": "text", "text": text}
-
-
-def sent_calls(calls: Sequence[SeenCall]) -> list[Json]:
-    """Their arguments are written anew of what was parsed, as JSON.stringify does."""
-    return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {
-                "name": call.name,
-                "arguments": json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":")),
-            },
-        }
-        for call in calls
-    ]
-
-
-def last_calls(said: Sequence[Said]) -> list[SeenCall]:
-    """Of the last answer before some results."""
-    return next(one.calls for one in reversed(said) if isinstance(one, Seen))
-
+from tests.agents.replay_shapes import Client, Said, last_calls, rules, sent_calls, string, text_part, tool
 
 # Cline 3 (apps/vscode/src/core): api/providers/openai.ts, api/transform/openai-format.ts, tool-call-processor.ts;
 # tools as in prompts/system-prompt/__tests__/__snapshots__/cline_native_next_gen.tools.snap.
@@ -333,4 +271,7 @@ CLIENTS = {
     "zed-interleaved": Client("Zed", ZED_TOOLS, lambda said: _zed(said, interleaved=True), read_zed),
     "zed-responses": Client("Zed", ZED_TOOLS, _zed_responses, read_zed_responses, "responses"),
     "ai-sdk": Client("opencode", SDK_TOOLS, _ai_sdk, read_ai_sdk),
+    "open-webui": Client("Open WebUI", WEBUI_TOOLS, open_webui, read_open_webui),
+    "codex": Client("Codex", CODEX_TOOLS, codex, read_codex, "responses"),
+    "claude-code": Client("Claude Code", CLAUDE_TOOLS, claude_code, read_claude_code, "messages?beta=true"),
 }

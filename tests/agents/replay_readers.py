@@ -1,4 +1,4 @@
-"""Streams of chat completions as editors read them, each by the rules of its own sources.
+"""Streams as editors and agents read them, each by the rules of its own sources.
 
 What a client would crash on is an error here, and what it would drop is missing in what it saw. No code of theirs is
 in this file; the source files whose rules a reader follows are named beside it.
@@ -32,6 +32,8 @@ class Seen:
     calls: list[SeenCall] = field(default_factory=list)
     finish: str | None = None
     usage: Json = field(default_factory=dict)
+    signature: str = ""
+    """Of the thought."""
 
 
 def openai_events(lines: Iterable[str]) -> Iterator[Json]:
@@ -256,6 +258,101 @@ def read_ai_sdk(lines: Iterable[str]) -> Seen:
     return seen
 
 
+def read_open_webui(lines: Iterable[str]) -> Seen:
+    """Open WebUI: backend/open_webui/utils/middleware.py (stream_body_handler).
+
+    A name that comes in pieces is put together, so one that came twice would be a wrong one. Of a usage the timings
+    are part.
+    """
+    seen = Seen()
+    calls: dict[int, Json] = {}
+    for event in openai_events(lines):
+        seen.usage = event.get("usage") or seen.usage
+        delta = _first_delta(event)
+        seen.text += delta.get("content") or ""
+        seen.thought += delta.get("reasoning_content") or ""
+        for call in delta.get("tool_calls") or ():
+            function = call["function"]
+            one = calls.setdefault(call["index"], {"id": call.get("id"), "name": "", "arguments": ""})
+            one["name"] += function.get("name") or ""
+            one["arguments"] += function.get("arguments") or ""
+    seen.calls = [SeenCall(call["id"], call["name"], json.loads(call["arguments"])) for call in calls.values()]
+    return seen
+
+
+def read_claude_code(lines: Iterable[str]) -> Seen:
+    """Of Anthropic's client: lib/MessageStream.ts. Blocks come in turn; a call's input is parsed at its end."""
+    seen = Seen()
+    block: Json = {}
+    opened = 0
+    for line in lines:
+        if not line.startswith("data: "):
+            continue
+        event = json.loads(line.removeprefix("data: "))
+        kind = event["type"]
+        assert kind != "error", event
+        if kind == "content_block_start":
+            assert (event["index"], block) == (opened, {})
+            opened += 1
+            block = {**event["content_block"], "input": ""}
+        elif kind == "content_block_delta":
+            assert event["index"] == opened - 1
+            name = {"input_json_delta": "partial_json"}.get(event["delta"]["type"], event["delta"]["type"][:-6])
+            field = "input" if name == "partial_json" else name
+            block[field] = block.get(field, "") + event["delta"][name]
+        elif kind == "content_block_stop":
+            seen.text += block.get("text", "")
+            seen.thought += block.get("thinking", "")
+            seen.signature += block.get("signature", "")
+            if block["type"] == "tool_use":
+                seen.calls.append(SeenCall(block["id"], block["name"], json.loads(block["input"] or "{}")))
+            block = {}
+        elif kind == "message_delta":
+            usage, finish = event["usage"], event["delta"]["stop_reason"]
+            cached = usage["cache_read_input_tokens"]
+            seen.usage = {
+                "prompt_tokens": usage["input_tokens"] + cached,
+                "prompt_tokens_details": {"cached_tokens": cached},
+            }
+            seen.finish = {"tool_use": "tool_calls", "end_turn": "stop"}.get(finish, finish)
+    assert bool(seen.signature) == bool(seen.thought)
+    return seen
+
+
+def read_codex(lines: Iterable[str]) -> Seen:
+    """Codex: codex-rs/codex-api (sse/responses.rs). What counts are items that are done, and the response's end."""
+    seen = Seen()
+    for line in lines:
+        if not line.startswith("data: "):
+            continue
+        event = json.loads(line.removeprefix("data: "))
+        assert event["type"] not in ("error", "response.failed", "response.incomplete"), event
+        if event["type"] == "response.output_item.done":
+            _take_codex(seen, event["item"])
+        elif event["type"] == "response.completed":
+            usage = event["response"]["usage"]
+            seen.usage = {
+                "prompt_tokens": usage["input_tokens"],
+                "prompt_tokens_details": usage["input_tokens_details"],
+            }
+            seen.finish = "tool_calls" if seen.calls else "stop"
+    assert seen.finish is not None, "the stream ended before the response"
+    return seen
+
+
+def _take_codex(seen: Seen, item: Json) -> None:
+    if item["type"] == "reasoning":
+        seen.thought += "".join(part["text"] for part in item["summary"])
+        seen.signature += item["encrypted_content"]
+    elif item["type"] == "message":
+        seen.text += "".join(part["text"] for part in item["content"])
+    elif item["type"] == "custom_tool_call":
+        seen.calls.append(SeenCall(item["call_id"], item["name"], {"input": item["input"]}))
+    else:
+        name = f"{item['namespace']}__{item['name']}" if item.get("namespace") else item["name"]
+        seen.calls.append(SeenCall(item["call_id"], name, json.loads(item["arguments"])))
+
+
 def told(seen: Seen) -> Seen:
     """What of it does not depend on the run."""
-    return replace(seen, calls=[replace(call, id="") for call in seen.calls], finish=None, usage={})
+    return replace(seen, calls=[replace(call, id="") for call in seen.calls], finish=None, usage={}, signature="")

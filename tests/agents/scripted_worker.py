@@ -4,7 +4,8 @@ Everything is real but for the logits: vocabulary, template, grammar, sampler, s
 drawn, the token that the script has next is made by far the likeliest; what the grammar forbids stays forbidden. The
 script is JSON: a list of steps, each with `thought`, `text` and `calls` (`name`, `arguments`); an answer is the step
 whose number is that of the results in its conversation. A conversation without tools gets a title. Steps with `for`
-are of conversations whose first message has that text, and there the number is that of the answers.
+are of conversations whose first message has that text, and there the number is that of the answers; one with `asked`
+answers that last message wherever it comes.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Script:
         counted = "assistant" if steps else "tool"
         steps = steps or self.steps
         step = steps[min(sum(each.role == counted for each in messages), len(steps) - 1)]
+        step = next((each for each in steps if each.get("asked") == messages[-1].content), step)
         calls = [ToolCall(call["name"], json.dumps(call["arguments"])) for call in step.get("calls", ())]
         return written(self.loaded.report.format, step.get("thought", ""), step.get("text", ""), calls)
 

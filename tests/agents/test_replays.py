@@ -10,11 +10,14 @@ import pytest
 
 from tests.agents.agent_models import FORMATS
 from tests.agents.conftest import LARGE, PATIENCE_S, AgentServer, Step, started
-from tests.agents.replay_clients import CLIENTS, Client, Results, Said
+from tests.agents.replay_agents import CLAUDE_ASIDE
+from tests.agents.replay_clients import CLIENTS
 from tests.agents.replay_readers import Seen, SeenCall, told
+from tests.agents.replay_shapes import Client, Results, Said
 
 TASK = "Change hello to goodbye in a.txt"
 ANSWER = 'Done: a.txt says "goodbye" — ✓\n\n```diff\n-hello\n+goodbye\n```'
+QUESTION = "Are you sure?"
 AGAIN = "Yes: it says goodbye."
 ODD = '------- SEARCH\n\t"hello"\\n</b> {\'\n=======\ngoodbye — é🙂\n+++++++ REPLACE\n'
 THOUGHT = "I look at the file first.\nIt may say <hello>."
@@ -62,6 +65,30 @@ CONVERSATIONS: dict[str, list[Step]] = {
         {"thought": "That was all.", "text": ANSWER},
         {"text": AGAIN},
     ],
+    "Open WebUI": [
+        {"thought": THOUGHT, "calls": [call("search_notes", query=ODD, count=3)]},
+        {"text": "Now I read them.", "calls": [call("read_note", note_id="1"), call("read_note", note_id="2")]},
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN, "asked": QUESTION},
+    ],
+    "Codex": [
+        {"thought": THOUGHT, "calls": [call("exec_command", cmd="cat a.txt")]},
+        {"text": "Now I edit.", "calls": [call("apply_patch", input=ODD)]},
+        {"thought": "I add.", "calls": [call("mcp__demo__add", a=1, b=2), call("exec_command", cmd="ls", login=True)]},
+        {"calls": [call("exec_command", cmd=f"echo '{ODD}'")]},
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+    ],
+    "Claude Code": [
+        {"thought": THOUGHT, "calls": [call("Read", file_path="/r/a.txt")]},
+        {"text": "Now I edit.", "calls": [call("Edit", file_path="/r/a.txt", old_string=ODD, new_string="goodbye")]},
+        {"calls": [call("Bash", command="cat a.txt"), call("Bash", command=f"echo '{ODD}'", timeout=1000)]},
+        {"thought": "Once more.", "calls": [call("mcp__server__tool_7", what="check")]},
+        {"text": "I read it again.", "calls": [call("Read", file_path="/r/a.txt", limit=20)]},
+        {"thought": "That was all.", "text": ANSWER},
+        {"text": AGAIN},
+        {"thought": "He asks again.", "text": AGAIN},
+    ],
     "opencode": [
         {"thought": THOUGHT, "calls": [call("read", filePath="a.txt", limit=20)]},
         {"text": "Now I look and edit.", "calls": [call("bash", command="ls"), call("bash", command=f"echo '{ODD}'")]},
@@ -73,11 +100,18 @@ CONVERSATIONS: dict[str, list[Step]] = {
 
 
 def steps(format: str, asker: str) -> list[Step]:
-    """Without thoughts where the format's model has none; Harmony's has one call in an answer."""
-    thinks = format in ("hermes", "harmony")
+    """Without thoughts where the format's model has none; Harmony's has one call in an answer.
+
+    DeepSeek's thinks where it is asked to, as Claude Code does, and then in every answer.
+    """
+    thinks = format in ("hermes", "harmony") or (format, asker) == ("deepseek", "Claude Code")
     most = 1 if format == "harmony" else 2
     return [
-        {**step, "thought": step.get("thought", "") if thinks else "", "calls": step.get("calls", [])[:most]}
+        {
+            **step,
+            "thought": step.get("thought", "Hm." * (format == "deepseek")) if thinks else "",
+            "calls": step.get("calls", [])[:most],
+        }
         for step in CONVERSATIONS[asker]
     ]
 
@@ -105,6 +139,12 @@ def asked(server: AgentServer, client: Client, said: list[Said]) -> Seen:
         return client.read(response.iter_lines())
 
 
+def asked_aside(server: AgentServer, path: str, body: dict[str, Any]) -> None:
+    body = {"model": server.model, **body}
+    response = httpx.post(f"{server.url}/{path}", json=body, trust_env=False, timeout=PATIENCE_S)
+    assert response.status_code == 200, response.text
+
+
 def meant(step: Step) -> Seen:
     calls = [SeenCall("", each["name"], each["arguments"]) for each in step.get("calls", ())]
     return Seen(step.get("text", ""), step.get("thought", ""), calls)
@@ -116,6 +156,11 @@ def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, Ag
     client = CLIENTS[name]
     said: list[Said] = [TASK]
     for turn, step in enumerate(steps(format, client.name)):
+        for path, body in CLAUDE_ASIDE if name == "claude-code" else ():
+            aside = httpx.post(
+                f"{server.url}/{path}", json={"model": server.model, **body}, trust_env=False, timeout=60
+            )
+            assert aside.status_code == 200, aside.text
         seen = asked(server, client, said)
         if name == "cline-xml" and step["text"].endswith(INVENTED):  # the connection is closed before the end
             seen.text = seen.text[: seen.text.rindex(">") + 1]
@@ -125,7 +170,7 @@ def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, Ag
             assert seen.usage["prompt_tokens"] > LARGE
             if turn:
                 assert seen.usage["prompt_tokens_details"]["cached_tokens"] >= 0.95 * seen.usage["prompt_tokens"], turn
-        if client.path == "responses":  # which has thoughts as they are, and Zed reads summaries
+        if name == "zed-responses":  # which has thoughts as they are, and Zed reads summaries
             step = {**step, "thought": ""}
         assert told(seen) == meant(step)
         assert len({each.id for each in seen.calls}) == len(seen.calls)
@@ -134,8 +179,8 @@ def test_a_client_sees_what_the_model_said_turn_after_turn(served: tuple[str, Ag
             said.append(Results([f"The file {number} says hello." for number in range(len(seen.calls))]))
         elif name == "cline-xml" and turn < 2:
             said.append(Results(["1 | hello"]))
-        elif turn == 2:
-            said.append("Are you sure?")
+        else:
+            said.append(QUESTION)
 
 
 def test_a_client_finds_the_model_in_the_list(served: tuple[str, AgentServer]) -> None:

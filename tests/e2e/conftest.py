@@ -14,8 +14,8 @@ COMMAND = [sys.executable, "-P", "-m", "localllm"]
 
 if importlib.util.find_spec("llama_cpp") is None:
     collect_ignore = [
-        "test_bench.py", "test_chat.py", "test_demo.py", "test_embed.py", "test_hostile_values.py", "test_llm.py",
-        "test_models.py", "test_on_demand.py", "test_run.py", "test_serve.py",
+        "test_bench.py", "test_chat.py", "test_demo.py", "test_embed.py", "test_hostile_values.py", "test_launch.py",
+        "test_llm.py", "test_models.py", "test_on_demand.py", "test_run.py", "test_serve.py",
     ]  # fmt: skip
 
 

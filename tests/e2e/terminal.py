@@ -1,4 +1,7 @@
-"""A pseudo-terminal with `localllm run` on it, and somebody who reads and types. It waits for what is shown."""
+"""A pseudo-terminal with `localllm run` on it, or another command, and somebody who reads and types.
+
+It waits for what is shown.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ needs_pty = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-t
 
 
 class Terminal:
-    """A `run` on a terminal of its own."""
+    """A command on a terminal of its own."""
 
-    def __init__(self, *args: str | Path, **environ: str) -> None:
+    def __init__(self, *args: str | Path, command: str = "run", **environ: str) -> None:
         self._main, side = os.openpty()  # type: ignore[attr-defined, unused-ignore]
         environment = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm", **environ}
-        command = [*COMMAND, "run", *map(str, args)]
+        argv = [*COMMAND, command, *map(str, args)]
         self.process = subprocess.Popen(
-            command, stdin=side, stdout=side, stderr=side, env=environment, start_new_session=True
+            argv, stdin=side, stdout=side, stderr=side, env=environment, start_new_session=True
         )
         self._side = side  # so that its settings can be looked at when the process has ended
         self.seen = b""

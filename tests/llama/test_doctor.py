@@ -195,7 +195,7 @@ def test_nothing_is_wider_than_a_terminal_but_what_is_to_be_copied() -> None:
 def test_advice_is_given_to_plain_builds_only(tmp_path: Path) -> None:
     files = installed.Installed("0.3.36", tmp_path, tmp_path, (tmp_path / "libllama.so",), {})
     fast, slow = (Outcome(choice=CpuChoice(None, extra_bufts), tried=()) for extra_bufts in (True, False))
-    assert "two to three times" in (child.advice(files, slow) or "")
-    assert "plain build" in (child.advice(files, fast) or "")
+    assert "two to three times" in (child.advice(files, slow, tmp_path) or "")
+    assert "plain build" in (child.advice(files, fast, tmp_path) or "")
     with_variants = msgspec.structs.replace(files, variants={"zen4": tmp_path})
-    assert child.advice(with_variants, fast) is None
+    assert child.advice(with_variants, fast, tmp_path) is None

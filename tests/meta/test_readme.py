@@ -74,10 +74,19 @@ def test_every_setting_has_an_option_of_its_name_somewhere() -> None:
             assert f"--{field.name.replace('_', '-')}" in known, f"no command has an option for {field.name}"
 
 
-def test_both_commands_build_the_library_as_the_doctor_advises() -> None:
+def test_the_first_command_compiles_no_library_and_the_second_as_the_doctor_advises() -> None:
     from localllm.llama.installed import FAST_INSTALL_FLAGS
 
-    assert re.findall(r'CMAKE_ARGS="(.*)"', README) == [FAST_INSTALL_FLAGS] * 2
+    first, second = (block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "CMAKE_ARGS" in block)
+    assert first.startswith('CMAKE_ARGS=-DLLAMA_BUILD=OFF pip install ".[wheel]"')
+    assert re.findall(r'CMAKE_ARGS="(.*)"', second) == [FAST_INSTALL_FLAGS]
+
+
+def test_the_wheel_is_the_one_whose_structs_are_known() -> None:
+    from localllm.llama.runtimes import WHEEL_PACKAGE, WHEEL_VERSION
+
+    pinned = re.findall(rf'"{WHEEL_PACKAGE}==(.*?)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert set(pinned) == {WHEEL_VERSION}
 
 
 def test_what_the_readme_links_to_exists() -> None:

@@ -153,6 +153,26 @@ def test_whatever_comes_the_events_add_up_to_the_message(kinds: list[str]) -> No
                 assert getattr(made, name) == value
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_clients_own_loop_of_tools_ends(served: Served, client: anthropic.Anthropic, stream: bool) -> None:
+    """It asks for a thread that the server holds first, and sends whole conversations where there is none."""
+    cities: list[str] = []
+
+    @anthropic.beta_tool
+    def weather(city: str) -> str:
+        """The weather."""
+        cities.append(city)
+        return "sunny"
+
+    served.runtime.scripts = [ANSWER, (Delta("Sunny.", 1), END)]
+    fields: dict[str, Any] = {**BODY, "tools": [weather], "stream": stream}
+    last = client.beta.messages.tool_runner(**fields).until_done()
+    assert (last.content[-1].text, cities) == ("Sunny.", ["Ulm", "Bonn"])
+    said = served.runtime.requests[-1].messages
+    assert said is not None
+    assert [message.role for message in said] == ["user", "assistant", "tool", "tool"]
+
+
 @pytest.mark.parametrize(
     ("end", "reason", "sequence"),
     [
@@ -233,6 +253,27 @@ def test_a_conversation_of_blocks_is_the_conversation(served: Served) -> None:
     )
 
 
+def test_a_system_message_may_be_there_until_the_next_of_the_users(served: Served) -> None:
+    hint = {"role": "system", "content": "Now.", "clear_at": "next_user_message"}
+    said = [*USER, hint, {"role": "assistant", "content": "Hello."}, *USER, {**hint, "content": "Later."}]
+    given = [message.content for message in asked(served, messages=said).messages]
+    assert given == ["Hi", "Hello.", "Hi", "Later."]
+
+
+def test_fields_that_are_nobodys_are_named_wherever_they_are(served: Served) -> None:
+    block = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}, "zeal": 1}
+    fields: dict[str, Any] = {
+        "system": [block],
+        "messages": [{"role": "user", "content": [block], "zest": 1}],
+        "thinking": {"type": "adaptive", "block_binding": None, "zip": 1},
+        "output_config": {"effort": "low", "task_budget": None, "vim": 1},
+    }
+    response = served.http.post("/v1/messages", json={**BODY, **fields})
+    assert response.headers["x-localllm-ignored"] == (
+        "thinking.zip, output_config.vim, system[].zeal, messages[].zest, messages[].content[].zeal"
+    )
+
+
 def test_a_system_prompt_as_a_string_loses_the_changing_line_too(served: Served) -> None:
     given = asked(served, system="x-anthropic-billing-header: cch=00000;\n\nBe kind.")
     assert given.messages[0] == Message("system", "Be kind.")
@@ -272,6 +313,7 @@ def test_tools_of_anthropics_own_are_left_out_or_refused(served: Served) -> None
         (None, False, None),
         ({"type": "disabled"}, False, None),
         ({"type": "adaptive"}, None, None),
+        ({"type": "between_tools"}, None, None),
         ({"type": "enabled", "budget_tokens": 1024}, True, 1024),
     ],
 )

@@ -15,20 +15,14 @@ import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types import embedding_create_params
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
 from localllm.server.embeddings.encoding import embedding_list, short_decimals
-from localllm.server.embeddings.requests import MAX_INPUTS, EmbeddingsBody
-from localllm.server.openai.fields import NO_EFFECT, REFUSED_EMBEDDING
+from localllm.server.embeddings.inputs import MAX_INPUTS
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import VECTOR, tiny_model
-
-EXTENSIONS = {
-    "truncate", "truncate_prompt_tokens", "priority", "timeout", "keep_alive", "normalize", "embd_normalize",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -73,6 +67,14 @@ def test_the_openai_client_gets_every_texts_vector_in_either_form(
         ("Hi", EmbeddingRequest(texts=("Hi",))),
         ([5, 6], EmbeddingRequest(tokens=((5, 6),))),
         ([[5, 6], [7]], EmbeddingRequest(tokens=((5, 6), (7,)))),
+        ([5, "a", 6], EmbeddingRequest(tokens=((5, 97, 6),))),
+        (["a", 5, "b"], EmbeddingRequest(tokens=((256, 97, 5, 98),))),
+        (["ab", [5, 6]], EmbeddingRequest(tokens=((256, 97, 98), (5, 6)))),
+        ({"prompt_string": "Hi"}, EmbeddingRequest(texts=("Hi",))),
+        (
+            ["a", {"content": [{"type": "text", "text": "b "}, {"type": "text", "text": "c"}]}],
+            EmbeddingRequest(texts=("a", "b c")),
+        ),
     ],
 )
 def test_a_text_its_tokens_or_several_of_them_may_be_given(
@@ -131,17 +133,6 @@ def test_without_pooling_an_item_is_an_array_of_vectors(served: Served, form: st
     assert [np.array(item, np.float32).tolist() for item in items] == [[_vector(0)], [_vector(1)] * 2]
 
 
-def test_every_documented_field_is_in_exactly_one_list() -> None:
-    honoured = set(EmbeddingsBody.__struct_fields__)
-    lists = (honoured, set(REFUSED_EMBEDDING), set(NO_EFFECT))
-    known: set[str] = set.union(*lists)
-    assert sum(map(len, lists)) == len(known), "a field is in two lists"
-    params = embedding_create_params.EmbeddingCreateParams
-    fields = params.__required_keys__ | params.__optional_keys__
-    assert not fields - known, "a field slipped through"
-    assert honoured - fields == EXTENSIONS
-
-
 @pytest.mark.parametrize(
     ("change", "param"),
     [
@@ -151,7 +142,11 @@ def test_every_documented_field_is_in_exactly_one_list() -> None:
         ({"input": []}, "input"),
         ({"input": ["a", ""]}, "input[1]"),
         ({"input": [[1], []]}, "input[1]"),
-        ({"input": ["a", 3]}, "input"),
+        ({"input": [3, [4]]}, "input[1]"),
+        ({"input": {}}, "input"),
+        ({"input": {"content": "Hi"}}, "input.content"),
+        ({"input": {"content": []}}, "input"),
+        ({"input": ["a", {"content": [{"type": "text"}]}]}, "input[1].content[0].text"),
         ({"input": [1.5]}, "input[0]"),
         ({"input": [-1]}, "input[0]"),
         ({"input": [[1, 2**63]]}, "input[0][1]"),
@@ -190,6 +185,65 @@ def test_a_field_that_would_change_the_vectors_is_refused_by_name(served: Served
     assert _error(response) == (400, "unsupported_parameter", field)
     assert field in response.json()["error"]["message"]
     assert served.runtime.embedded == []
+
+
+@pytest.mark.parametrize(
+    ("given", "param"),
+    [
+        ({"prompt_string": "<__media__>", "multimodal_data": ["AAAA"]}, "input.multimodal_data"),
+        ([{"content": [{"type": "image_url", "image_url": {"url": "data:x"}}]}], "input[0].content[0].type"),
+        ({"content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]}, "input.content[0].type"),
+        ({"content": [{"type": "input_video"}]}, "input.content[0].type"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings"])
+def test_images_and_sounds_are_refused_by_where_they_stand(
+    served: Served, path: str, given: object, param: str
+) -> None:
+    response = served.http.post(path, json={"input": given})
+    assert response.status_code == 400
+    assert param in response.text
+    assert served.runtime.embedded == []
+
+
+def test_llama_servers_own_endpoints_give_an_array_with_an_array_of_vectors_each(served: Served) -> None:
+    for path, body in (("/embedding", {"content": ["Hi", "there"]}), ("/embeddings", {"input": ["Hi", "there"]})):
+        made = served.http.post(path, json=body).json()
+        assert [set(item) for item in made] == [{"index", "embedding"}] * 2
+        assert [item["index"] for item in made] == [0, 1]
+        assert [np.array(item["embedding"], np.float32).tolist() for item in made] == [[_vector(0)], [_vector(1)]]
+    assert served.runtime.embedded == [EmbeddingRequest(texts=("Hi", "there"))] * 2
+
+
+def test_llama_servers_own_endpoints_without_pooling_give_vectors_as_they_are(served: Served) -> None:
+    served.runtime.models = [msgspec.structs.replace(tiny_model(), pooling="none")]
+    (item,) = served.http.post("/embedding", json={"content": "abc"}).json()
+    assert np.array(item["embedding"], np.float32).tolist() == [_vector(0)] * 3
+    assert served.runtime.embedded == [EmbeddingRequest(texts=("abc",), normalize=False)]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "input"),
+        ({"input": "a", "content": "b"}, "content"),
+        ({"input": []}, "input"),
+        ({"content": [[]]}, "content[0]"),
+        ({"input": "a", "encoding_format": "base64"}, "encoding_format"),
+        ({"input": "a", "embd_normalize": 1}, "embd_normalize"),
+    ],
+)
+def test_llama_servers_own_endpoints_name_the_field_at_fault(
+    served: Served, body: dict[str, object], param: str
+) -> None:
+    response = served.http.post("/embedding", json=body)
+    assert response.status_code == 400
+    assert param in response.json()["error"]["message"]
+
+
+def test_an_empty_text_is_left_to_the_model_where_llama_server_does_so(served: Served) -> None:
+    assert served.http.post("/embedding", json={"content": ["", "a"]}).status_code == 200
+    assert served.runtime.embedded == [EmbeddingRequest(texts=("", "a"))]
 
 
 def test_a_field_that_is_nobodys_is_ignored_and_named_in_a_header(served: Served) -> None:

@@ -12,7 +12,6 @@ from tests.server.conftest import Served
     [
         ("/chat/completions", "POST /v1/chat/completions"),
         ("/completions", "POST /v1/completions"),
-        ("/embeddings", "POST /v1/embeddings"),
         ("/responses", "POST /v1/responses"),
         ("/models", "GET /v1/models"),
         ("/models/tiny", "GET /v1/models/tiny"),
@@ -52,7 +51,7 @@ def test_another_vendors_api_is_named(served: Served, path: str, words: str) -> 
     assert response.json()["error"]["message"] == f"there is no {path} here: {words}"
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/files", "/wp-login.php", "/%00", "/a" * 3000])
+@pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/nowhere", "/wp-login.php", "/%00", "/a" * 3000])
 def test_what_is_like_nothing_gets_no_hint(served: Served, path: str) -> None:
     response = served.http.get(path)
     assert response.status_code == 404

@@ -84,9 +84,11 @@ def test_a_chat_model_says_how_its_answers_are_read(served: Served, model: Loade
     assert listed(served, model)["chat_format"] == told
 
 
-def test_of_a_model_that_is_not_loaded_only_what_its_file_is_is_told(served: Served) -> None:
+def test_of_a_model_that_is_not_loaded_what_its_file_says_is_told(served: Served) -> None:
     other = served.http.get("/v1/models").json()["data"][1]
-    assert set(other) == {
-        *("id", "object", "created", "owned_by", "loaded", "status", "aliases", "tags", "file_type", "size_bytes"),
-    }
+    assert (other["id"], other["loaded"], other["size_bytes"]) == ("other:1b", False, 99)
+    assert other["capabilities"] == ["completion", "chat", "tools", "structured_outputs"]
+    assert (other["max_context_length"], other["meta"]["n_ctx_train"]) == (512, 512)
+    assert not {"ctx", "context_length", "max_model_len", "slots"} & set(other), "it has none yet"
+    assert "n_ctx" not in other["meta"]
     assert other["status"] == {"value": "unloaded", "args": []}

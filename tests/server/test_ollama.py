@@ -236,15 +236,15 @@ def test_thoughts_of_a_model_that_thinks_have_a_level(served: Served) -> None:
         ("chat", {"model": "tiny", "messages": HI, "options": {"top_k": "a"}}, 400,
          "options.top_k: expected `int | null`, got `str`"),
         ("chat", {"model": "tiny", "messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, 400,
-         "messages[0].images: images are not supported yet; leave them out"),
+         "messages[0].images is not supported: no model here sees images yet; leave it out"),
         ("generate", {"model": "tiny", "prompt": "x", "images": ["aa"]}, 400,
-         "images: images are not supported yet; leave them out"),
+         "images is not supported: no model here sees images yet; leave it out or send []"),
         ("generate", {"model": "tiny", "prompt": "x", "raw": True, "system": "y"}, 400,
          "raw mode does not support template, system, or context"),
         ("generate", {"model": "tiny", "prompt": "x", "context": [1]}, 400,
-         "context is not supported: leave it out, or use /api/chat"),
+         "context is not supported: /api/chat takes a conversation; leave it out or send []"),
         ("generate", {"model": "tiny", "prompt": "x", "template": "{{ .Prompt }}"}, 400,
-         "template is not supported: leave it out, or send raw: true with the whole prompt"),
+         'template is not supported: `raw: true` takes a prompt as it is; leave it out or send ""'),
         ("create", {"model": "x", "from": "tiny"}, 501,
          "create is not served by localllm: localllm create makes a model from a Modelfile"),
         ("push", {"model": "x"}, 501, "push is not served by localllm: localllm sends no models anywhere"),
@@ -463,6 +463,8 @@ def test_a_strict_server_refuses_fields_and_options_that_are_nobodys() -> None:
         status, words = error(asked(served, "chat", body | {"options": {"nobody": 1}}))
         assert (status, "'options.nobody'" in words) == (400, True)
         assert whole(asked(served, "chat", body | {"options": {"num_ctx": 4096}}))["done"]
+        of_ollama = {"num_gpu": 3, "use_mmap": True, "penalize_newline": False}
+        assert whole(asked(served, "chat", body | {"options": of_ollama, "truncate": True}))["done"]
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import openai
@@ -270,3 +271,23 @@ def test_a_wrong_key_is_an_authentication_error(guarded: Served) -> None:
         assert caught.value.code == "invalid_api_key"
     with openai.OpenAI(base_url=f"{guarded.url}/v1", api_key="sesame", max_retries=0) as client:
         assert client.models.list().data[0].id == "tiny"
+
+
+def test_the_prompt_as_the_model_reads_it_is_told_where_it_is_asked_for(served: Served) -> None:
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+    for path, body, prompt in (
+        ("/v1/chat/completions", chat, "<user>Hi"),
+        ("/v1/completions", {"prompt": "Hi"}, "Hi"),
+        ("/v1/completions", {"prompt": [256, 72]}, "<s>H"),
+    ):
+        assert served.http.post(path, json=body | {"verbose": True}).json()["__verbose"] == {"prompt": prompt}
+        assert "__verbose" not in served.http.post(path, json=body | {"verbose": False}).json()
+        with served.http.stream("POST", path, json=body | {"verbose": True, "stream": True}) as response:
+            told = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: {")]
+        assert [chunk["__verbose"] for chunk in told if "__verbose" in chunk] == [{"prompt": prompt}]
+
+
+def test_llama_servers_clients_know_the_server_by_how_its_fingerprint_begins(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "Hi"}])
+    assert answer.system_fingerprint is not None
+    assert answer.system_fingerprint.startswith("b")

@@ -71,10 +71,10 @@ def test_calls_of_shells_are_shown_and_items_of_tools_that_run_elsewhere_are_lef
     assert served.runtime.asked[-1][1] == [
         Message("assistant", "", tool_calls=(ToolCall("local_shell", '{"command":["ls"]}', "a"),)),
         Message("tool", "x.txt", tool_call_id="a", name="local_shell"),
+        Message("assistant", "", tool_calls=(ToolCall("s__f", "{}", "m"),)),
+        Message("tool", "3", tool_call_id="m", name="s__f"),
     ]
-    assert response.headers["x-localllm-ignored"] == (
-        "input[0]:web_search_call, input[3]:image_generation_call, input[4]:mcp_call"
-    )
+    assert response.headers["x-localllm-ignored"] == "input[0]:web_search_call, input[3]:image_generation_call"
 
 
 def test_thoughts_come_back_from_clients_that_send_the_sealed_ones_alone(served: Served, client: openai.OpenAI) -> None:
@@ -160,7 +160,8 @@ def test_tokens_of_the_thought_are_counted(served: Served, client: openai.OpenAI
 KINDS = [
     None, "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
     "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call_output",
-    "apply_patch_call", "item_reference", "additional_tools", "web_search_call", "mcp_call", "compaction",
+    "apply_patch_call", "item_reference", "additional_tools", "web_search_call", "compaction",
+    "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
 ]  # fmt: skip
 WORDS = st.sampled_from(["user", "assistant", "f", "x", "call_0", "", "input_text", "namespace", "function"])
 VALUES = st.recursive(
@@ -172,6 +173,7 @@ VALUES = st.recursive(
     max_leaves=4,
 )
 FIELDS = ["id", "role", "content", "call_id", "name", "namespace", "arguments", "input", "output", "action", "tools"]
+FIELDS += ["server_label", "error", "approval_request_id", "approve", "reason"]
 ITEMS = st.builds(
     lambda kind, fields: {"type": kind, **fields},
     st.sampled_from(KINDS),

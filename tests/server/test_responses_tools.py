@@ -358,9 +358,9 @@ def test_a_server_may_be_told_to_refuse_tools_that_run_elsewhere() -> None:
 
 def test_fields_of_tools_that_are_nobodys_are_named(served: Served) -> None:
     tools = [{**WEATHER, "defer_loading": True, "zeal": 1}, {**SEARCH, "zest": 1}]
-    body = {"model": "tiny", "input": "Hi", "tools": tools, "reasoning": {"mode": "pro"}}
+    body = {"model": "tiny", "input": "Hi", "tools": tools, "reasoning": {"mode": "pro", "zest": 1}}
     ignored = served.http.post(PATH, json=body).headers["x-localllm-ignored"]
-    assert ignored == "tools[].zeal, reasoning.mode, tools[1]:web_search"
+    assert ignored == "tools[].zeal, reasoning.zest, tools[1]:web_search"
 
 
 def test_a_call_that_was_cut_is_incomplete(served: Served, client: openai.OpenAI) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,3 +128,10 @@ def test_the_sum_of_the_chunks_is_the_whole_answer(deltas: list[Delta], shape: C
     assert chunks[-1] is not None
     assert chunks[-1].finish_reason == whole.finish_reason
     assert stream.warnings(FINISH) == shape.warnings(made)
+
+
+@pytest.mark.parametrize("beginning", ["", None])
+def test_a_stream_begins_with_the_text_that_its_dialect_has(beginning: str | None) -> None:
+    first = ChatShape(begins_with=beginning).stream(0).first()
+    assert first is not None
+    assert msgspec.to_builtins(first.delta) == {"role": "assistant", "content": beginning}

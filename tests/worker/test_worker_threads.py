@@ -34,7 +34,7 @@ Ask = Callable[[Session], Awaitable[object]]
 async def start(model: Path, home: Path, fault: str = "", *, disk: bool = False, **given: float) -> Session:
     """A session with a real worker whose code was changed."""
     info, options = read_model_info(model), LoadOptions(slots=2, threads=1, kv_disk_mb=64 if disk else 0)
-    command = worker_command(data_dir=home, plugin_dir=None, verbose=False, debug=False)
+    command = worker_command(data_dir=home, runtime="auto", plugin_dir=None, verbose=False, debug=False)
     code = f"def fail(*_, **__):\n    raise LookupError('nobody expects this')\n\n{textwrap.dedent(fault)}\n"
     code += "from localllm.worker.process import main\nmain()"
     arguments = command[command.index("localllm.worker") + 1 :]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
+from localllm.server.fields import Fates, Refused, unknown_fields
+from localllm.server.parse import Fields
 from localllm.types import Message, ToolCall
 
 InputField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
@@ -27,7 +29,20 @@ _ERROR_WITHIN = 40
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, or what is refused."""
+    """A text, or what is refused by its type."""
+
+    fates: ClassVar[Fates] = Fates(
+        dict.fromkeys(("source", "transformations"), Refused("no model here sees images yet"))
+        | dict.fromkeys(("context", "title"), Refused("send the text of a document")),
+        {
+            "cache_control": "prompts are cached wherever they begin alike",
+            "caller": "every call is of the model itself",
+            "citations": "an earlier answer is its text",
+            "data": "another's hidden thought, which nobody here can read",
+            "signature": "thoughts are not checked, whoever had them",
+            "toolset_name": "a call has the name of its tool",
+        },
+    )
 
     type: str
     text: str | None = None
@@ -51,8 +66,12 @@ class ContentBlock(Block, frozen=True, kw_only=True):
 class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A turn. One of the system may stand anywhere."""
 
+    fates: ClassVar[Fates] = Fates(ignored={"output_config": "that of the request holds for all turns"})
+
     role: Literal["user", "assistant", "system"]
     content: str | list[ContentBlock]
+    clear_at: Literal["next_user_message", "never"] | None = None
+    """Of the system: whether the next message of the user's takes it away."""
 
 
 def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) -> tuple[Message, ...]:
@@ -60,11 +79,31 @@ def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) 
     if not said:
         raise InvalidParameter("messages: at least one message is required", param="messages")
     messages = [*_system(system)]
+    last = max((index for index, message in enumerate(said) if message.role == "user"), default=-1)
     for index, message in enumerate(said):
-        messages += _turn(message, f"messages[{index}]")
+        if message.clear_at != "next_user_message" or index > last:
+            messages += _turn(message, f"messages[{index}]")
     if not any(message.role != "system" for message in messages):
         raise InvalidParameter("messages: at least one message of a user is required", param="messages")
     return with_ids(messages)
+
+
+def unknown_in_messages(given: Fields) -> list[str]:
+    """The fields of the system prompt and of messages that are nobody's. They have been read already."""
+    messages = msgspec.json.decode(given["messages"], type=list[dict[str, Raw]])
+    unknown = unknown_fields({name for message in messages for name in message}, InputMessage, "messages[].")
+    said = {name for message in messages for block in _objects(message["content"]) for name in block}
+    system = {name for block in _objects(given.get("system")) for name in block}
+    return [
+        *unknown_fields(system, Block, "system[]."),
+        *unknown,
+        *unknown_fields(said, ContentBlock, "messages[].content[]."),
+    ]
+
+
+def _objects(given: Raw | None) -> list[dict[str, Raw]]:
+    found = None if given is None else msgspec.json.decode(given, type=str | list[dict[str, Raw]] | None)
+    return found if isinstance(found, list) else []
 
 
 def _system(system: str | list[Block] | None) -> Iterator[Message]:

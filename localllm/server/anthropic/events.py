@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from localllm.server import sse
 from localllm.server.anthropic.replies import AnswerBlock, ErrorReply, MessageObject, MessageUsage, StopReason
 from localllm.server.openai.replies import Remarks, TimingsObject
 
@@ -71,7 +72,7 @@ Event = MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | Mess
 def encode(event: Event) -> bytes:
     """Its bytes in the stream."""
     kind = str(event.__struct_config__.tag)
-    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(event) + b"\n\n"
+    return b"event: " + kind.encode() + b"\n" + sse.data(msgspec.json.encode(event))
 
 
 PING = encode(Ping())

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from localllm.errors import ContextLengthExceeded, LocalLLMError, clipped
-from localllm.server.errors import MAX_MESSAGE_CHARS, public_message, status_of
+from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter, clipped
+from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
 from localllm.server.openai.replies import Remarks, TimingsObject, finish_reason
 from localllm.types import Finish, Usage
 
@@ -24,6 +24,11 @@ _TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+
+THREAD = "thread"
+"""The field for a conversation that the server holds."""
+OVERLOADED = 529
+"""Anthropic's own status for it, by which clients know it."""
 
 
 class TextBlock(msgspec.Struct, frozen=True, tag="text"):
@@ -74,9 +79,16 @@ class TokenCount(msgspec.Struct, frozen=True):
     input_tokens: int
 
 
+class NoThreads(msgspec.Struct, frozen=True, tag_field="error_code", tag="thread_unsupported_request"):
+    """By this clients know that they have to send whole conversations, and do."""
+
+    unsupported: list[str]
+
+
 class ErrorDetail(msgspec.Struct, frozen=True):
     type: str
     message: str
+    details: NoThreads | UnsetType = UNSET
 
 
 class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
@@ -105,12 +117,19 @@ def error_reply(error: LocalLLMError, request_id: str | None) -> ErrorReply:
     """An error of the tree as Anthropic shapes them."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return ErrorReply(ErrorDetail(kind, clipped(_message(error), MAX_MESSAGE_CHARS)), request_id)
+    details = NoThreads([THREAD]) if isinstance(error, UnsupportedParameter) and error.param == THREAD else UNSET
+    return ErrorReply(ErrorDetail(kind, clipped(_message(error), MAX_MESSAGE_CHARS), details), request_id)
 
 
-def error_body(error: LocalLLMError, request_id: str | None) -> bytes:
-    """The JSON of an error."""
-    return msgspec.json.encode(error_reply(error, request_id))
+def response_parts(error: LocalLLMError, request_id: str) -> dict[str, Any]:
+    """Keyword arguments for a starlette `Response`."""
+    status = status_of(error)
+    return {
+        "content": msgspec.json.encode(error_reply(error, request_id)),
+        "status_code": OVERLOADED if status == 503 else status,
+        "headers": {**error_headers(error), "request-id": request_id},
+        "media_type": "application/json",
+    }
 
 
 def _message(error: LocalLLMError) -> str:

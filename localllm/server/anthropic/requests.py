@@ -5,14 +5,15 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from localllm.ranges import check_range
-from localllm.server.anthropic.contents import Block, InputMessage, to_messages
+from localllm.server.anthropic.contents import Block, InputMessage, to_messages, unknown_in_messages
+from localllm.server.anthropic.replies import THREAD
 from localllm.server.anthropic.tools import (
     HostedTools,
     MessagesChoice,
@@ -21,35 +22,44 @@ from localllm.server.anthropic.tools import (
     offered_tools,
     unknown_in_tools,
 )
-from localllm.server.openai.fields import refuse_unsupported, unknown_fields
+from localllm.server.fields import Fates, Refused, parse_known, unknown_fields
 from localllm.server.openai.rendering import Thinking, rendering_of
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import SchemaField, schema_structure
-from localllm.server.parse import parse
+from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure
 from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
 
 MAX_TOKENS = 2**31 - 1
 
-REFUSED: dict[str, tuple[Any, ...]] = {
-    "container": (),
-    "mcp_servers": ([],),
-    "stop": ([],),  # of OpenAI's APIs; stop_sequences is its name here
-}
-NO_EFFECT = frozenset(
-    {
-        "anthropic_beta",
-        "betas",
-        "cache_control",
-        "context_management",  # old results may be taken out of the prompt: nothing makes that necessary
-        "diagnostics",
-        "inference_geo",
-        "metadata",
-        "service_tier",
-        "speed",
-        "user_profile_id",
-        "workspace_id",
-    }
+_OF_ACCOUNTS = "accounts, regions and prices are the vendor's"
+_FATES = Fates(
+    refused={
+        "container": Refused("nothing here runs code"),
+        "mcp_servers": Refused("the server connects to none that a request names", ([],)),
+        "stop": Refused("`stop_sequences` is its name here", ([],)),
+        THREAD: Refused("nothing is kept of a conversation: send all of its messages"),
+    },
+    ignored={
+        "anthropic_beta": "what is honoured needs no header",
+        "betas": "what is honoured needs no header",
+        "billing_policy": _OF_ACCOUNTS,
+        "cache_control": "prompts are cached wherever they begin alike",
+        "context_management": "old results stay in the prompt, which costs nothing while it is cached",
+        "diagnostics": "`cache_report` says why a prompt was not cached",
+        "fallback_credit_token": _OF_ACCOUNTS,
+        "fallbacks": "no model is declined here, so none has to answer for it",
+        "inference_geo": _OF_ACCOUNTS,
+        "metadata": "nothing is kept of a request",
+        "service_tier": "there is one; `priority` says who waits less",
+        "speed": "answers are as fast as they can be",
+        "user_profile_id": _OF_ACCOUNTS,
+        "workspace_id": _OF_ACCOUNTS,
+    },
+)
+OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as it is"})
+OF_ANSWERS = _FATES._replace(
+    refused={**_FATES.refused, "compaction": Refused("nothing is compacted here: ask for a summary in a message")}
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -58,7 +68,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 class MessagesThinking(Thinking, frozen=True, kw_only=True):
     """Whether and how long it thinks."""
 
-    display: Literal["summarized", "omitted"] | None = None
+    fates: ClassVar[Fates] = Fates(ignored={"block_binding": "thoughts are not checked, whoever had them"})
+
+    display: Literal["summarized", "omitted", "updates"] | None = None
     """Omitted: a thought's block is there, without its text."""
 
 
@@ -70,6 +82,10 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How much it says, and in which form."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"task_budget": "nothing counts tokens across requests"})
+
     effort: str | None = None
     """A word for the template, as `low`."""
     format: OutputFormat | None = None
@@ -77,6 +93,8 @@ class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 class CountRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/messages/count_tokens`; what says how to answer is checked, and changes no number."""
+
+    fates: ClassVar[Fates] = OF_COUNTS
 
     model: str | None = None
     """May be left out while one model is loaded."""
@@ -163,6 +181,8 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 class MessagesRequest(CountRequest, frozen=True, kw_only=True):
     """`POST /v1/messages`."""
 
+    fates: ClassVar[Fates] = OF_ANSWERS
+
     max_tokens: int
 
     def limit(self) -> int | None:
@@ -172,6 +192,12 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
 
 def parse_messages(body: bytes, kind: type[T]) -> tuple[T, list[str]]:
     """The request and its fields that are nobody's. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, kind, lambda given: refuse_unsupported(given, REFUSED))
-    ignored = unknown_fields(given, kind.__struct_fields__, REFUSED, NO_EFFECT)
-    return request, ignored + unknown_in_tools(given)
+    given, request, ignored = parse_known(body, kind)
+    return request, ignored + _unknown_within(given) + unknown_in_messages(given) + unknown_in_tools(given)
+
+
+def _unknown_within(given: Fields) -> list[str]:
+    kinds: dict[str, type[msgspec.Struct]] = {"thinking": MessagesThinking, "output_config": OutputConfig}
+    return [
+        name for field, kind in kinds.items() for name in unknown_fields(fields_of(given.get(field)), kind, f"{field}.")
+    ]

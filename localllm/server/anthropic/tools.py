@@ -7,12 +7,13 @@ refused if the server is told to. Knows nothing of answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates, unknown_fields
 from localllm.server.openai.structures import SchemaField
 from localllm.server.openai.tool_choice import ToolChoice, Tooling, tooling
 from localllm.server.openai.tools import Declared, FunctionTool, ToolName, declared_function
@@ -21,12 +22,21 @@ from localllm.server.parse import Fields
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
 """Agents bring those of all their MCP servers."""
-_NO_EFFECT = frozenset({"allowed_callers", "cache_control", "defer_loading", "eager_input_streaming", "input_examples"})
 """Of a tool, what says how Anthropic's own machines use it. One that may be deferred is offered at once."""
 
 
 class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of the client's: `type` is absent or `custom`. All others are known by their type."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "allowed_callers": "it says which tools that run at the vendor's may call it",
+            "cache_control": "prompts are cached wherever they begin alike",
+            "defer_loading": "it is offered at once",
+            "eager_input_streaming": "arguments are streamed as they come",
+            "input_examples": "templates have no place for them",
+        }
+    )
 
     name: ToolName
     type: str | None = None
@@ -104,5 +114,5 @@ def unknown_in_tools(given: Fields) -> list[str]:
     for tool in ([] if raw is None else msgspec.json.decode(raw, type=list[dict[str, Raw]] | None)) or []:
         kind = tool.get("type")
         if kind is None or bytes(kind) in (b'"custom"', b"null"):
-            unknown |= tool.keys() - set(MessagesTool.__struct_fields__) - _NO_EFFECT
-    return [f"tools[].{name}" for name in sorted(unknown)]
+            unknown |= tool.keys()
+    return unknown_fields(unknown, MessagesTool, "tools[].")

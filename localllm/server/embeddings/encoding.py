@@ -36,6 +36,23 @@ def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: b
     return msgspec.json.encode(EmbeddingList(data=data, model=model, usage=usage(made.num_tokens), truncated=truncated))
 
 
+def vectors_of(made: Embeddings) -> Iterator[Any]:
+    """Each item's array of vectors, encoded already: of one, unless it has one for each of its tokens."""
+    return _numbers(made, is_pooled=False)
+
+
+def rows_of(made: Embeddings) -> Iterator[Any]:
+    """The vector of each item that has one, encoded already."""
+    return _numbers(made, is_pooled=True)
+
+
+def similarities(made: Embeddings) -> list[float]:
+    """Of the first vector to each of the others; all are of length 1."""
+    vectors = np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)
+    products: list[float] = short_decimals(vectors[1:] @ vectors[0]).tolist()
+    return products
+
+
 def _numbers(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
     vectors = np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)
     if not is_pooled:

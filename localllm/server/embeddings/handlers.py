@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Coroutine
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import msgspec
 from starlette.requests import Request
@@ -13,23 +10,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.embeddings import Embeddings, Ranking
-from localllm.errors import LocalLLMError
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
-from localllm.server.callers import caller_of
+from localllm.server.embeddings import making
 from localllm.server.embeddings import replies as out
-from localllm.server.embeddings.requests import RerankBody, parse_embeddings, parse_rerank
+from localllm.server.embeddings.inputs import is_single, items_of
+from localllm.server.embeddings.requests import RerankBody, parse_embeddings, parse_native, parse_rerank
+from localllm.server.parse import Fields
 from localllm.server.state import ServerState
-from localllm.server.tally import tally_of
-from localllm.types import LoadedModel
-
-MadeT = TypeVar("MadeT", Embeddings, Ranking)
+from localllm.server.tei.errors import answer_as_tei
 
 
 def routes() -> list[Route]:
     """What this package answers. The metrics know a ranking by its last name here."""
     return [
         Route("/v1/embeddings", embeddings, methods=["POST"]),
+        Route("/embedding", native, methods=["POST"]),
+        Route("/embeddings", native, methods=["POST"]),
         Route("/rerank", rerank, methods=["POST"]),
         Route("/reranking", rerank, methods=["POST"]),
         Route("/v1/reranking", rerank, methods=["POST"]),
@@ -43,13 +40,14 @@ async def embeddings(request: Request) -> Response:
     body, ignored = parse_embeddings(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    caller = caller_of(request)
-    asked, keep_alive_s = body.asked(*state.time_limits_s()), caller.keep_alive(body.keep_alive_s())
-    asked = msgspec.structs.replace(asked, priority=caller.priority(body.priority))
-    model = await state.model_id(body.model)
-    work = state.runtime.embed(model, asked, keep_alive_s=keep_alive_s)
-    made, loaded = await _made(request, body.model or model, work, "input", is_single=body.is_single)
-    is_pooled = set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
+    items, field = items_of(body.input, "input"), making.Field("input", is_single(body.input))
+    normalize, dimensions = body.is_normalized(), body.dimensions
+    model = await making.model_of(request, body.model)
+    asked = await making.embedding_request(
+        request, model, items, field, body, normalize=normalize, dimensions=dimensions
+    )
+    made = await making.embed(request, model, asked, field, body)
+    is_pooled = making.is_pooled(made, state.loaded(model))
     # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
     content = await state.encoding.run(
         _encoded, made, body.model or model, body.encoding_format or "float", is_pooled=is_pooled
@@ -58,19 +56,47 @@ async def embeddings(request: Request) -> Response:
     return Response(content, media_type="application/json", headers=headers)
 
 
+async def native(request: Request) -> Response:
+    """`POST /embedding` and `POST /embeddings`: an array, in which every item has an array of vectors."""
+    state: ServerState = request.app.state.server
+    body, ignored = parse_native(await read_json(request, state.settings.max_body_bytes))
+    state.admit()
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    given, name = body.given()
+    # What an empty text becomes is the model's business: those with tokens around every text have a vector for it.
+    items, field = items_of(given, name, may_be_empty=True), making.Field(name, is_single(given))
+    normalize, dimensions = body.is_normalized(), body.dimensions
+    model = await making.model_of(request, body.model)
+    if state.loaded(model) is None:
+        await sse.unless_gone(request.receive, state.runtime.ensure(model))
+    loaded = state.loaded(model)
+    if loaded is not None and loaded.pooling == "none":
+        normalize = False  # as llama-server does, whatever is asked for
+    asked = await making.embedding_request(
+        request, model, items, field, body, normalize=normalize, dimensions=dimensions
+    )
+    made = await making.embed(request, model, asked, field, body)
+    headers |= out.truncated_header(made.truncated)
+    content = await state.encoding.run(_encoded_natively, made)
+    return Response(content, media_type="application/json", headers=headers)
+
+
 async def rerank(request: Request) -> Response:
     """`POST /v1/rerank`, and by its other names."""
     state: ServerState = request.app.state.server
-    body, ignored = parse_rerank(await read_json(request, state.settings.max_body_bytes))
+
+    def seen(given: Fields) -> None:
+        if "texts" in given:
+            answer_as_tei(request.scope)
+
+    body, ignored = parse_rerank(await read_json(request, state.settings.max_body_bytes), seen)
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
-    caller = caller_of(request)
-    asked, keep_alive_s = body.asked(*state.time_limits_s()), caller.keep_alive(body.keep_alive_s())
-    asked = msgspec.structs.replace(asked, priority=caller.priority(body.priority))
-    model = await state.model_id(body.model)
-    work = state.runtime.rerank(model, asked, keep_alive_s=keep_alive_s)
-    made, loaded = await _made(request, model, work, body.field)
+    asked = making.rerank_request(request, body.query, body.candidates(), body)
+    model = await making.model_of(request, body.model)
+    made = await making.rank(request, model, asked, making.Field(body.field), body)
     headers |= out.truncated_header(made.truncated)
+    loaded = state.loaded(model)
     architecture = None if loaded is None else loaded.info.architecture
     scores = out.shown_scores(made, architecture, raw=bool(body.raw_scores))
     if body.is_tei:
@@ -104,36 +130,15 @@ def _tei(body: RerankBody, made: Ranking, scores: list[float]) -> list[out.TeiRa
     ]
 
 
-async def _made(
-    request: Request, model: str, work: Coroutine[Any, Any, MadeT], field: str, *, is_single: bool = False
-) -> tuple[MadeT, LoadedModel | None]:
-    """What the runtime makes of it, and by which model. `field` holds the items, or the only one if `is_single`."""
-    state: ServerState = request.app.state.server
-    started_s, tally = time.perf_counter(), tally_of(request)
-    tally.begin(model, state.loaded(model))
-    try:
-        made = await sse.unless_gone(request.receive, work)
-    except LocalLLMError as error:
-        raise state.seen_by_client(_renamed(error, field, is_single=is_single)) from error
-    loaded = state.loaded(model)
-    tally.embedded(loaded, made.num_tokens)
-    if loaded is not None:  # else it is being unloaded already
-        end = "embedded" if isinstance(made, Embeddings) else "ranked"
-        state.metrics.embedded(loaded.id, end, made.num_tokens, time.perf_counter() - started_s)
-    return made, loaded
-
-
-def _renamed(error: LocalLLMError, field: str, *, is_single: bool) -> LocalLLMError:
-    """`input 3` or `document 3` of the runtime is the path `input[3]` of this API, in the sentence too."""
-    if error.param not in ("input", "documents"):
-        return error
-    item = error.details.get("item")
-    path = field if is_single or item is None else f"{field}[{item}]"
-    message = re.sub(rf"\b(?:input|documents?) {item}\b", path, error.message)
-    return error.renamed(message, path)
-
-
 def _encoded(made: Embeddings, model: str, format: Literal["float", "base64"], *, is_pooled: bool) -> bytes:
     from localllm.server.embeddings.encoding import embedding_list
 
     return embedding_list(made, model, format, is_pooled=is_pooled)
+
+
+def _encoded_natively(made: Embeddings) -> bytes:
+    from localllm.server.embeddings.encoding import vectors_of
+
+    return msgspec.json.encode(
+        [out.NativeEmbedding(index=index, embedding=vectors) for index, vectors in enumerate(vectors_of(made))]
+    )

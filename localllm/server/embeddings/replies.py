@@ -27,6 +27,13 @@ class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
     object: Literal["embedding"] = "embedding"
 
 
+class NativeEmbedding(msgspec.Struct, frozen=True):
+    """llama-server's: an array of vectors, of one with pooling."""
+
+    index: int
+    embedding: list[list[float]]
+
+
 class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True):
     """`truncated`: the numbers of the items that were cut, if any were."""
 

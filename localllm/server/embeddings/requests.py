@@ -5,23 +5,18 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `input[
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.durations import keep_alive_seconds
-from localllm.server.openai.fields import REFUSED_EMBEDDING, REFUSED_RERANK, refuse_unsupported, unknown_fields
-from localllm.server.parse import parse
-from localllm.types import TokenId
-
-MAX_INPUTS = 2048
-"""OpenAI's limit for the texts of one request; here for the documents of one query too."""
-
-Inputs = list[str | TokenId | list[TokenId]]
+from localllm.server.embeddings.inputs import Inputs, check_number
+from localllm.server.fields import Fates, fates_of, parse_known, unknown_fields
+from localllm.server.openai import fields
+from localllm.server.parse import Fields, parse
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1
 """llama-server's `embd_normalize`; it has other norms, which nobody asks for."""
@@ -59,60 +54,17 @@ class WorkFields(msgspec.Struct, frozen=True, kw_only=True):
         return keep_alive_seconds(self.keep_alive)
 
 
-class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
-    """`POST /v1/embeddings`. `input`: a text, several, the tokens of one, or of several; at most 2048 in all."""
+Dimensions = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Keep the first ones, before normalizing")]
+
+
+class VectorFields(WorkFields, frozen=True, kw_only=True):
+    """What OpenAI's and llama-server's endpoints share."""
 
     model: Annotated[str | None, Meta(description="May be left out while one model is loaded")] = None
-    input: str | Inputs
-    encoding_format: Annotated[
-        Literal["float", "base64"] | None, Meta(description="base64: of little-endian float32 numbers")
-    ] = None
-    dimensions: (
-        Annotated[int, Meta(ge=1, le=2**31 - 1, description="Keep the first ones, before normalizing")] | None
-    ) = None
     normalize: Annotated[bool | None, Meta(description="To length 1 [default: true]")] = None
     embd_normalize: Annotated[int | None, Meta(description="llama-server's: 2 normalizes, -1 does not")] = None
 
-    @property
-    def is_single(self) -> bool:
-        """Whether there is one item which is not in an array of items."""
-        return isinstance(self.input, str) or isinstance(self.input[0], int)
-
-    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest:
-        """`timeout_s`: where it brings none. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        items = self._items()
-        for index, item in enumerate(items):
-            if not item:
-                name = "input" if self.is_single else f"input[{index}]"
-                raise InvalidParameter(f"{name} must not be empty", param=name)
-        texts = isinstance(items[0], str)
-        return EmbeddingRequest(
-            texts=tuple(cast(list[str], items)) if texts else None,
-            tokens=None if texts else tuple(tuple(tokens) for tokens in cast(list[list[int]], items)),
-            dimensions=self.dimensions,
-            normalize=self._is_normalized(),
-            truncate=self.is_cut(),
-            priority=self.priority or 0,
-            timeout_s=timeout_s if self.timeout is None else self.timeout,
-            queue_timeout_s=queue_timeout_s,
-        )
-
-    def _items(self) -> list[str] | list[list[int]]:
-        if isinstance(self.input, str):
-            return [self.input]
-        if not self.input:
-            raise InvalidParameter("input must not be an empty array", param="input")
-        kinds = {type(item) for item in self.input}
-        if len(kinds) > 1:
-            raise InvalidParameter(
-                "input must hold texts, or tokens, or arrays of tokens, not a mixture", param="input"
-            )
-        if kinds == {int}:
-            return [cast(list[int], self.input)]
-        _check_number("input", len(self.input))
-        return cast("list[str] | list[list[int]]", self.input)
-
-    def _is_normalized(self) -> bool:
+    def is_normalized(self) -> bool:
         if self.embd_normalize is None:
             return self.normalize is not False
         if self.embd_normalize not in (_EUCLIDEAN, _AS_IT_IS):
@@ -125,10 +77,53 @@ class EmbeddingsBody(WorkFields, frozen=True, kw_only=True):
         return wanted
 
 
-class DocumentText(msgspec.Struct, frozen=True):
-    """A document as Cohere's clients send it; its other fields are not read."""
+class EmbeddingsBody(VectorFields, frozen=True, kw_only=True):
+    """`POST /v1/embeddings`. `input`: a text, several, the tokens of one, or of several; at most 2048 in all."""
 
-    text: str
+    fates: ClassVar[Fates] = fields.EMBEDDING
+
+    input: Inputs
+    encoding_format: Annotated[
+        Literal["float", "base64"] | None, Meta(description="base64: of little-endian float32 numbers")
+    ] = None
+    dimensions: Dimensions | None = None
+
+
+class NativeBody(VectorFields, frozen=True, kw_only=True):
+    """`POST /embedding` and `/embeddings`, as llama-server has them: `input` and `content` are the same."""
+
+    fates: ClassVar[Fates] = fields.NATIVE_EMBEDDING
+
+    input: Inputs | msgspec.UnsetType = msgspec.UNSET
+    content: Inputs | msgspec.UnsetType = msgspec.UNSET
+    encoding_format: Literal["float"] | None = None
+    dimensions: Dimensions | None = None
+
+    def given(self) -> tuple[Inputs, str]:
+        """What to embed, and the field that has it. Raises `InvalidParameter`."""
+        if not isinstance(self.input, msgspec.UnsetType):
+            if not isinstance(self.content, msgspec.UnsetType):
+                raise InvalidParameter("input and content are the same; send one of them", param="content")
+            return self.input, "input"
+        if isinstance(self.content, msgspec.UnsetType):
+            raise InvalidParameter("input is missing (or content, as it was called once)", param="input")
+        return self.content, "content"
+
+
+class DocumentText(msgspec.Struct, frozen=True):
+    """A document as Cohere's and Jina's clients send it; its other fields are not read."""
+
+    text: str | None = None
+    image: str | None = None
+    """Refused."""
+
+    def plain(self, path: str) -> str:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if self.image is not None:
+            raise UnsupportedParameter(f"{path}.image: images are not supported here", param=f"{path}.image")
+        if self.text is None:
+            raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
+        return self.text
 
 
 class RerankBody(WorkFields, frozen=True, kw_only=True):
@@ -138,6 +133,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
     model does, which may be any number (llama-server always does). Without `model` the one that is loaded is asked.
     """
 
+    fates: ClassVar[Fates] = fields.RERANK
     query: Annotated[str, Meta(min_length=1)]
     model: str | None = None
     documents: list[str | DocumentText] | None = None
@@ -165,31 +161,36 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
             raise InvalidParameter("documents is missing (or texts, as TEI calls them)", param="documents")
         if not given:
             raise InvalidParameter(f"{self.field} must not be an empty array", param=self.field)
-        _check_number(self.field, len(given))
-        return tuple(item if isinstance(item, str) else item.text for item in given)
-
-    def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> RerankRequest:
-        """`timeout_s`: where it brings none. Raises `InvalidParameter`, `UnsupportedParameter`."""
-        return RerankRequest(
-            query=self.query,
-            documents=self.candidates(),
-            truncate=self.is_cut(),
-            priority=self.priority or 0,
-            timeout_s=timeout_s if self.timeout is None else self.timeout,
-            queue_timeout_s=queue_timeout_s,
+        check_number(self.field, len(given))
+        return tuple(
+            item if isinstance(item, str) else item.plain(f"{self.field}[{index}]") for index, item in enumerate(given)
         )
 
 
 def parse_embeddings(body: bytes) -> tuple[EmbeddingsBody, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, EmbeddingsBody, partial(refuse_unsupported, refused=REFUSED_EMBEDDING))
-    return request, unknown_fields(given, EmbeddingsBody.__struct_fields__, REFUSED_EMBEDDING)
+    _, request, ignored = parse_known(body, EmbeddingsBody)
+    return request, ignored
 
 
-def parse_rerank(body: bytes) -> tuple[RerankBody, list[str]]:
+def parse_native(body: bytes) -> tuple[NativeBody, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, RerankBody, partial(refuse_unsupported, refused=REFUSED_RERANK))
-    ignored = unknown_fields(given, RerankBody.__struct_fields__, REFUSED_RERANK)
+    _, request, ignored = parse_known(body, NativeBody)
+    return request, ignored
+
+
+def parse_rerank(body: bytes, seen: Callable[[Fields], None] = lambda _: None) -> tuple[RerankBody, list[str]]:
+    """The request and its ignored fields; `seen` gets all of them first.
+
+    Raises `InvalidParameter`, `UnsupportedParameter`.
+    """
+
+    def check(given: Fields) -> None:
+        seen(given)
+        fates_of(RerankBody).check(given)
+
+    given, request = parse(body, RerankBody, check)
+    ignored = unknown_fields(given, RerankBody)
     return request, ignored + _unknown_in_documents(given.get("documents"))
 
 
@@ -198,9 +199,4 @@ def _unknown_in_documents(documents: msgspec.Raw | None) -> list[str]:
         () if documents is None else msgspec.json.decode(documents, type=list[str | dict[str, msgspec.Raw]] | None)
     )
     names: set[str] = set().union(*(item for item in items or () if isinstance(item, dict)))
-    return [f"documents[].{name}" for name in sorted(names - {"text"})]
-
-
-def _check_number(name: str, number: int) -> None:
-    if number > MAX_INPUTS:
-        raise InvalidParameter(f"{name} takes at most {MAX_INPUTS} at a time, got {number}", param=name)
+    return [f"documents[].{name}" for name in sorted(names - {"text", "image"})]

@@ -16,11 +16,11 @@ from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import Overloaded
+from localllm.server.fields import parse_known
 from localllm.server.llamacpp import requests as body
 from localllm.server.openai.messages import to_messages
 from localllm.server.openai.rendering import rendering_of
 from localllm.server.openai.tools import told_tools
-from localllm.server.parse import parse
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 
@@ -157,8 +157,7 @@ async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mappin
 
 
 def _parsed(state: ServerState, content: bytes, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
-    given, asked = parse(content, kind)
-    ignored = sorted(given.keys() - set(kind.__struct_fields__))
+    _, asked, ignored = parse_known(content, kind)
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     state.admit()
     return state, asked, headers

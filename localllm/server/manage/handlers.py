@@ -22,7 +22,7 @@ from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.errors import defect, error_body
-from localllm.server.parse import parse
+from localllm.server.fields import parse_known
 from localllm.server.state import ServerState
 from localllm.states import PullState, RunningModel
 
@@ -191,8 +191,7 @@ async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News
 
 async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mapping[str, str]]:
     state: ServerState = request.app.state.server
-    given, asked = parse(await read_json(request, state.settings.max_body_bytes), kind)
-    ignored = sorted(given.keys() - set(kind.__struct_fields__))
+    _, asked, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     state.admit()
     return state, asked, headers

@@ -12,8 +12,9 @@ from starlette.requests import Request
 
 from localllm.errors import InvalidParameter, UnknownParameter, clipped
 from localllm.server.body import read_body, unknown_fields_header
+from localllm.server.fields import fates_of
 from localllm.server.ollama.errors import no_model
-from localllm.server.ollama.fields import without_effect
+from localllm.server.ollama.fields import CommonFields, unknown, without_effect
 from localllm.server.ollama.names import found
 from localllm.server.parse import Fields, parse
 from localllm.server.state import ServerState
@@ -35,10 +36,9 @@ class Given(NamedTuple):
 
     def check(self, state: ServerState) -> None:
         """Raises `UnknownParameter` for a field that is nobody's, on a strict server."""
-        ignored = without_effect(self.fields, self.kind, None)
-        unknown = [name for name in ignored if name not in self.kind.__struct_fields__]
-        if state.settings.strict and unknown:
-            first = clipped(unknown[0])
+        nobodys = unknown(self.fields, self.kind)
+        if state.settings.strict and nobodys:
+            first = clipped(nobodys[0])
             raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
 
 
@@ -48,7 +48,9 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
     body = await read_body(request, state.settings.max_body_bytes)
     if not body.strip():
         raise InvalidParameter("missing request body")
-    fields, asked = parse(body, kind)
+    fields, asked = parse(body, kind, fates_of(kind).check)
+    if isinstance(asked, CommonFields) and asked.options is not None:
+        asked.options.params(None)  # wrong values are errors also where nothing is to be answered
     state.admit()
     return state, asked, Given(fields, kind)
 

@@ -6,13 +6,14 @@ Knows nothing of messages and prompts.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.durations import keep_alive_seconds
+from localllm.server.fields import Fates, fates_of, unknown_fields
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Rendering, SamplingParams
@@ -25,13 +26,35 @@ _SAMPLING = (
     "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "seed",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
-_LOADING = ("num_ctx", "num_keep")
+_LOADING = ("num_ctx",)
 """What is the server's to say when it loads a model."""
+_NOTHING = (b"false", b"null")
 EFFORTS = ("low", "medium", "high", "max")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """`options`; what else Ollama knows of them concerns how a model is loaded, which is the server's to say."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored=dict.fromkeys(
+            (
+                "f16_kv",
+                "low_vram",
+                "main_gpu",
+                "num_batch",
+                "num_gpu",
+                "num_thread",
+                "numa",
+                "use_mlock",
+                "use_mmap",
+            ),
+            "how a model is loaded is the server's to say",
+        )
+        | dict.fromkeys(
+            ("embedding_only", "logits_all", "penalize_newline", "tfs_z", "vocab_only"), "Ollama ignores it as well"
+        )
+        | {"num_keep": "the server's to say: --context-shift"}
+    )
 
     temperature: float | None = None
     top_k: int | None = None
@@ -51,7 +74,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | list[str] | None = None
     num_ctx: int | None = None
     """A model's context is set where it is loaded: a larger one has no effect here, and the reply's header says so."""
-    num_keep: int | None = None
 
     def params(self, logprobs: int | None) -> SamplingParams:
         """Raises `InvalidParameter`."""
@@ -93,18 +115,23 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
         return keep_alive_seconds(self.keep_alive)
 
 
+IGNORED = {
+    "shift": "the server's to say: --context-shift",
+    "truncate": "what does not fit is refused, as with false",
+}
+"""Of chats and plain prompts, with the reasons."""
+
+
 class AnswerFields(CommonFields, frozen=True, kw_only=True):
     """What chats and plain prompts share."""
+
+    fates: ClassVar[Fates] = Fates(ignored=IGNORED)
 
     format: FormatField | UnsetType = UNSET
     """`json`, or a JSON schema."""
     think: bool | str | None = None
     stream: bool | None = None
     """Unless false."""
-    truncate: bool | None = None
-    """What does not fit is refused here, whatever this says."""
-    shift: bool | None = None
-    """The server's to say: --context-shift."""
     logprobs: bool | None = None
     top_logprobs: int | None = None
 
@@ -161,16 +188,20 @@ def named(model: str | None, name: str | None) -> str:
 
 def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -> list[str]:
     """Fields and options that change nothing here; `ctx` is what the model was loaded with, where that is known."""
-    ignored = sorted(given.keys() - set(kind.__struct_fields__))
-    if issubclass(kind, AnswerFields):
-        ignored += [name for name in ("truncate", "shift") if name in given and bytes(given[name]) == b"true"]
     options = fields_of(given.get("options"))
-    ignored += [f"options.{name}" for name in sorted(options.keys() - set(Options.__struct_fields__))]
+    ignored = unknown(given, kind)
+    ignored += [name for name in fates_of(kind).ignored if name in given and bytes(given[name]) not in _NOTHING]
+    ignored += [f"options.{name}" for name in Options.fates.ignored if name in options]
     if ctx is not None:
         ignored += [
             f"options.{name}" for name in _LOADING if name in options and not _is_kept(options[name], ctx, name)
         ]
     return ignored
+
+
+def unknown(given: Fields, kind: type[msgspec.Struct]) -> list[str]:
+    """Fields and options that are nobody's."""
+    return unknown_fields(given, kind) + unknown_fields(fields_of(given.get("options")), Options, "options.")
 
 
 def _is_kept(value: Raw, ctx: int, name: str) -> bool:

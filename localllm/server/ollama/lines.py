@@ -8,7 +8,7 @@ import msgspec
 
 from localllm.server.asking import guarded
 from localllm.server.ollama.errors import error_body
-from localllm.server.sse import EventStream
+from localllm.server.sse import EventStream, one_line
 from localllm.server.state import ServerState
 from localllm.server.telling import encoded
 
@@ -30,4 +30,4 @@ class LineStream(EventStream):
 
 
 def _line(line: msgspec.Struct) -> bytes:
-    return msgspec.json.encode(line) + b"\n"
+    return one_line(msgspec.json.encode(line)) + b"\n"

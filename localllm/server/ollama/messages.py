@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
+from localllm.server.fields import Fates, Refused
 from localllm.server.ollama.fields import SchemaField
 from localllm.server.parse import fields_of
 from localllm.types import Calling, Function, Message, ToolCall
@@ -17,8 +18,14 @@ from localllm.types import Calling, Function, Message, ToolCall
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
 
+IMAGES = Refused("no model here sees images yet", ([],))
+
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a call in an earlier answer."""
+
+    fates: ClassVar[Fates] = Fates(ignored={"index": "calls stand in their order"})
+
     name: str
     arguments: SchemaField | UnsetType = UNSET
     """An object."""
@@ -39,6 +46,8 @@ class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message as the client wrote it."""
+
+    fates: ClassVar[Fates] = Fates({"images": IMAGES})
 
     role: str
     content: str | None = None
@@ -79,6 +88,8 @@ class ToolFunction(msgspec.Struct, frozen=True, kw_only=True):
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A function that may be called."""
 
+    fates: ClassVar[Fates] = Fates(ignored={"type": "every tool is a function"})
+
     function: ToolFunction
     type: str | None = None
 
@@ -111,7 +122,7 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
 def refuse_images(images: Sequence[str] | None, path: str) -> None:
     """Raises `UnsupportedParameter` where there are any."""
     if images:
-        raise UnsupportedParameter(f"{path}: images are not supported yet; leave them out", param=path)
+        raise UnsupportedParameter(f"{path} is not supported: {IMAGES.why}; leave it out", param=path)
 
 
 def _object(value: Raw | UnsetType, path: str) -> str:

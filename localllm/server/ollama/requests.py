@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from localllm.embeddings import EmbeddingRequest
-from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.server.ollama.fields import AnswerFields, CommonFields, named
-from localllm.server.ollama.messages import ChatMessage, Tool, refuse_images, to_messages, tooling
-from localllm.types import GenerationRequest, Message, TokenId
+from localllm.errors import InvalidParameter
+from localllm.server.fields import Fates, Refused
+from localllm.server.ollama.fields import IGNORED, AnswerFields, CommonFields, named
+from localllm.server.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
+from localllm.types import GenerationRequest, Message
 
 MAX_INPUTS = 2048
 """Texts of one request, as for /v1/embeddings."""
@@ -40,24 +41,29 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
 class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
     """`POST /api/generate`. Without a prompt it loads the model, or unloads it with `keep_alive` 0."""
 
+    fates: ClassVar[Fates] = Fates(
+        {
+            "context": Refused("/api/chat takes a conversation", ([],)),
+            "height": Refused("no model here draws images", (0,)),
+            "images": IMAGES,
+            "steps": Refused("no model here draws images", (0,)),
+            "template": Refused("`raw: true` takes a prompt as it is", ("",)),
+            "width": Refused("no model here draws images", (0,)),
+        },
+        IGNORED,
+    )
+
     prompt: str | None = None
     suffix: str | None = None
     """The model fills in what is between."""
     system: str | None = None
-    template: str | None = None
-    context: list[TokenId] | None = None
     raw: bool | None = None
     """The prompt as it is, without the model's template."""
-    images: list[str] | None = None
 
     def generation(self) -> GenerationRequest | None:
         """None where there is nothing to answer. Raises `RequestError`s."""
-        if self.raw and (self.system or self.template or self.context):
+        if self.raw and self.system:
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
-        for name, instead in (("template", "send raw: true with the whole prompt"), ("context", "use /api/chat")):
-            if getattr(self, name):
-                raise UnsupportedParameter(f"{name} is not supported: leave it out, or {instead}", param=name)
-        refuse_images(self.images, "images")
         params, structure = self.params(), self.structure()  # also where there is nothing to answer
         if not self.prompt:
             return None
@@ -130,16 +136,16 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ShowRequest(ModelRequest, frozen=True, kw_only=True):
     """`POST /api/show`."""
 
-    verbose: bool | None = None
-    """There is nothing that is long here."""
+    fates: ClassVar[Fates] = Fates(ignored={"verbose": "nothing is left out anyway"})
 
 
 class PullRequest(ModelRequest, frozen=True, kw_only=True):
     """`POST /api/pull`."""
 
+    fates: ClassVar[Fates] = Fates(ignored={"insecure": "certificates are always checked"})
+
     stream: bool | None = None
     """Unless false."""
-    insecure: bool | None = None
 
 
 class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):

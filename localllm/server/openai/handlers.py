@@ -11,26 +11,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.errors import ModelNotFound, clipped
 from localllm.server import sse
 from localllm.server.asking import Asking, asking_of, close
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import error_body
 from localllm.server.openai import choices
-from localllm.server.openai import models as listed
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.openai.telling import Telling
 from localllm.server.paths import both
 from localllm.server.state import ServerState
+from localllm.types import GenerationRequest
 
 
 def routes() -> list[Route]:
     """What this package answers."""
     return [
-        *both("/v1/models", list_models),
-        Route("/v1/models/{model_id:path}", get_model),
         *both("/v1/chat/completions", chat_completions, ["POST"]),
         *both("/v1/chat/completions/input_tokens", count_tokens, ["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
@@ -42,7 +39,7 @@ async def chat_completions(request: Request) -> Response:
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
-    return await _respond(request, body, ChatShape(body.tooling()), ignored)
+    return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), ignored)
 
 
 async def count_tokens(request: Request) -> Response:
@@ -64,36 +61,14 @@ async def completions(request: Request) -> Response:
     return await _respond(request, body, TextShape(), ignored)
 
 
-async def list_models(request: Request) -> Response:
-    """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
-    return json_response(await _models(request))
-
-
-async def get_model(request: Request) -> Response:
-    """`GET /v1/models/{id}`."""
-    id = request.path_params["model_id"]
-    for entry in (await _models(request)).data:
-        if entry.id == id:
-            return json_response(entry)
-    raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
-
-
-async def _models(request: Request) -> listed.ModelList:
-    state: ServerState = request.app.state.server
-    entries = [listed.model_entry(model) for model in state.runtime.loaded()]
-    there = {entry.id for entry in entries}
-    available = await state.listing.run(state.runtime.available)
-    entries += [listed.available_entry(model) for model in available if model.id not in there]
-    return listed.model_list(entries, state.runtime.running())
-
-
 async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored: list[str]) -> Response:
     state: ServerState = request.app.state.server
     asking = await asking_of(request, body, unknown_fields_header(ignored, strict=state.settings.strict))
     made_of = body.generations(most=state.most_answers(asking.model))
     field, echoes = _multiplier(body), await _echoes(asking, body)
+    prompt = await _prompt(request, asking, made_of[0]) if body.verbose else None
     answering = await asking.answers(made_of, stream=bool(body.stream), num_candidates=body.num_candidates, field=field)
-    telling = Telling(shape.id_prefix + secrets.token_hex(12), body.model or asking.model, body, shape, echoes)
+    telling = Telling(shape.id_prefix + secrets.token_hex(12), body.model or asking.model, body, shape, echoes, prompt)
     if answering.done():
         try:
             telling.check_scores(answering.result())
@@ -110,11 +85,28 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
     return Response(content, media_type="application/json", headers=asking.headers)
 
 
+def _beginning(request: Request) -> str | None:
+    """The text of a stream's first chunk: llama-server, whose path has no version, says that there is none yet."""
+    return "" if request.url.path.startswith("/v1/") else None
+
+
 def _multiplier(body: CommonRequest) -> str:
     """The field by which a request asks for several answers."""
     if body.num_candidates == 1:
         return "prompt"
     return "n" if body.num_candidates == body.num_choices else "best_of"
+
+
+async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) -> str:
+    """What the model is asked, as it reads it. Raises what makes a template refuse it."""
+    runtime = asking.state.runtime
+    if asked.messages is not None:
+        rendered = runtime.render(asking.model, asked.messages, asked.rendering)
+        return await sse.unless_gone(request.receive, rendered)
+    if asked.prompt is not None:
+        return asked.prompt
+    pieces = await sse.unless_gone(request.receive, runtime.pieces(asking.model, asked.prompt_tokens or ()))
+    return b"".join(pieces).decode("utf-8", "replace")
 
 
 async def _echoes(asking: Asking, body: CommonRequest) -> list[str]:

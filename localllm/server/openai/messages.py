@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
 from localllm.server.call_ids import with_ids
-from localllm.server.parse import small
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.types import Message, ToolCall
 
 ROLES = {
@@ -29,7 +29,6 @@ ROLES = {
 }
 """Role -> the one that a conversation knows."""
 
-_REFUSED = ("audio",)
 _BETWEEN_PARTS = "\n"
 """As llama-server and vLLM join them."""
 
@@ -37,7 +36,19 @@ Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", 
 
 
 class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message: a text, a refusal, or a thought (`thinking`)."""
+    """A part of a message: a text, a refusal, or a thought (`thinking`). One of another type is refused by its type."""
+
+    fates: ClassVar[Fates] = Fates(
+        dict.fromkeys(("image_url", "detail"), Refused("no model here sees images yet"))
+        | dict.fromkeys(("file", "file_data", "file_id", "file_url", "filename"), Refused("send the text of a file"))
+        | {"input_audio": Refused("no model here hears")},
+        {
+            "annotations": "an earlier answer is its text",
+            "cache_control": "prompts are cached wherever they begin alike",
+            "logprobs": "an earlier answer is its text",
+            "prompt_cache_breakpoint": "prompts are cached wherever they begin alike",
+        },
+    )
 
     type: str
     text: str | None = None
@@ -87,6 +98,8 @@ class MessageCall(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True):
     """A message as the client wrote it."""
 
+    fates: ClassVar[Fates] = Fates({"audio": Refused("no model here hears", ({}, ""))})
+
     role: str
     content: str | list[ContentPart] | None = None
     name: str | None = None
@@ -134,8 +147,10 @@ class ChatMessage(msgspec.Struct, frozen=True):
         thoughts: list[str] = []
         for index, part in enumerate(self.content):
             if part.type not in ("text", "refusal", "thinking"):
-                where = f"{path}[{index}].type"
-                raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
+                where, kind = f"{path}[{index}]", clipped(part.type)
+                raise UnsupportedParameter(
+                    f"{where}: content of type {kind!r} is not supported here; leave it out", param=f"{where}.type"
+                )
             text: str | None = getattr(part, part.type)
             if text is None:
                 where = f"{path}[{index}].{part.type}"
@@ -155,9 +170,6 @@ def unknown_in_messages(messages: msgspec.Raw) -> list[str]:
     """The fields that are nobody's. Raises `UnsupportedParameter`."""
     unknown: set[str] = set()
     for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
-        for name in _REFUSED:
-            if name in message and small(message[name]):
-                where = f"messages[{index}].{name}"
-                raise UnsupportedParameter(f"{name} in a message is not supported yet", param=where)
-        unknown |= message.keys() - {*ChatMessage.__struct_fields__, *_REFUSED}
-    return [f"messages[].{name}" for name in sorted(unknown)]
+        ChatMessage.fates.check(message, f"messages[{index}].")
+        unknown |= message.keys()
+    return unknown_fields(unknown, ChatMessage, "messages[].")

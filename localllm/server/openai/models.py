@@ -10,8 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from localllm.states import AvailableModel, ModelPhase, RunningModel
-from localllm.types import Capability, ChatFormat, KvLayout, LoadedModel, MemoryKind, Pooling, capabilities
+from localllm.server.catalog import Entry, can_chat
+from localllm.states import ModelPhase, RunningModel
+from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +47,21 @@ class Status(msgspec.Struct, frozen=True):
     """Of its command line, where models have one."""
 
 
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """As llama-server has it. `n_ctx` is there once the model is loaded."""
+
+    n_vocab: int
+    n_ctx: int | msgspec.UnsetType = msgspec.UNSET
+    n_ctx_train: int | None
+    n_embd: int | None
+    n_params: int
+    size: int
+    """Bytes of tensor data."""
+    ftype: str | None
+
+
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One model; everything after `owned_by` is ours, and most of it there once it is loaded.
+    """One model; everything after `owned_by` is an extension, and half of it there once it is loaded.
 
     Where its file lies is nobody's business.
     """
@@ -93,6 +107,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
     embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
     """Tokens of the longest text that it embeds or ranks."""
+    meta: Meta | msgspec.UnsetType = msgspec.UNSET
 
 
 class NamedModel(msgspec.Struct, frozen=True):
@@ -110,10 +125,11 @@ class ModelList(msgspec.Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
-def model_list(entries: Sequence[ModelEntry], running: Sequence[RunningModel]) -> ModelList:
+def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> ModelList:
     """What /v1/models says of all; `running`: how far each is that has a process."""
     phases = {model.id: model.phase for model in running}
-    told = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in entries]
+    made = [model_entry(entry) for entry in entries]
+    told = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
     return ModelList(told, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in told])
 
 
@@ -123,26 +139,44 @@ def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
     return Status("loaded" if entry.loaded and phase != "unloading" else "unloaded")
 
 
-def model_entry(model: LoadedModel) -> ModelEntry:
-    """What /v1/models says of a model."""
-    return ModelEntry(
-        id=model.id,
-        created=model.created_unix_s,
-        loaded=True,
-        ctx=model.ctx,
+def model_entry(entry: Entry) -> ModelEntry:
+    """What /v1/models says of a model: of one that is not loaded what its file says."""
+    found = ModelEntry(
+        id=entry.id,
+        created=entry.created_unix_s,
+        loaded=entry.loaded is not None,
+        file_type=entry.quant,
+        size_bytes=entry.size_bytes if entry.loaded is None else entry.loaded.info.size_bytes,
+    )
+    known = entry.capabilities
+    if entry.info is None or known is None:
+        return found
+    found = msgspec.structs.replace(
+        found,
+        capabilities=known,
+        architecture=Architecture(name=entry.info.architecture, output_modalities=_outputs(known)),
+        num_parameters=entry.info.num_parameters,
+        chat_template="default" in entry.info.chat_templates,
+        max_context_length=entry.info.context_length,
+        meta=_meta(entry.info, entry.ctx),
+    )
+    return found if entry.loaded is None else _loaded(found, entry)
+
+
+def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
+    """With how it was loaded."""
+    model, ctx = entry.loaded, entry.ctx or 0
+    assert model is not None
+    return msgspec.structs.replace(
+        found,
+        ctx=ctx,
         slots=model.slots,
         threads=model.threads,
         chat_template=bool(model.info.chat_templates),
         chat_template_source=model.info.chat_template_source or msgspec.UNSET,
-        capabilities=_capabilities(model),
-        architecture=Architecture(name=model.info.architecture, output_modalities=_outputs(model)),
         chat_format=_format(model.format) if can_chat(model) else msgspec.UNSET,
-        file_type=model.info.file_type,
-        num_parameters=model.info.num_parameters,
-        size_bytes=model.info.size_bytes,
-        context_length=model.ctx,
-        max_model_len=model.ctx,
-        max_context_length=model.info.context_length,
+        context_length=ctx,
+        max_model_len=ctx,
         layers_per_device=model.layers_per_device,
         backend=model.backend,
         memory=model.memory if model.slots else msgspec.UNSET,
@@ -156,35 +190,22 @@ def model_entry(model: LoadedModel) -> ModelEntry:
     )
 
 
-def available_entry(model: AvailableModel) -> ModelEntry:
-    """What it says of one that is not loaded."""
-    return ModelEntry(
-        id=model.id,
-        created=model.created_unix_s,
-        loaded=False,
-        file_type=model.quant,
-        size_bytes=model.size_bytes,
+def _meta(info: ModelInfo, ctx: int | None) -> Meta:
+    return Meta(
+        n_vocab=info.vocabulary_size,
+        n_ctx=msgspec.UNSET if ctx is None else ctx,
+        n_ctx_train=info.context_length,
+        n_embd=info.embedding_length,
+        n_params=info.num_parameters,
+        size=info.size_bytes,
+        ftype=info.file_type,
     )
 
 
-def can_chat(model: LoadedModel) -> bool:
-    """Whether it answers conversations."""
-    return bool(model.slots) and "default" in model.info.chat_templates
-
-
-def _capabilities(model: LoadedModel) -> list[Capability]:
-    return capabilities(
-        generates=bool(model.slots),
-        chats=can_chat(model),
-        thinks=model.format.thinking != "never",
-        ranks=model.pooling == "rank",
-    )
-
-
-def _outputs(model: LoadedModel) -> tuple[Literal["text", "embeddings", "scores"], ...]:
-    if model.slots:
+def _outputs(known: list[Capability]) -> tuple[Literal["text", "embeddings", "scores"], ...]:
+    if "completion" in known:
         return ("text",)
-    return ("scores",) if model.pooling == "rank" else ("embeddings",)
+    return ("scores",) if "rerank" in known else ("embeddings",)
 
 
 def _format(described: ChatFormat) -> FormatEntry:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
+from localllm.server.fields import unknown_fields
 from localllm.server.parse import Fields, fields_of
 from localllm.types import Message, Rendering
 
@@ -37,8 +38,8 @@ THINKING = ("enable_thinking", "thinking")
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
     """The switch as DeepSeek's and GLM's APIs have it, and Anthropic's."""
 
-    type: Literal["enabled", "disabled", "adaptive", "auto"]
-    """The last two leave it to the model."""
+    type: Literal["enabled", "disabled", "adaptive", "auto", "between_tools"]
+    """The last three leave it to the model."""
     budget_tokens: int | None = None
     """The most tokens of the thought."""
 
@@ -141,9 +142,7 @@ def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
 
 def unknown_in_thinking(given: Fields) -> list[str]:
     """The fields of `thinking` that are nobody's."""
-    return sorted(
-        f"thinking.{name}" for name in fields_of(given.get("thinking")).keys() - {*Thinking.__struct_fields__}
-    )
+    return unknown_fields(fields_of(given.get("thinking")), Thinking, "thinking.")
 
 
 def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:

@@ -12,7 +12,8 @@ from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
 from localllm.types import Finish, Timings, Usage
 
-FINGERPRINT = f"localllm-{__version__}"
+FINGERPRINT = f"b{__version__}-localllm"
+"""llama-server's begin so, and clients know it by that."""
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ChoiceT = TypeVar("ChoiceT")
@@ -102,7 +103,7 @@ class ChatChoice(msgspec.Struct, frozen=True):
 
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | None = None
-    content: str | None = None
+    content: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_content: str = ""
     reasoning: str = ""
     tool_calls: list[ToolCallDelta] = []
@@ -145,6 +146,12 @@ class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where it was asked for: why the prompt was not in the cache; null: all was that was ever computed of it."""
 
 
+class Verbose(msgspec.Struct, frozen=True):
+    """Of what llama-server tells there, what nothing else here tells."""
+
+    prompt: str
+
+
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     """A whole answer or one chunk of it; `object` tells which."""
 
@@ -158,6 +165,8 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
     localllm: Remarks | msgspec.UnsetType = msgspec.UNSET
     """Where there is something to say; in a stream with an answer's end."""
+    verbose: Verbose | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="__verbose")
+    """Where it was asked for; in a stream with an answer's end."""
 
 
 def usage_object(usage: Usage) -> UsageObject:

@@ -5,15 +5,15 @@ Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messag
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.ranges import check_range, shown
-from localllm.server.openai.fields import REFUSED_CHAT, REFUSED_COMPLETION, refuse_unsupported, unknown_fields
+from localllm.server.fields import Fates, parse_known
+from localllm.server.openai import fields
 from localllm.server.openai.messages import ChatMessage as ChatMessage
 from localllm.server.openai.messages import to_messages as to_messages
 from localllm.server.openai.messages import unknown_in_messages
@@ -22,7 +22,6 @@ from localllm.server.openai.sampling import seed_of, with_seed
 from localllm.server.openai.structures import StructureFields, unknown_in_structures
 from localllm.server.openai.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
 from localllm.server.openai.tools import FunctionTool, Tool, unknown_in_tools
-from localllm.server.parse import parse
 from localllm.structures import Structure
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
 
@@ -35,7 +34,11 @@ MAX_LIMIT = 2**31 - 1
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`include_obfuscation` pads against eavesdroppers on the net; on this machine there are none."""
+    """What else is told in a stream."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={"include_obfuscation": "it pads against eavesdroppers, of whom there are none on this machine"}
+    )
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
@@ -52,6 +55,8 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
     max_tokens: int | None = None
     n_predict: int | None = None
     """llama-server's name for it."""
+    verbose: bool | None = None
+    """llama-server's: tell the prompt as the model reads it."""
 
     @property
     def include_usage(self) -> bool:
@@ -113,6 +118,8 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
 
 class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/chat/completions`."""
+
+    fates: ClassVar[Fates] = fields.CHAT
 
     messages: list[ChatMessage]
     max_completion_tokens: int | None = None
@@ -183,6 +190,8 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
 class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
     """`POST /v1/completions`."""
 
+    fates: ClassVar[Fates] = fields.COMPLETION
+
     prompt: str | list[str | TokenId | list[TokenId]]
     suffix: str | None = None
     echo: bool | None = None
@@ -252,14 +261,12 @@ def _count(name: str, value: int | None) -> int:
 
 def parse_chat(body: bytes) -> tuple[ChatRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, ChatRequest, partial(refuse_unsupported, refused=REFUSED_CHAT))
-    ignored = unknown_fields(given, ChatRequest.__struct_fields__, REFUSED_CHAT)
+    given, request, ignored = parse_known(body, ChatRequest)
     ignored += unknown_in_structures(given) + unknown_in_tools(given) + unknown_in_thinking(given)
     return request, ignored + unknown_in_messages(given["messages"])
 
 
 def parse_completion(body: bytes) -> tuple[CompletionRequest, list[str]]:
     """The request and its ignored fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, CompletionRequest, partial(refuse_unsupported, refused=REFUSED_COMPLETION))
-    ignored = unknown_fields(given, CompletionRequest.__struct_fields__, REFUSED_COMPLETION)
+    given, request, ignored = parse_known(body, CompletionRequest)
     return request, ignored + unknown_in_structures(given)

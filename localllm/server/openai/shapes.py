@@ -79,6 +79,8 @@ class ChatShape(NamedTuple):
     """Of a chat."""
 
     tooling: Tooling = Tooling()
+    begins_with: str | None = ""
+    """The text of a stream's first chunk, where no calls may come; with None there is a null in any case."""
     id_prefix: str = "chatcmpl-"
     whole_object: str = "chat.completion"
     chunk_object: str = "chat.completion.chunk"
@@ -161,7 +163,8 @@ class ChatStream:
         """Before anything is known of the answer: where calls may come, not even that it has a text."""
         calling = self._shape.tooling.calling
         has_text = calling is None or calling.choice == "none"
-        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content="" if has_text else None))
+        text = self._shape.begins_with if has_text or self._shape.begins_with is None else UNSET
+        return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content=text))
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
         """Of what is new; none where nothing is. The log-probabilities are with the first."""
@@ -172,7 +175,7 @@ class ChatStream:
             yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
             logprobs = None
         if logprobs is not None:  # of tokens whose text is still to come
-            told = out.ChatDelta(content=None if self._calls else "")
+            told = out.ChatDelta(content=UNSET if self._calls else "")
             yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
 
     def last(self, finish: Finish) -> out.ChatChunkChoice:
@@ -192,7 +195,7 @@ class ChatStream:
 
     def _deltas(self, delta: Delta) -> Iterator[out.ChatDelta]:
         if delta.thought:  # alone: of a chunk with a text, Continue drops the thought and Cline turns the two round
-            yield out.ChatDelta(content=None, reasoning_content=delta.thought, reasoning=delta.thought)
+            yield out.ChatDelta(reasoning_content=delta.thought, reasoning=delta.thought)
         if delta.text:
             yield out.ChatDelta(content=delta.text)
         for call in delta.calls:

@@ -8,13 +8,13 @@ properties keep their order. Knows nothing of what a schema says, or of whether 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.fields import Fates, unknown_fields
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure, StructureKind, Whitespace
@@ -41,8 +41,14 @@ _FIELDS_OF: dict[str, frozenset[str]] = {
 """Of a format, those that say something of its type."""
 
 
+TELLING = Fates(ignored=dict.fromkeys(("description", "name"), "the model is held to the schema and does not see it"))
+"""Of a schema, what only a model could read."""
+
+
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     """OpenAI's wrapper of a schema, which is enforced in full whatever `strict` says."""
+
+    fates: ClassVar[Fates] = TELLING
 
     name: str | None = None
     description: str | None = None
@@ -54,6 +60,8 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """OpenAI's types, and by extension others; `schema` beside the type is llama-server's and the Responses API's."""
+
+    fates: ClassVar[Fates] = TELLING
 
     type: FormatType
     json_schema: JsonSchema | None = None
@@ -248,18 +256,17 @@ def unknown_in_structures(given: Fields) -> list[str]:
     response_format = fields_of(given.get("response_format"))
     return [
         *unknown_in_format(response_format, "response_format"),
-        *_unknown(fields_of(given.get("structured_outputs")), StructuredOutputs, "structured_outputs"),
+        *unknown_fields(fields_of(given.get("structured_outputs")), StructuredOutputs, "structured_outputs."),
     ]
 
 
 def unknown_in_format(given: Fields, path: str) -> list[str]:
     """The fields of a format that are nobody's; `path` is where it stands."""
     wrapper = fields_of(given.get("json_schema"))
-    return [*_unknown(given, ResponseFormat, path), *_unknown(wrapper, JsonSchema, f"{path}.json_schema")]
-
-
-def _unknown(given: Iterable[str], known: type[msgspec.Struct], path: str) -> list[str]:
-    return sorted(f"{path}.{name}" for name in set(given) - set(known.__struct_encode_fields__))
+    return [
+        *unknown_fields(given, ResponseFormat, f"{path}."),
+        *unknown_fields(wrapper, JsonSchema, f"{path}.json_schema."),
+    ]
 
 
 def schema_structure(schema: Raw | UnsetType, path: str) -> Structure:

@@ -27,12 +27,15 @@ MAX_PROMPT_LOGPROBS = 2**19
 class Telling:
     """The answers to one request."""
 
-    def __init__(self, id: str, model: str, body: CommonRequest, shape: Shape, echoes: list[str]) -> None:
-        """`echoes`: what is put before each answer; empty for nothing."""
+    def __init__(
+        self, id: str, model: str, body: CommonRequest, shape: Shape, echoes: list[str], prompt: str | None = None
+    ) -> None:
+        """`echoes`: what is put before each answer; empty for nothing. `prompt`: to be told, if it is."""
         self.id = id
         self._body = body
         self._shape = shape
         self._echoes = echoes
+        self._verbose = msgspec.UNSET if prompt is None else out.Verbose(prompt)
         self._template: out.Reply[Any] = out.Reply(id=id, object="", created=int(time.time()), model=model, choices=[])
 
     def check_scores(self, answers: Sequence[Answer]) -> None:
@@ -62,6 +65,7 @@ class Telling:
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
             timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
             localllm=out.remarks(warnings, answers[0].cache_miss if body.cache_report else None),
+            verbose=self._verbose,
         )
         return msgspec.json.encode(reply)
 
@@ -129,7 +133,7 @@ class Telling:
                 timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
                 said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
                 remarks = out.remarks(said, answers[index].cache_miss if body.cache_report else None)
-                yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks)
+                yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks, verbose=self._verbose)
                 said = []
         if len(finishes) < len(answers):
             raise InternalError("an answer ended without a finish")

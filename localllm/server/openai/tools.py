@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import unknown_fields
 from localllm.server.openai.structures import SchemaField, is_given, schema_structure
 from localllm.server.parse import Fields, fields_of
 from localllm.types import Function
@@ -168,12 +169,12 @@ def unknown_in_tools(given: Fields) -> list[str]:
     """The fields of tools and functions that are nobody's. They have been read already."""
     unknown: set[str] = set()
     for tool in _objects(given.get("tools")):
-        unknown |= {f"tools[].{name}" for name in tool.keys() - set(Tool.__struct_fields__)}
+        unknown |= {*unknown_fields(tool, Tool, "tools[].")}
         for kind, known in (("function", FunctionTool), ("custom", CustomTool)):
             declared = fields_of(tool.get(kind))
-            unknown |= {f"tools[].{kind}.{name}" for name in declared.keys() - set(known.__struct_fields__)}
+            unknown |= {*unknown_fields(declared, known, f"tools[].{kind}.")}
     for function in _objects(given.get("functions")):
-        unknown |= {f"functions[].{name}" for name in function.keys() - set(FunctionTool.__struct_fields__)}
+        unknown |= {*unknown_fields(function, FunctionTool, "functions[].")}
     return sorted(unknown)
 
 

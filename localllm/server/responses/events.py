@@ -129,6 +129,38 @@ class InputDone(_OfCall, frozen=True, kw_only=True, tag="response.custom_tool_ca
     input: str
 
 
+class McpListToolsInProgress(_OfCall, frozen=True, kw_only=True, tag="response.mcp_list_tools.in_progress"):
+    pass
+
+
+class McpListToolsCompleted(_OfCall, frozen=True, kw_only=True, tag="response.mcp_list_tools.completed"):
+    pass
+
+
+class McpListToolsFailed(_OfCall, frozen=True, kw_only=True, tag="response.mcp_list_tools.failed"):
+    pass
+
+
+class McpCallInProgress(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call.in_progress"):
+    pass
+
+
+class McpArgumentsDelta(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call_arguments.delta"):
+    delta: str
+
+
+class McpArgumentsDone(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call_arguments.done"):
+    arguments: str
+
+
+class McpCallCompleted(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call.completed"):
+    pass
+
+
+class McpCallFailed(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call.failed"):
+    pass
+
+
 class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
     """With our own code, where `response.failed` has one of OpenAI's."""
 
@@ -140,7 +172,8 @@ class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
 AnyEvent = (
     Created | InProgress | Completed | Incomplete | Failed | ItemAdded | ItemDone | PartAdded | PartDone | ThoughtDelta
     | ThoughtDone | SummaryAdded | SummaryDelta | SummaryDone | SummaryPartDone | TextDelta | TextDone | ArgumentsDelta
-    | ArgumentsDone | InputDelta | InputDone | ErrorEvent
+    | ArgumentsDone | InputDelta | InputDone | McpListToolsInProgress | McpListToolsCompleted | McpListToolsFailed
+    | McpCallInProgress | McpArgumentsDelta | McpArgumentsDone | McpCallCompleted | McpCallFailed | ErrorEvent
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ A response is kept when it has its end, before the client is told of it. One tha
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -25,12 +26,14 @@ from localllm.server.openai import choices
 from localllm.server.paths import both
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
-from localllm.server.responses.items import AnyItem, MessageItem, OutputItem, ThoughtItem
+from localllm.server.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
+from localllm.server.responses.mcp import approved_calls, mcp_offer
 from localllm.server.responses.requests import ResponseRequest, parse_response
+from localllm.server.responses.rounds import Rounds
 from localllm.server.responses.store import Kept, ResponseStore
 from localllm.server.responses.story import Story
 from localllm.server.state import ServerState
-from localllm.server.telling import encoded, finished, told
+from localllm.server.telling import drained, encoded, told
 
 Keep = Callable[[out.ResponseObject, bytes], None]
 """Takes a response, and the same in JSON."""
@@ -66,11 +69,15 @@ async def create(request: Request) -> Response:
     earlier = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, partial(_find, state.responses, owner))
     conversation = [*earlier, *said.items]
-    offered = body.offered(conversation, state.settings.hosted_tools)
+    mcp = await mcp_offer(state.mcp, body.tools or (), conversation)
+    offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
     headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     keep = _keeper(state.responses, body, conversation, owner)
     asking = await asking_of(request, body, headers)
-    answering = await asking.answers([body.generation(conversation, offered)], stream=bool(body.stream))
+    body.generation(conversation, offered)  # what is wrong with it is said before anything is run
+    first: list[McpListTools | McpCall] = [*mcp.items, *await approved_calls(state.mcp, mcp, conversation, said.items)]
+    generation = body.generation([*conversation, *first], offered)
+    answering = await asking.answers([generation], stream=bool(body.stream))
     response = out.begun(body, asking.model, store=keep is not None, tools=parsed.tools, choice=parsed.choice)
     story = Story(
         response,
@@ -78,14 +85,30 @@ async def create(request: Request) -> Response:
         seals_thoughts=body.seals_thoughts,
         summarizes_thoughts=body.summarizes_thoughts,
         origins=offered.origins,
+        first=first,
         keep=_encoding(keep) if body.stream else None,
     )
     story.warn([*offered.notes, *said.notes])
     says_miss = bool(body.cache_report)
+    if mcp.functions:
+        rounds = Rounds(
+            story=story,
+            asking=asking,
+            body=body,
+            conversation=conversation,
+            hubs=state.mcp,
+            generate=lambda body, items: body.generation(items, offered),
+            deadline_s=_deadline_s(state, body),
+            max_rounds=state.settings.mcp_max_rounds,
+        )
+        events = rounds.told(answering, says_miss=says_miss)
+    else:
+        events = told(story, answering, says_miss=says_miss)
     if body.stream:
-        events = encoded(told(story, answering, says_miss=says_miss), encode)
-        return asking.stream(answering, events, lambda error: map(encode, story.fail(error)), id=response.id)
-    await asking.whole(answering.result(), finished(story, answering, says_miss=says_miss))
+        return asking.stream(
+            answering, encoded(events, encode), lambda error: map(encode, story.fail(error)), id=response.id
+        )
+    await asking.whole(answering.result(), drained(events))
     is_large = story.num_logprobs > choices.LARGE_LOGPROBS
     encode_whole = partial(msgspec.json.encode, story.response)
     content = await state.encoding.run(encode_whole) if is_large else encode_whole()
@@ -142,6 +165,12 @@ async def list_input_items(request: Request) -> Response:
     first = 0 if after is None else ids.index(after) + 1
     end = first + int(limit)
     return json_response(out.page(items[first:end], has_more=end < len(items)))
+
+
+def _deadline_s(state: ServerState, body: ResponseRequest) -> float | None:
+    """Of `time.monotonic`, for all answers of a request together."""
+    timeout_s = state.settings.request_timeout_s or None if body.timeout is None else body.timeout
+    return None if timeout_s is None else time.monotonic() + timeout_s
 
 
 def _owner(request: Request) -> str:

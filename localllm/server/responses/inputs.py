@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates
 from localllm.server.openai.messages import ContentPart
 from localllm.server.parse import small
 from localllm.server.responses.items import (
@@ -25,10 +26,16 @@ from localllm.server.responses.items import (
     CustomCallItem,
     CustomCallOutput,
     InputText,
+    ListedTool,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+    McpListTools,
     MessageItem,
     OutputText,
     ReasoningText,
     ThoughtItem,
+    call_error,
     new_call_id,
     new_id,
     unsealed,
@@ -42,8 +49,7 @@ _OMITTED = {"input_image": "image", "input_file": "file", "input_audio": "audio"
 HOSTED_ITEMS = frozenset(
     {
         "code_interpreter_call", "computer_call", "configuration_update", "file_search_call", "image_generation_call",
-        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "program", "program_output",
-        "tool_search_call", "tool_search_output", "web_search_call",
+        "program", "program_output", "tool_search_call", "tool_search_output", "web_search_call",
     }
 )  # fmt: skip
 """What tools left behind that run elsewhere: the model is not shown it."""
@@ -63,6 +69,10 @@ _AnyJson = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item as the client wrote it: a message, with or without its type, a call, its output, or a thought."""
 
+    fates: ClassVar[Fates] = Fates(
+        ignored=dict.fromkeys(("async", "caller", "phase", "status"), "an item is what its other fields say")
+    )
+
     type: str | None = None
     id: str | None = None
     role: str | None = None
@@ -79,7 +89,14 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     operation: _AnyJson | UnsetType = UNSET
     encrypted_content: str | None = None
     summary: list[ContentPart] | None = None
-    tools: list[ResponseTool] | None = None
+    tools: _AnyJson | UnsetType = UNSET
+    """Of `additional_tools`, and what an MCP server has."""
+    server_label: str | None = None
+    error: _AnyJson | UnsetType = UNSET
+    """Of a call of an MCP server's tool."""
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: str | None = None
 
 
 class Taken(NamedTuple):
@@ -163,9 +180,51 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
         output = _output(item.output, f"{path}.output", notes)
         return CustomCallOutput(id=new_id("ctco"), call_id=item.call_id or "", output=output)
     if item.type == "additional_tools":
-        return AdditionalTools(id=new_id("at"), tools=item.tools or [])
+        return AdditionalTools(id=new_id("at"), tools=_typed(item.tools, list[ResponseTool] | None, path) or [])
+    if item.type is not None and item.type.startswith("mcp_"):
+        return _mcp_item(item, path)
     kind = clipped(item.type or "")
     raise UnsupportedParameter(f"input of type {kind!r} is not supported", param=f"{path}.type")
+
+
+def _mcp_item(item: InputItem, path: str) -> AnyItem:
+    """What an MCP server's tools have to do with. Ids stay: an approval refers to what it approves."""
+    kind, id = item.type, item.id or new_id("mcp")
+    if kind == "mcp_approval_response":
+        if item.approve is None:
+            raise InvalidParameter(f"{path}.approve is missing", param=f"{path}.approve")
+        asked = _needed(item.approval_request_id, f"{path}.approval_request_id")
+        return McpApprovalResponse(id=id, approval_request_id=asked, approve=item.approve, reason=item.reason)
+    label = _needed(item.server_label, f"{path}.server_label")
+    if kind == "mcp_list_tools":
+        tools = _typed(item.tools, list[ListedTool] | None, path) or []
+        return McpListTools(id=id, server_label=label, tools=tools, error=_json_or_text(item.error, path) or None)
+    name = _needed(item.name, f"{path}.name")
+    arguments = _json_or_text(item.arguments, f"{path}.arguments") or "{}"
+    if kind == "mcp_approval_request":
+        return McpApprovalRequest(id=id, server_label=label, name=name, arguments=arguments)
+    if kind != "mcp_call":
+        raise UnsupportedParameter(f"input of type {clipped(kind or '')!r} is not supported", param=f"{path}.type")
+    error = _json_or_text(item.error, f"{path}.error")
+    return McpCall(
+        id=id,
+        server_label=label,
+        name=name,
+        arguments=arguments,
+        approval_request_id=item.approval_request_id,
+        output=_json_or_text(item.output, f"{path}.output"),
+        error=call_error(error) if error else None,
+        status="failed" if error else "completed",
+    )
+
+
+def _typed(given: Raw | UnsetType, kind: Any, path: str) -> Any:
+    if isinstance(given, UnsetType):
+        return None
+    try:
+        return msgspec.json.decode(given, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidParameter(f"{path}.tools: {error}", param=f"{path}.tools") from error
 
 
 def _message(item: InputItem, path: str) -> MessageItem:
@@ -185,7 +244,10 @@ def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
     for index, part in enumerate(parts):
         if part.type not in _TEXT_PARTS:
             where = f"{path}[{index}].type"
-            raise UnsupportedParameter(f"content of type {clipped(part.type)!r} is not supported yet", param=where)
+            at, kind = where.removesuffix(".type"), clipped(part.type)
+            raise UnsupportedParameter(
+                f"{at}: content of type {kind!r} is not supported here; leave it out", param=where
+            )
         name = "refusal" if part.type == "refusal" else "text"
         texts.append(_needed(getattr(part, name), f"{path}[{index}].{name}"))
     return texts

@@ -21,6 +21,9 @@ _SEALED = "localllm.1."
 """What a thought begins with where clients expect it encrypted. It is theirs and of this machine: nothing is hidden."""
 
 
+GROUP_CHARS = len("mcp_") + 16
+
+
 class InputText(msgspec.Struct, frozen=True, tag_field="type", tag="input_text"):
     text: str
 
@@ -125,15 +128,88 @@ class AdditionalTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type
     tools: list[ResponseTool]
 
 
-OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem
+class ListedTool(msgspec.Struct, frozen=True):
+    """A tool of an MCP server."""
+
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any] = {}
+    annotations: None = None
+
+
+class McpListTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_list_tools"):
+    """What an MCP server has, or why that is not known."""
+
+    id: str
+    server_label: str
+    tools: list[ListedTool] = []
+    error: str | None = None
+
+
+class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_call"):
+    """A call of a tool of an MCP server, which this server makes, and what came of it.
+
+    Calls of one answer share the first `GROUP_CHARS` of their ids: they are one turn of the conversation.
+    """
+
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+    approval_request_id: str | None = None
+    output: str | None = None
+    error: dict[str, Any] | None = None
+    status: Literal["in_progress", "completed", "incomplete", "failed"] = "in_progress"
+
+    @property
+    def group(self) -> str:
+        return self.id[:GROUP_CHARS]
+
+    @property
+    def result(self) -> str:
+        """What the model is told."""
+        if self.error is None:
+            return self.output or ""
+        content = self.error.get("content")
+        texts = [str(part.get("text", "")) for part in content if isinstance(part, dict)] if content else []
+        return f"Error: {' '.join(texts) or self.error.get('message', 'the call failed')}"
+
+
+class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_approval_request"):
+    """A call that is not made before somebody approves it."""
+
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+
+
+class McpApprovalResponse(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_approval_response"):
+    """Whether it may be made."""
+
+    id: str
+    approval_request_id: str
+    approve: bool
+    reason: str | None = None
+
+
+OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | McpListTools | McpCall | McpApprovalRequest
 """What an answer is made of."""
-AnyItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
+AnyItem = (
+    ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
+    | McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
+)  # fmt: skip
 """What a conversation is made of."""
 
 
 def new_id(prefix: str) -> str:
     """Nobody guesses it: who knows a response's id may read it."""
     return f"{prefix}_{secrets.token_hex(24)}"
+
+
+def call_error(text: str) -> dict[str, Any]:
+    """Of a call whose tool failed, as OpenAI has it."""
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
 
 
 def new_call_id() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from localllm.server.openai.customs import InputReader
@@ -18,6 +19,9 @@ from localllm.server.responses.items import (
     CallItem,
     CustomCallItem,
     ItemStatus,
+    McpApprovalRequest,
+    McpCall,
+    McpListTools,
     MessageItem,
     OutputItem,
     OutputText,
@@ -218,3 +222,88 @@ class CustomCallPart(_Part):
             sequence_number=next(self._numbers), item_id=self.id, output_index=self.index, input=self.item.input
         )
         yield self._done(self.item)
+
+
+class McpCallPart(_Part):
+    """A call of an MCP server's tool, which is made when the answer has its end. `group`: of the answer's calls."""
+
+    def __init__(self, index: int, numbers: Iterator[int], origin: Origin, group: str) -> None:
+        super().__init__(index, numbers, "mcp")
+        self.id = group + self.id[len(group) :]
+        self.origin = origin
+        self.item = McpCall(id=self.id, server_label=origin.label, name=origin.name, arguments="")
+
+    def begin(self) -> Iterator[Event]:
+        yield self._added(self.item)
+        yield events.McpCallInProgress(**self._place())
+
+    def feed(self, arguments: str) -> Iterator[Event]:
+        if arguments:
+            self._pieces.append(arguments)
+            yield events.McpArgumentsDelta(**self._place(), delta=arguments)
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:
+        """Of its arguments; a call that is not whole is not made."""
+        arguments = "".join(self._pieces)
+        is_whole = status == "completed"
+        self.item = McpCall(
+            id=self.id,
+            server_label=self.item.server_label,
+            name=self.item.name,
+            arguments=arguments,
+            status="in_progress" if is_whole else "incomplete",
+        )
+        yield events.McpArgumentsDone(**self._place(), arguments=arguments)
+        if not is_whole:
+            yield self._done(self.item)
+
+    def ran(self, item: McpCall) -> Iterator[Event]:
+        """What came of it."""
+        self.item = item
+        done = events.McpCallCompleted if item.error is None else events.McpCallFailed
+        yield done(**self._place())
+        yield self._done(self.item)
+
+    def told_whole(self, item: McpCall) -> Iterator[Event]:
+        """All events of one that was made before the answer: approved, say."""
+        self.id = item.id
+        yield from self.begin()
+        yield from self.feed(item.arguments)
+        yield from self.end("completed")
+        yield from self.ran(item)
+
+    def _place(self) -> dict[str, Any]:
+        return {"sequence_number": next(self._numbers), "item_id": self.id, "output_index": self.index}
+
+
+class ApprovalPart(_Part):
+    """A call that somebody has to approve: there is nothing of it before it is whole."""
+
+    def __init__(self, index: int, numbers: Iterator[int], origin: Origin) -> None:
+        super().__init__(index, numbers, "mcpr")
+        self.item = McpApprovalRequest(id=self.id, server_label=origin.label, name=origin.name, arguments="")
+
+    def begin(self) -> Iterator[Event]:
+        return iter(())
+
+    def feed(self, arguments: str) -> Iterator[Event]:
+        self._pieces.append(arguments)
+        return iter(())
+
+    def end(self, status: ItemStatus) -> Iterator[Event]:  # noqa: ARG002  OpenAI's has none
+        self.item = msgspec.structs.replace(self.item, arguments="".join(self._pieces))
+        yield self._added(self.item)
+        yield self._done(self.item)
+
+
+def told_list(item: McpListTools, index: int, numbers: Iterator[int]) -> Iterator[Event]:
+    """All events of an MCP server's list of tools, which is there at once."""
+
+    def place() -> dict[str, Any]:
+        return {"sequence_number": next(numbers), "item_id": item.id, "output_index": index}
+
+    empty = msgspec.structs.replace(item, tools=[], error=None)
+    yield events.ItemAdded(sequence_number=next(numbers), output_index=index, item=empty)
+    yield events.McpListToolsInProgress(**place())
+    yield (events.McpListToolsCompleted if item.error is None else events.McpListToolsFailed)(**place())
+    yield events.ItemDone(sequence_number=next(numbers), output_index=index, item=item)

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.errors import InvalidParameter
 from localllm.ranges import check_range
 from localllm.server.call_ids import with_ids
-from localllm.server.openai.fields import (
-    NO_EFFECT_RESPONSES,
-    REFUSED_RESPONSES,
-    refuse_unsupported,
-    unknown_fields,
-)
+from localllm.server.fields import Fates, parse_known, unknown_fields
+from localllm.server.openai import fields
 from localllm.server.openai.rendering import (
     MAX_EFFORT_CHARS,
     ListField,
@@ -33,23 +29,19 @@ from localllm.server.openai.requests import StreamOptions
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import ResponseFormat, unknown_in_format
 from localllm.server.openai.tool_choice import ToolChoice
-from localllm.server.parse import Fields, fields_of, parse, small
+from localllm.server.parse import fields_of
 from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
 from localllm.server.responses.items import AdditionalTools, AnyItem
-from localllm.server.responses.tools import HostedTools, Offered, ResponseTool, offered_tools, unknown_in_tools
+from localllm.server.responses.tools import (
+    HostedTools,
+    McpFunction,
+    Offered,
+    ResponseTool,
+    offered_tools,
+    unknown_in_tools,
+)
 from localllm.server.responses.turns import to_messages
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
-
-MOVED = {
-    "max_completion_tokens": "max_output_tokens",
-    "max_tokens": "max_output_tokens",
-    "messages": "input",
-    "n_predict": "max_output_tokens",
-    "reasoning_effort": "reasoning.effort",
-    "response_format": "text.format",
-    "verbosity": "text.verbosity",
-}
-"""Fields of the chat API -> their names here. They would change the answer, so they must not get lost on the way."""
 
 MAX_OUTPUT_TOKENS = 2**31 - 1
 MAX_METADATA = 16
@@ -84,16 +76,24 @@ class TextConfig(msgspec.Struct, frozen=True):
 class Reasoning(msgspec.Struct, frozen=True):
     """How it thinks. Thoughts come as they are, and are their own summary where one is asked for."""
 
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "context": "the template says which thoughts of earlier turns are shown again",
+            "mode": "a model thinks in one way",
+        }
+    )
+
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     """What `summary` was called once."""
     context: Literal["auto", "current_turn", "all_turns"] | None = None
-    """Which thoughts of earlier turns are shown again is for the template to say."""
 
 
 class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     """`POST /v1/responses`."""
+
+    fates: ClassVar[Fates] = fields.RESPONSES
 
     model: str | None = None
     """May be left out while one model is loaded."""
@@ -160,10 +160,12 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
 
-    def offered(self, conversation: Sequence[AnyItem], hosted: HostedTools) -> Offered:
-        """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    def offered(
+        self, conversation: Sequence[AnyItem], hosted: HostedTools, mcp: Mapping[str, Sequence[McpFunction]] = {}
+    ) -> Offered:
+        """The tools that there are, `mcp` those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
         more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
-        return offered_tools([("tools", self.tools or ()), *more], hosted)
+        return offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
 
     def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
         """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`.
@@ -209,24 +211,13 @@ class Parsed(NamedTuple):
 
 def parse_response(body: bytes) -> Parsed:
     """Raises `InvalidParameter`, `UnsupportedParameter`."""
-    given, request = parse(body, ResponseRequest, _refuse)
+    given, request, ignored = parse_known(body, ResponseRequest)
     _check_metadata(request.metadata or {})
-    ignored = unknown_fields(
-        given, ResponseRequest.__struct_fields__, {*REFUSED_RESPONSES, *MOVED}, NO_EFFECT_RESPONSES
-    )
     shape = fields_of(fields_of(given.get("text")).get("format"))
     ignored += [*unknown_in_format(shape, "text.format"), *unknown_in_items(given.get("input"))]
     ignored += unknown_in_tools(given.get("tools")) + unknown_in_thinking(given)
-    reasoning = fields_of(given.get("reasoning"))
-    ignored += sorted(f"reasoning.{name}" for name in reasoning.keys() - set(Reasoning.__struct_fields__))
+    ignored += unknown_fields(fields_of(given.get("reasoning")), Reasoning, "reasoning.")
     return Parsed(request, ignored, given.get("tools"), given.get("tool_choice"))
-
-
-def _refuse(given: Fields) -> None:
-    refuse_unsupported(given, REFUSED_RESPONSES)
-    for name, here in MOVED.items():
-        if name in given and small(given[name]) is not None:
-            raise UnsupportedParameter(f"{name} is not a field of the Responses API; it is {here} here", param=name)
 
 
 def _check_metadata(metadata: Mapping[str, str]) -> None:

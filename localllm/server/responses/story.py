@@ -7,7 +7,9 @@ the response is tested at every split.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object
@@ -16,12 +18,35 @@ from localllm.server.openai.replies import finish_reason
 from localllm.server.responses import events
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import Event
-from localllm.server.responses.items import ItemStatus, OutputItem, new_call_id
-from localllm.server.responses.parts import CallPart, CustomCallPart, TextPart, ThoughtPart
+from localllm.server.responses.items import (
+    GROUP_CHARS,
+    AnyItem,
+    CallItem,
+    CustomCallItem,
+    ItemStatus,
+    McpApprovalRequest,
+    McpCall,
+    McpListTools,
+    MessageItem,
+    OutputItem,
+    ThoughtItem,
+    new_call_id,
+    new_id,
+)
+from localllm.server.responses.parts import (
+    ApprovalPart,
+    CallPart,
+    CustomCallPart,
+    McpCallPart,
+    TextPart,
+    ThoughtPart,
+    told_list,
+)
 from localllm.server.responses.tools import Origin
-from localllm.types import CallDelta, Delta, Finish
+from localllm.types import CallDelta, Delta, Finish, Usage
 
-_Part = ThoughtPart | TextPart | CallPart | CustomCallPart
+_CallingPart = CallPart | CustomCallPart | McpCallPart | ApprovalPart
+_Part = ThoughtPart | TextPart | _CallingPart
 
 
 class Story:
@@ -35,10 +60,11 @@ class Story:
         seals_thoughts: bool = False,
         summarizes_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
+        first: Sequence[McpListTools | McpCall] = (),
         keep: Callable[[out.ResponseObject], None] | None = None,
     ) -> None:
-        """`origins`: of each function that may be called, the tool that it stands for. `keep` takes the whole response,
-        before the client is told of its end.
+        """`origins`: of each function that may be called, the tool that it stands for. `first`: items from before
+        the answer. `keep` takes the whole response, before the client is told of its end.
         """
         self.response = response
         """As the client knows it."""
@@ -48,6 +74,7 @@ class Story:
         self._seals_thoughts = seals_thoughts
         self._summarizes_thoughts = summarizes_thoughts
         self._origins = origins or {}
+        self._first = first
         self._keep = keep
         self._numbers = itertools.count()
         self._items: list[OutputItem] = []
@@ -58,6 +85,29 @@ class Story:
         """From before any item: of the text, if that is the first."""
         self._notes: list[str] = []
         """On the answer."""
+        self._to_make: list[McpCallPart] = []
+        """Calls that are whole."""
+        self._group = new_id("mcp")[:GROUP_CHARS]
+        self._num_before = 0
+        """Items that were there before this answer."""
+        self._earlier: Usage | None = None
+        """Of answers before this one."""
+
+    @property
+    def has_mcp_calls(self) -> bool:
+        """Whether the answer has calls that this server makes."""
+        return bool(self._to_make) or isinstance(self._open, McpCallPart)
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether this answer has calls that it does not make, or that are to be approved."""
+        new = self._items[self._num_before :]
+        return any(isinstance(item, CallItem | CustomCallItem | McpApprovalRequest) for item in new)
+
+    @property
+    def kept_items(self) -> list[AnyItem]:
+        """What there is of the conversation so far, to go on from."""
+        return [item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item for item in self._items]
 
     def warn(self, warnings: Iterable[str]) -> None:
         """What there is to say of the request."""
@@ -67,6 +117,14 @@ class Story:
         """Before the first token."""
         yield events.Created(sequence_number=next(self._numbers), response=self.response)
         yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
+        for item in self._first:
+            if isinstance(item, McpListTools):
+                yield from told_list(item, len(self._items), self._numbers)
+            else:
+                origin = Origin("mcp", item.name, item.server_label)
+                yield from McpCallPart(len(self._items), self._numbers, origin, self._group).told_whole(item)
+            self._items.append(item)
+        self._num_before = len(self._items)
 
     def feed(self, delta: Delta) -> Iterator[Event]:
         """What came: its thought, its text and its calls, not its finish."""
@@ -86,6 +144,33 @@ class Story:
             self._early += logprobs
         for call in calls:
             yield from self._called(call)
+
+    def pause(self) -> Iterator[Event]:
+        """An answer has its end, and the story goes on."""
+        yield from self._close()
+
+    def take_calls(self) -> list[McpCallPart]:
+        """The calls of this answer that are to be made."""
+        calls, self._to_make = self._to_make, []
+        return calls
+
+    def ran(self, call: McpCallPart, item: McpCall) -> Iterator[Event]:
+        """What came of one."""
+        yield from call.ran(item)
+        self._items[call.index] = item
+
+    def counted(self, finish: Finish) -> Finish:
+        """With the tokens of the answers before; the next is another answer."""
+        usage, earlier = finish.usage, self._earlier
+        if earlier is not None:
+            usage = Usage(*(getattr(usage, name) + getattr(earlier, name) for name in Usage.__struct_fields__))
+        self._earlier = usage
+        return msgspec.structs.replace(finish, usage=usage)
+
+    def go_on(self) -> None:
+        """Another answer begins."""
+        self._num_before = len(self._items)
+        self._group = new_id("mcp")[:GROUP_CHARS]
 
     def end(self, finish: Finish, cache_miss: str | None = None) -> list[Event]:
         """All the rest; from now on `response` is whole. Raises `Draining` if it was cut short from our side."""
@@ -139,18 +224,28 @@ class Story:
             yield from self._open.feed(text, logprobs)
 
     def _called(self, call: CallDelta) -> Iterator[Event]:
-        if not isinstance(self._open, CallPart | CustomCallPart) or self._call != call.index:
+        if not isinstance(self._open, _CallingPart) or self._call != call.index:
             yield from self._close()
             origin = self._origins.get(call.name, Origin("function", call.name))
-            kind = CustomCallPart if origin.kind == "custom" else CallPart
-            self._open = kind(len(self._items), self._numbers, origin, call.id or new_call_id())
+            self._open = self._calling(origin, call.id)
             self._call = call.index
             yield from self._open.begin()
         yield from self._open.feed(call.arguments)
+
+    def _calling(self, origin: Origin, call_id: str) -> _CallingPart:
+        index = len(self._items)
+        if origin.kind == "mcp" and origin.needs_approval:
+            return ApprovalPart(index, self._numbers, origin)
+        if origin.kind == "mcp":
+            return McpCallPart(index, self._numbers, origin, self._group)
+        kind = CustomCallPart if origin.kind == "custom" else CallPart
+        return kind(index, self._numbers, origin, call_id or new_call_id())
 
     def _close(self, status: ItemStatus = "completed") -> Iterator[Event]:
         """What is open, if anything is."""
         if self._open is not None:
             yield from self._open.end(status)
             self._items.append(self._open.item)
+            if isinstance(self._open, McpCallPart) and status == "completed":
+                self._to_make.append(self._open)
         self._open = self._call = None

@@ -7,12 +7,13 @@ the server is told to. Raises `RequestError`s that name the field at fault. Know
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates, unknown_fields
 from localllm.server.openai.structures import SchemaField
 from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
 from localllm.server.openai.tools import (
@@ -32,12 +33,19 @@ MAX_TOOLS = 1024
 DEFAULT_NAMESPACE = "functions"
 """As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
 _CALLED = ("function", "custom")
-_NO_EFFECT = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
-"""Of a tool, what only says how OpenAI's own machines use it. One that may be deferred is offered at once."""
 
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "allowed_callers": "it says which tools that run at the vendor's may call it",
+            "async": "the client runs it, and answers when it likes",
+            "defer_loading": "it is offered at once",
+            "output_schema": "templates have no place for it",
+        }
+    )
 
     type: str
     name: ToolName | None = None
@@ -56,18 +64,72 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.name
 
 
+class ToolFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some tools of an MCP server: those of a name, or those that change nothing, as the server says."""
+
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+    def takes(self, name: str, *, read_only: bool) -> bool:
+        """Both have to fit where both are given."""
+        is_named = self.tool_names is None or name in self.tool_names
+        return is_named and (self.read_only is None or self.read_only == read_only)
+
+
+class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which tools are called only with an approval, and which without."""
+
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
+
+
 class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, or a namespace of several."""
+    """A tool, a namespace of several, or all that an MCP server has."""
 
     tools: list[NamespacedTool] | None = None
+    server_label: str | None = None
+    """Of an MCP server in the settings."""
+    allowed_tools: list[str] | ToolFilter | None = None
+    """Of its; None: all."""
+    require_approval: Literal["always", "never"] | ApprovalRule | None = None
+    """None: always."""
+    server_description: str | None = None
+    """Told to the model."""
+    server_url: str | None = None
+    """Refused, as are the next four: this server calls no address that a request names."""
+    connector_id: str | None = None
+    tunnel_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class McpFunction(NamedTuple):
+    """A tool of an MCP server, for a request."""
+
+    label: str
+    tool: str
+    """What the server calls it."""
+    name: str
+    """What models call it, and the hub."""
+    description: str
+    parameters: dict[str, Any]
+    needs_approval: bool
 
 
 class Origin(NamedTuple):
     """Of a function: the tool that it stands for."""
 
-    kind: Literal["function", "custom"]
+    kind: Literal["function", "custom", "mcp"]
     name: str
     namespace: str | None = None
+    """Of an MCP server's tool, the server's label."""
+    hub_name: str = ""
+    """Of such a tool, what the hub calls it."""
+    needs_approval: bool = False
+
+    @property
+    def label(self) -> str:
+        return self.namespace or ""
 
 
 class Offered(NamedTuple):
@@ -107,7 +169,7 @@ class Offered(NamedTuple):
         for reference in references:
             if reference.type == "namespace":
                 for flat, origin in self.origins.items():
-                    if origin.namespace == reference.name:
+                    if origin.namespace == reference.name and origin.kind != "mcp":
                         yield ToolReference(type=origin.kind, name=flat)
             elif reference.type in _CALLED:
                 yield self._named_known(reference)
@@ -128,14 +190,23 @@ def flat_name(namespace: str, name: str) -> str:
     return f"{namespace}{name}" if is_joined else f"{namespace}__{name}"
 
 
-def offered_tools(found: Iterable[tuple[str, Sequence[ResponseTool]]], hosted: HostedTools) -> Offered:
-    """`found`: tools, and where they stand. Raises `InvalidParameter`, `UnsupportedParameter`."""
+def offered_tools(
+    found: Iterable[tuple[str, Sequence[ResponseTool]]],
+    hosted: HostedTools,
+    mcp: Mapping[str, Sequence[McpFunction]] = {},
+) -> Offered:
+    """`found`: tools, and where they stand. `mcp`: what MCP servers have for those of that type.
+
+    Raises `InvalidParameter`, `UnsupportedParameter`.
+    """
     offer = _Offer(hosted)
     for where, tools in found:
         for index, tool in enumerate(tools):
             path = f"{where}[{index}]"
             if tool.type == "namespace":
                 offer.add_namespace(tool, path)
+            elif path in mcp:
+                offer.add_mcp(mcp[path], path, tool.server_description)
             else:
                 offer.add(tool, path)
     return offer.offered()
@@ -158,13 +229,29 @@ class _Offer:
             self.add(inner, f"{path}.tools[{index}]", namespace=name, about=about)
             about = ""  # once is enough
 
+    def add_mcp(self, functions: Sequence[McpFunction], path: str, about: str | None) -> None:
+        about = f"[{functions[0].label}: {about}]" if about and functions else ""
+        for each in functions:
+            origin = Origin("mcp", each.tool, each.label, each.name, each.needs_approval)
+            self._check_number()
+            name = self._free(origin, path, each.name)
+            self._origins[name] = origin
+            description = " ".join(filter(None, [about, each.description])) or None
+            parameters = Raw(msgspec.json.encode(each.parameters))
+            function = FunctionTool(name=name, description=description, parameters=parameters)
+            self._declared.append(declared_function(function, path))
+            about = ""
+
+    def _check_number(self) -> None:
+        if len(self._declared) >= MAX_TOOLS:
+            raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
+
     def add(self, tool: NamespacedTool, path: str, *, namespace: str | None = None, about: str = "") -> None:
         if tool.type not in _CALLED:
             self._leave_out(tool, path)
             return
         origin = Origin("custom" if tool.type == "custom" else "function", tool.named(path), namespace)
-        if len(self._declared) >= MAX_TOOLS:
-            raise InvalidParameter(f"tools takes at most {MAX_TOOLS}", param="tools")
+        self._check_number()
         name = self._free(origin, path)
         self._origins[name] = origin
         description = " ".join(filter(None, [about, tool.description or ""])) or None
@@ -176,9 +263,10 @@ class _Offer:
             self._declared.append(declared_function(function, path))
         self._notes += filter(None, [self._declared[-1].note])
 
-    def _free(self, origin: Origin, path: str) -> str:
+    def _free(self, origin: Origin, path: str, name: str | None = None) -> str:
         """A name of its own: two namespaces may make one."""
-        name = origin.name if origin.namespace is None else flat_name(origin.namespace, origin.name)
+        if name is None:
+            name = origin.name if origin.namespace is None else flat_name(origin.namespace, origin.name)
         number, free = 1, name
         while free in self._origins:
             if self._origins[free][1:] == origin[1:]:
@@ -210,7 +298,7 @@ def unknown_in_tools(given: Raw | None) -> list[str]:
     unknown: set[str] = set()
     for tool in tools or ():
         kind = small(tool["type"])
-        if kind in (*_CALLED, "namespace"):
-            known = ResponseTool if kind == "namespace" else NamespacedTool
-            unknown |= tool.keys() - set(known.__struct_fields__) - _NO_EFFECT
-    return [f"tools[].{name}" for name in sorted(unknown)]
+        if kind in (*_CALLED, "namespace", "mcp"):
+            known = ResponseTool if kind in ("namespace", "mcp") else NamespacedTool
+            unknown |= {*unknown_fields(tool, known, "tools[].")}
+    return sorted(unknown)

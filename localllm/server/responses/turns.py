@@ -16,6 +16,10 @@ from localllm.server.responses.items import (
     CallOutput,
     CustomCallItem,
     CustomCallOutput,
+    McpApprovalRequest,
+    McpApprovalResponse,
+    McpCall,
+    McpListTools,
     MessageItem,
     ThoughtItem,
 )
@@ -34,6 +38,10 @@ class _Turn:
         self.parts: tuple[str, ...] = ()
         self.calls: list[ToolCall] = []
         self.ends_with_call = False
+        self.results: list[Message] = []
+        """Of calls that were made on this side."""
+        self.group: str | None = None
+        """Of these calls: those of one answer are of one turn."""
 
     def takes_thought(self) -> bool:
         return not self.texts and not self.calls
@@ -41,40 +49,63 @@ class _Turn:
     def takes_text(self) -> bool:
         return not self.texts or self.ends_with_call
 
-    def message(self) -> Message | None:
+    def messages(self) -> list[Message]:
         """None for thoughts alone: nothing came of them."""
         if not self.texts and not self.calls:
-            return None
-        return Message(
+            return []
+        own = Message(
             "assistant",
             "".join(self.texts),
             parts=self.parts if len(self.texts) == 1 else (),
             thought="\n\n".join(filter(None, self.thoughts)),
             tool_calls=tuple(self.calls),
         )
+        return [own, *self.results]
+
+    def add_call(self, call: ToolCall) -> None:
+        self.calls.append(call)
+        self.ends_with_call = True
+
+    def add_made_call(self, item: McpCall | McpApprovalRequest, name: str, result: str) -> None:
+        self.add_call(ToolCall(name, item.arguments, item.id))
+        self.results.append(Message("tool", result, tool_call_id=item.id, name=name))
 
 
 def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
     """A conversation as a template takes it."""
     messages: list[Message] = []
     names: dict[str, str] = {}
+    requests: dict[str, McpApprovalRequest] = {}
     turn = _Turn()
     for item in items:
-        is_own = isinstance(item, ThoughtItem | CallItem | CustomCallItem) or (
+        if isinstance(item, McpListTools | McpApprovalRequest):  # not shown to the model; a call is when it is made
+            if isinstance(item, McpApprovalRequest):
+                requests[item.id] = item
+            continue
+        if isinstance(item, McpApprovalResponse) and (item.approve or item.approval_request_id not in requests):
+            continue
+        is_own = isinstance(item, ThoughtItem | CallItem | CustomCallItem | McpCall | McpApprovalResponse) or (
             isinstance(item, MessageItem) and item.role == "assistant"
         )
         if not is_own or not _fits(turn, item):
-            messages += filter(None, [turn.message()])
+            messages += turn.messages()
             turn = _Turn()
         if isinstance(item, AdditionalTools):
+            continue
+        if isinstance(item, McpCall):
+            turn.add_made_call(item, naming(item.server_label, item.name), item.result)
+            turn.group = item.group
+            continue
+        if isinstance(item, McpApprovalResponse):
+            asked = requests[item.approval_request_id]
+            turn.add_made_call(asked, naming(asked.server_label, asked.name), _refusal(item))
             continue
         if isinstance(item, ThoughtItem):
             turn.thoughts.append(item.text)
         elif isinstance(item, CallItem | CustomCallItem):
             name = naming(item.namespace or None, item.name)
             arguments = item.arguments if isinstance(item, CallItem) else custom_arguments(item.input)
-            turn.calls.append(ToolCall(name, arguments, item.call_id))
-            turn.ends_with_call = True
+            turn.add_call(ToolCall(name, arguments, item.call_id))
             names[item.call_id] = name
         elif isinstance(item, CallOutput | CustomCallOutput):
             messages.append(_result(item, names.get(item.call_id, "")))
@@ -85,14 +116,19 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
                 turn.parts, turn.ends_with_call = _several(texts), False
             else:
                 messages.append(Message(item.role, "\n".join(texts), parts=_several(texts)))
-    messages += filter(None, [turn.message()])
-    return messages
+    return messages + turn.messages()
 
 
 def _fits(turn: _Turn, item: AnyItem) -> bool:
     if isinstance(item, ThoughtItem):
         return turn.takes_thought()
+    if turn.results:  # more of the same answer: its other calls
+        return isinstance(item, McpApprovalResponse) or (isinstance(item, McpCall) and item.group == turn.group)
     return turn.takes_text() if isinstance(item, MessageItem) else True
+
+
+def _refusal(item: McpApprovalResponse) -> str:
+    return "The user did not allow this call." + (f" {item.reason}" if item.reason else "")
 
 
 def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:

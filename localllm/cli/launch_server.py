@@ -1,0 +1,287 @@
+"""Who serves an agent's model: the server that runs, or one of our own as long as the agent runs.
+
+`plan` decides and starts nothing; `serving` loads. Knows nothing of an agent's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from localllm import osdep
+from localllm.cli import formats, report
+from localllm.cli import serving as models
+from localllm.cli.options import as_arguments
+from localllm.cli.progress import LoadProgress
+from localllm.client.discovery import address_of, find_server, is_anybody_there
+from localllm.client.server_process import SidecarExit
+from localllm.client.sidecar import Sidecar
+from localllm.config import Settings
+from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.launch import choosing
+from localllm.launch.choosing import Candidate, Size
+from localllm.launch.setup import Agent, Target
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+    from localllm.client.replies import ModelEntry
+    from localllm.types import LoadOptions, ModelInfo
+
+ROOM_SHARE = 0.75
+"""Of the memory that is free: the agent, its language servers and tests want some."""
+FOR_EVER = -1
+DEMO = "demo"
+DEMO_CAVEAT = "demo is a tiny model that shows how things work: it cannot do an agent's work"
+
+
+class Plan(NamedTuple):
+    """What will be served, and where."""
+
+    model: str
+    size: Size
+    target: Target
+    """As far as it is known before: with a server of our own the address and the key come later."""
+    running: Client | None
+    keep_alive_s: float | None
+    """How long the running server keeps it without requests; None: as long as it likes, and it has it already."""
+    serve_command: tuple[str, ...]
+    """What starts such a server; empty where it is loaded already."""
+    doubts: tuple[str, ...] = ()
+    """What a person should know before."""
+
+    @property
+    def has_to_be_loaded(self) -> bool:
+        """By the running server, which has it on its disk only."""
+        return self.running is not None and bool(self.serve_command)
+
+
+class Served(NamedTuple):
+    """A model that answers."""
+
+    target: Target
+    certificate: Path | None
+    exits: list[SidecarExit]
+    """Of a server of our own that ended before it should."""
+
+    def ended(self) -> list[str]:
+        """In words."""
+        return [
+            f"the server ended while the agent ran ({each.reason}); its last words: {each.stderr}"
+            for each in self.exits
+        ]
+
+
+def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: Agent, *, may_fetch: bool) -> Plan:
+    """Choose model, context and server. Raises `ModelNotFound` where there is nothing to choose from."""
+    running = _running(asked, load, settings)
+    loaded = None if running is None else _loaded(running, asked, load.get("ctx"))
+    host, port = address_of(settings)
+    scheme = "http" if settings.tls_cert_file is None or running is None else "https"
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    key = _key(settings)
+    if running is not None and loaded is not None:
+        target = Target(url, loaded.id, loaded.ctx, key, "thinking" in loaded.capabilities)
+        doubts = _doubts(target, agent, can_chat=loaded.chat_template, format=_format_of(loaded))
+        size = Size(loaded.ctx, loaded.slots)
+        return Plan(loaded.id, size, target, running, _keep_alive(running, loaded.id), (), doubts)
+    name, info, path = _chosen(asked, settings, may_fetch=may_fetch)
+    if running is not None and _is_loaded(running, name):  # with less context than was asked for
+        running.close()
+        running = None
+    room = osdep.available_memory()
+    size = choosing.size_for(
+        _candidate(name, info, settings), None if room is None else int(room * ROOM_SHARE), load.get("ctx")
+    )
+    target = Target(url, name if models.is_name(name) else _id(name), size.ctx, key)
+    command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
+    format = formats.format_of(path, info)
+    unknown = None if format is None or format.origin != "generic" else format.note
+    doubts = _doubts(target, agent, can_chat=format is not None, format=unknown, trained=info.context_length)
+    return Plan(name, size, target, running, settings.model_keep_alive_s, command, doubts)
+
+
+def _keep_alive(client: Client, model: str) -> float | None:
+    """None: it stays for ever, or just works, which does not tell."""
+    for process in client.processes():
+        if process.model == model and process.expires_in_s is not None:
+            return process.idle_s + process.expires_in_s
+    return None
+
+
+@contextlib.contextmanager
+def serving(planned: Plan, load: Mapping[str, Any], settings: Settings) -> Iterator[Served]:
+    """The model, loaded, until the agent is done. Raises what loading raises."""
+    if planned.running is not None:
+        with planned.running as client:
+            yield from _by_running(planned, client, settings)
+        return
+    exits: list[SidecarExit] = []
+    options = {name: value for name, value in load.items() if name not in ("ctx", "slots")}
+    arguments = [planned.model, f"--ctx={planned.size.ctx}", f"--slots={planned.size.slots}"]
+    arguments += [*as_arguments(options), *as_arguments({"home": settings.home})]
+    arguments += [] if settings.verbose else ["--log-level=warning"]
+    folder = settings.data_dir / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    progress = LoadProgress()
+    with (
+        (folder / "launch.log").open("wb") as log,
+        Sidecar.spawn(arguments, stderr=log, on_exit=exits.append) as sidecar,
+    ):
+        try:
+            ready = sidecar.wait_ready(progress)
+        finally:
+            progress.clear()
+        from localllm.client.api import Client
+
+        with Client(ready.url, ready.token) as client:
+            entry = client.model(ready.model or planned.target.model)
+        yield Served(_target(ready.url, ready.token, entry), None, exits)
+
+
+def load_to_stay(planned: Plan) -> str:
+    """Its id; by the running server, until somebody says otherwise. Raises what loading raises."""
+    assert planned.running is not None
+    progress = LoadProgress()
+    try:
+        ctx, slots = planned.size
+        return planned.running.load(planned.model, progress, ctx=ctx, slots=slots, keep_alive=FOR_EVER)
+    finally:
+        progress.clear()
+
+
+def _by_running(planned: Plan, client: Client, settings: Settings) -> Iterator[Served]:
+    """It stays as long as the agent runs: loaded anew on demand it would have another context."""
+    ctx, slots = planned.size
+    model = planned.model
+    if planned.keep_alive_s is not None:
+        model = load_to_stay(planned)
+    try:
+        entry = client.model(model)
+        yield Served(_target(planned.target.url, planned.target.key, entry), settings.tls_cert_file, [])
+    finally:
+        if planned.keep_alive_s is not None:
+            with contextlib.suppress(LocalLLMError):  # it may be gone, or the server
+                client.load(model, ctx=ctx, slots=slots, keep_alive=planned.keep_alive_s)
+
+
+def _running(asked: str | None, load: Mapping[str, Any], settings: Settings) -> Client | None:
+    """The running server, unless a path or an option of loading needs one of our own."""
+    others = {name: value for name, value in load.items() if name != "ctx"}
+    if (asked is not None and not models.is_name(asked)) or as_arguments(others) or not is_anybody_there(settings):
+        return None
+    return find_server(settings)
+
+
+def _loaded(client: Client, asked: str | None, ctx: int | None) -> ModelEntry | None:
+    """What it has loaded, if that will do: the one asked for, else the one with most context that chats."""
+    ready = [client.model(process.model) for process in client.processes() if process.status == "ready"]
+    fitting = [entry for entry in ready if entry.loaded and entry.slots and (ctx is None or entry.ctx >= ctx)]
+    if asked is not None:
+        from localllm.registry.names import parse
+        from localllm.registry.resolve import canonical
+
+        name = str(canonical(parse(asked)))
+        return next((entry for entry in fitting if entry.id in (asked, name)), None)
+    chatting = [entry for entry in fitting if entry.chat_template and entry.id != DEMO]
+    return max(chatting, key=lambda entry: entry.ctx, default=None)
+
+
+def _is_loaded(client: Client, model: str) -> bool:
+    return any(process.model == model for process in client.processes())
+
+
+def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[str, ModelInfo, Path]:
+    """The model asked for, fetched if it has to be, or the best of those that are here."""
+    if asked is not None:
+        if may_fetch and not models.is_here(asked, settings) and not models.fetch(asked, settings):
+            raise KeyboardInterrupt
+        return asked, *_info(asked, settings)
+    from localllm.registry import listing
+
+    found: dict[str, tuple[ModelInfo, Path]] = {}
+    for model in listing.available(settings.data_dir):
+        if model.id == DEMO:
+            continue
+        try:
+            info, path = _info(model.id, settings)
+        except LocalLLMError as error:
+            report.say(f"localllm: {model.id} is left out: {error.message}")
+            continue
+        if info.causal and info.pooling is None and "default" in info.chat_templates:
+            found[model.id] = info, path
+    room = osdep.available_memory()
+    candidates = [_candidate(name, info, settings) for name, (info, _) in found.items()]
+    chosen = choosing.best(candidates, None if room is None else int(room * ROOM_SHARE))
+    if chosen is None:
+        raise ModelNotFound(
+            "there is no model here that an agent could use: --model qwen3:4b downloads one (localllm search lists "
+            "more), --model demo only shows how it works",
+            param="model",
+        )
+    return chosen.name, *found[chosen.name]
+
+
+def _info(model: str, settings: Settings) -> tuple[ModelInfo, Path]:
+    from localllm.gguf import read_model_info
+    from localllm.registry.resolve import resolve
+    from localllm.registry.templates import with_template
+
+    file = resolve(model, settings.data_dir)
+    try:
+        return with_template(read_model_info(file.path), file.template), file.path
+    finally:
+        file.release()
+
+
+def _id(path: str) -> str:
+    from localllm.registry.resolve import model_id
+
+    return model_id(Path(path))
+
+
+def _candidate(name: str, info: ModelInfo, settings: Settings) -> Candidate:
+    from msgspec.structs import replace
+
+    from localllm.supervisor.plan import cpu_memory_bytes, step_scores_bytes
+
+    options = settings.load_options()
+
+    def needs(ctx: int, slots: int) -> int:
+        asked: LoadOptions = replace(options, ctx=ctx, slots=slots, kv_cells=None)
+        return info.size_bytes + cpu_memory_bytes(info, asked) + step_scores_bytes(info, asked)
+
+    return Candidate(name, info.num_parameters, info.context_length, needs)
+
+
+def _target(url: str, key: str | None, entry: ModelEntry) -> Target:
+    return Target(url, entry.id, entry.ctx, key, "thinking" in entry.capabilities)
+
+
+def _key(settings: Settings) -> str | None:
+    """An agent needs no admin's."""
+    keys = sorted(settings.keys(), key=lambda key: key.role == "admin")
+    return keys[0].secret if keys else None
+
+
+def _format_of(entry: ModelEntry) -> str | None:
+    return None if entry.chat_format is None or entry.chat_format.origin != "generic" else entry.chat_format.note
+
+
+def _doubts(
+    target: Target, agent: Agent, *, can_chat: bool, format: str | None, trained: int | None = None
+) -> tuple[str, ...]:
+    found = [DEMO_CAVEAT] if target.model == DEMO else []
+    if not can_chat:
+        found.append(f"{target.model} has no chat template, so it cannot call tools; agents will get nowhere")
+    elif format is not None:
+        found.append(f"how {target.model} calls tools is not known ({format}): calls may come as text")
+    if target.ctx < agent.least_ctx:
+        remedy = "--ctx asks for more; a smaller model or --kv-type q8_0 makes room for it"
+        if trained is not None and target.ctx >= trained:
+            remedy = "the model was trained for no more"
+        found.append(
+            f"{target.ctx:,} tokens of context are few for {agent.title}, which wants {agent.least_ctx:,}: {remedy}"
+        )
+    return tuple(found)

@@ -1,0 +1,101 @@
+"""`localllm mcp`: which localllm server answers, how its MCP server is reached, how it ends. Knows no protocol.
+
+stdout belongs to the protocol: all that is said goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from localllm import config
+from localllm.cli import report, serving
+from localllm.cli.options import as_arguments
+from localllm.client.discovery import find_server, is_anybody_there
+from localllm.client.sidecar import Sidecar
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.mcp import check_installed
+
+if TYPE_CHECKING:
+    from localllm.client.api import Client
+    from localllm.mcp.answering import Answering
+
+WHERE = ("host", "port")
+"""Settings that say where a server runs already; they are not passed to one of our own."""
+
+
+def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | None) -> int:
+    """Until stdin ends, or Ctrl-C; returns the exit code. Raises `LocalLLMError`s."""
+    check_installed("mcp")
+    settings = config.load(given)
+    if http_port is not None and not 0 <= http_port <= 65535:
+        raise InvalidParameter(f"--http takes a port from 0 to 65535, got {http_port}", param="http")
+    if model is not None and not serving.is_here(model, settings):
+        raise ModelNotFound(f"{model} is not on this machine; get it with localllm pull {model}")
+    from localllm.server import log
+
+    log.configure("warning" if http_port is None else settings.log_level)
+    load = {name: value for name, value in given.items() if name not in WHERE}
+    with _server(model, load, settings) as answering:
+        try:
+            asyncio.run(_serve(answering, settings, http_port))
+        except OSError as error:
+            if http_port is None:
+                raise
+            raise InvalidParameter(
+                f"127.0.0.1 port {http_port} cannot be used: {error.strerror}; --http 0 takes any free one",
+                param="http",
+            ) from error
+        except KeyboardInterrupt:
+            return report.INTERRUPTED if http_port is None else report.OK
+    return report.OK
+
+
+async def _serve(answering: Answering, settings: Settings, http_port: int | None) -> None:
+    from localllm.mcp import serving as protocol
+    from localllm.server.door import guarded
+
+    if http_port is not None:
+        await protocol.serve_http(answering, http_port, lambda app: guarded(app, settings), _say_where)
+        return
+    task = asyncio.current_task()
+    assert task is not None
+    with contextlib.suppress(NotImplementedError):  # on Windows whoever ends us gives no signal
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await protocol.serve_stdio(answering)
+
+
+def _say_where(url: str) -> None:
+    report.say(f"localllm: MCP at {url} (Ctrl-C ends)")
+
+
+@contextlib.contextmanager
+def _server(model: str | None, load: Mapping[str, Any], settings: Settings) -> Iterator[Answering]:
+    """The server that runs already, or one of our own, which starts at once and is waited for by the first call."""
+    from localllm.client.api import Client
+    from localllm.mcp.answering import Answering
+
+    running = None
+    if (model is None or serving.is_name(model)) and not as_arguments(load) and is_anybody_there(settings):
+        running = find_server(settings)
+    with contextlib.ExitStack() as stack:
+        if running is not None:
+            client = stack.enter_context(running)
+
+            def connect() -> tuple[Client, str | None]:
+                return client, None if model is None else client.load(model)
+        else:
+            arguments = [*([] if model is None else [model]), *as_arguments(load)]
+            arguments += [] if settings.verbose else ["--log-level=warning"]
+            sidecar = stack.enter_context(Sidecar.spawn(arguments))
+
+            def connect() -> tuple[Client, str | None]:
+                ready = sidecar.wait_ready()
+                return stack.enter_context(Client(ready.url, ready.token)), ready.model
+
+        yield Answering(connect)

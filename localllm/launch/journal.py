@@ -1,0 +1,264 @@
+"""Changes files of the user's and changes them back: when the agent ends, or at the next launch after a kill.
+
+    DATA/launch/ID/          one launch: temporary files, and of a changed file:
+        change.json              what was done, written before it is done
+        before                   the file as it was; missing where there was none
+    DATA/launch/ID.lock      locked as long as that launch lives
+    DATA/launch/FILE.lock    locked by who has changed that file (FILE: a digest of its path)
+
+Locks are the system's: they end with their process. A file that somebody else changed meanwhile keeps that: only our
+keys are taken out. Knows nothing of agents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import LocalLLMError
+from localllm.launch import jsonc
+from localllm.launch.setup import PROVIDER, Change
+
+_CHANGE, _BEFORE = "change.json", "before"
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """A key that was put into a file."""
+
+    path: tuple[str, ...]
+    before: str | None
+    """As it was written; None: it was not there."""
+    made: int
+    """From which part of the path on it is ours."""
+
+
+class _Record(msgspec.Struct, frozen=True):
+    file: str
+    existed: bool
+    after: str
+    """SHA-256 of what we made of it."""
+    keys: tuple[_Done, ...]
+
+
+class Planned(NamedTuple):
+    """A change that nobody has made yet."""
+
+    file: Path
+    before: str | None
+    after: str
+    keys: tuple[_Done, ...]
+
+    @property
+    def diff(self) -> str:
+        """For a person; empty where nothing changes."""
+        before = (self.before or "").splitlines(keepends=True)
+        lines = difflib.unified_diff(before, self.after.splitlines(keepends=True), str(self.file), str(self.file))
+        return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+
+
+def plan(change: Change) -> Planned:
+    """What it makes of the file. Raises `LocalLLMError` where that is not what it should be."""
+    file = change.file.resolve()  # a link to somewhere else stays one
+    try:
+        before = file.read_bytes().decode("utf-8") if file.exists() else None
+        after, done = before or "", []
+        for key in change.keys:
+            old = jsonc.raw(after, key.path)
+            made = next(
+                n for n in range(1, len(key.path) + 1) if jsonc.raw(after, key.path[:n]) is None or n == len(key.path)
+            )
+            done.append(_Done(key.path, old, made))
+            after = jsonc.put(after, key.path, key.value)
+    except (OSError, ValueError) as error:
+        raise LocalLLMError(f"{file} is left as it is, since it cannot be read: {error}") from error
+    return Planned(file, before, after, tuple(done))
+
+
+class Journal:
+    """A launch; a context manager that undoes what was done in it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._home = data_dir / "launch"
+        self._id = secrets.token_hex(8)
+        self._locks: list[int] = []
+
+    @property
+    def files(self) -> Path:
+        """A folder that only the user reads; gone in the end."""
+        return self._home / self._id
+
+    def __enter__(self) -> Journal:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True)
+            self._locks.append(_locked(self._home / f"{self._id}.lock"))
+            self.files.mkdir(mode=0o700)
+        except OSError as error:
+            raise LocalLLMError(f"nothing can be written to {self._home}: {error}") from error
+        return self
+
+    def write(self, texts: Mapping[str, str]) -> None:
+        """Temporary files."""
+        for name, text in texts.items():
+            osdep.private_file(self.files / name)
+            (self.files / name).write_text(text, "utf-8", newline="")
+
+    def change(self, planned: Planned) -> None:
+        """Raises `LocalLLMError` where another launch has changed that file, or it cannot be written."""
+        try:
+            self._locks.append(_locked(self._home / f"{_digest(str(planned.file).encode())[:16]}.lock"))
+        except BlockingIOError as error:
+            raise LocalLLMError(f"{planned.file} is changed by another localllm launch; end that first") from error
+        data = planned.after.encode()
+        record = _Record(str(planned.file), planned.before is not None, _digest(data), planned.keys)
+        try:
+            if planned.before is not None:
+                _replace(self.files / _BEFORE, planned.before.encode())
+            _replace(self.files / _CHANGE, msgspec.json.encode(record))
+            planned.file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(planned.file, data)
+        except OSError as error:
+            raise LocalLLMError(f"{planned.file} cannot be written: {error}") from error
+
+    def undo(self) -> list[str]:
+        """What was done about it, in words."""
+        said = _undone(self.files)
+        for fd in self._locks:
+            _release(fd)
+        self._locks.clear()
+        if not self.files.exists():
+            _forget(self._home / f"{self._id}.lock")
+        return said
+
+    def __exit__(self, *_: object) -> None:
+        if self._locks:
+            self.undo()
+
+
+def recover(data_dir: Path) -> list[str]:
+    """Undo what launches left that were killed; what was done, in words."""
+    home = data_dir / "launch"
+    said: list[str] = []
+    for folder in sorted(home.iterdir()) if home.is_dir() else []:
+        if not folder.is_dir():
+            continue
+        lock = home / f"{folder.name}.lock"
+        try:
+            fd = _locked(lock)
+        except BlockingIOError:
+            continue  # it lives
+        try:
+            said += _undone(folder)
+        finally:
+            _release(fd)
+        if not folder.exists():
+            _forget(lock)
+    return said
+
+
+def _undone(folder: Path) -> list[str]:
+    """Change the file back, and delete the folder; where that fails it stays, and that is said."""
+    try:
+        record = msgspec.json.decode((folder / _CHANGE).read_bytes(), type=_Record)
+    except FileNotFoundError:
+        shutil.rmtree(folder, ignore_errors=True)
+        return []
+    except (OSError, msgspec.DecodeError) as error:
+        return [f"{folder / _CHANGE} cannot be read: {error}"]
+    file = Path(record.file)
+    before = folder / _BEFORE if record.existed else None
+    try:
+        said = _changed_back(file, record, before)
+    except (OSError, ValueError) as error:
+        kept = f"; what it was is in {before}" if before else ""
+        return [f"{file} could not be changed back: {error}{kept}"]
+    shutil.rmtree(folder, ignore_errors=True)
+    return [said]
+
+
+def _changed_back(file: Path, record: _Record, before: Path | None) -> str:
+    if not file.exists():
+        return f"{file} is gone, so nothing is changed back"
+    now = file.read_bytes()
+    if before is not None and now == before.read_bytes():
+        return f"{file} is as it was"  # it was not changed yet, or somebody was faster
+    if _digest(now) == record.after:
+        if before is None:
+            file.unlink()
+            return f"{file} is deleted again"
+        _replace(file, before.read_bytes())
+        return f"{file} is as it was before"
+    text = now.decode("utf-8")
+    for key in reversed(record.keys):
+        text = _without(text, key)
+    _replace(file, text.encode())
+    return f"{file} was changed meanwhile: only what localllm put there is taken back"
+
+
+def _without(text: str, key: _Done) -> str:
+    """Without our value, if it still is ours, and without the objects that were made for it, if nothing else is in."""
+    now = jsonc.raw(text, key.path)
+    if now is None or not (PROVIDER in key.path or f'"{PROVIDER}"' in now):
+        return text
+    if key.before is not None:
+        return jsonc.put(text, key.path, jsonc.read(key.before))
+    text = jsonc.drop(text, key.path)
+    for length in range(len(key.path) - 1, key.made - 1, -1):
+        rest = jsonc.raw(text, key.path[:length])
+        if rest is not None and jsonc.read(rest) == {}:
+            text = jsonc.drop(text, key.path[:length])
+    return text
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """All of it or nothing, with the mode that it had."""
+    handle, part = tempfile.mkstemp(prefix=f".{file.name[:100]}.", dir=file.parent)
+    try:
+        with open(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if file.exists():
+            shutil.copymode(file, part)
+        osdep.replace_file(Path(part), file)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+    osdep.sync_folder(file.parent)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor to be closed. Raises `BlockingIOError` where somebody else has it."""
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        if not osdep.try_lock(fd, exclusive=True):
+            raise BlockingIOError(f"{path} is locked")
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _release(fd: int) -> None:
+    osdep.unlock(fd)
+    os.close(fd)
+
+
+def _forget(lock: Path) -> None:
+    """Once nobody needs it; Windows deletes no file that somebody else just looks at."""
+    with contextlib.suppress(OSError):
+        lock.unlink()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

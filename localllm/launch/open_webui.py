@@ -1,0 +1,36 @@
+"""Open WebUI: its environment, which is to count for this run only (docs.openwebui.com, env-configuration)."""
+
+from __future__ import annotations
+
+from localllm.launch.setup import Agent, Place, Setup, Target
+
+
+def _set_up(target: Target, _place: Place) -> Setup:
+    return Setup(
+        environment={
+            "ENABLE_OPENAI_API": "True",
+            "OPENAI_API_BASE_URL": target.openai_url,
+            "OPENAI_API_BASE_URLS": target.openai_url,
+            "OPENAI_API_KEY": target.token,
+            "OPENAI_API_KEYS": target.token,
+            # The same models by Ollama's API would stand in its list a second time.
+            "ENABLE_OLLAMA_API": "False",
+            "OLLAMA_BASE_URL": target.url,
+            "DEFAULT_MODELS": target.model,
+            # Else its database remembers the addresses of another day, and ours for the next.
+            "ENABLE_PERSISTENT_CONFIG": "False",
+        },
+        arguments=("serve",),
+    )
+
+
+AGENT = Agent(
+    name="open-webui",
+    title="Open WebUI",
+    program="open-webui",
+    install="pip install open-webui",
+    uses="OpenAI chat, by its environment",
+    set_up=_set_up,
+    places=(".local/bin",),
+    least_ctx=4096,
+)

@@ -1,0 +1,56 @@
+"""Zed: a provider in its settings.json, the key in the environment (zed.dev/docs/ai/use-api-access).
+
+It reads no other file, so that one is changed while Zed runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from localllm.launch.setup import KEY_VARIABLE, PROVIDER, Agent, Change, Key, Place, Setup, Target
+
+
+def settings_file(place: Place) -> Path:
+    """Where Zed has its settings on this system."""
+    if roaming := place.environ.get("APPDATA"):
+        return Path(roaming) / "Zed" / "settings.json"
+    config = place.environ.get("XDG_CONFIG_HOME")
+    return (Path(config) if config else place.home / ".config") / "zed" / "settings.json"
+
+
+def _set_up(target: Target, place: Place) -> Setup:
+    model = {
+        "name": target.model,
+        "display_name": f"{target.model} ({PROVIDER})",
+        "max_tokens": target.ctx,
+        "max_output_tokens": target.max_output,
+        "capabilities": {
+            "tools": True,
+            "images": False,
+            "parallel_tool_calls": True,
+            "prompt_cache_key": False,
+            "interleaved_reasoning": target.thinks,
+        },
+    }
+    provider = {"api_url": target.openai_url, "available_models": [model]}
+    keys = (
+        Key(("language_models", "openai_compatible", PROVIDER), provider),
+        Key(("agent", "default_model"), {"provider": PROVIDER, "model": target.model}),
+    )
+    return Setup(
+        environment={KEY_VARIABLE: target.token},  # Zed makes the name out of the provider's
+        arguments=("--foreground",),
+        change=Change(settings_file(place), keys),
+        notes=("a Zed that runs already does not get the key: quit it first",),
+    )
+
+
+AGENT = Agent(
+    name="zed",
+    title="Zed",
+    program="zed",
+    install="see https://zed.dev/download",
+    uses="OpenAI chat, by its settings.json (changed back)",
+    set_up=_set_up,
+    places=(".local/bin",),
+)

@@ -1,0 +1,255 @@
+"""Makes runtimes: compiles the llama.cpp of the installed bindings, or takes in a folder or archive of libraries.
+
+pip does the compiling, of the bindings' own source distribution, so that the two fit by construction. Nothing is
+loaded here; a runtime appears under its name in one step, when it is whole and `check` has found nothing against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from io import FileIO
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import DiskFull, InvalidParameter, LoadFailed
+from localllm.llama import installed
+from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
+
+Progress = Callable[[int, int], None]
+"""Told of steps done, and of how many."""
+Check = Callable[[Runtime], None]
+"""Raises `LoadFailed` for a runtime that must not be kept."""
+
+KINDS = {
+    "cpu": "",
+    "vulkan": "-DGGML_VULKAN=ON",
+    "cuda": "-DGGML_CUDA=ON",
+    "hip": "-DGGML_HIP=ON",
+    "rpc": "-DGGML_RPC=ON",
+}
+"""What else CMake is told, by what the runtime computes on beside the CPU."""
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
+RESERVED = frozenset({"auto", "package", "wheel"})
+MAX_LIBRARY_BYTES = 4 * 2**30
+"""Of all files of an archive together."""
+WANTED_BYTES = 2 * 2**30
+"""Free on the disk before a build begins: objects take most of it."""
+LAST_LINES = 30
+_STEP = re.compile(rb"\[(\d+)/(\d+)\]")
+
+
+def check_name(name: str) -> str:
+    """Raises `InvalidParameter`."""
+    if not NAME.fullmatch(name) or name in RESERVED:
+        raise InvalidParameter(
+            f"{name!r} cannot name a runtime: up to 40 of a-z, 0-9, dot, dash and underscore, but not "
+            f"{', '.join(sorted(RESERVED))}",
+            param="name",
+        )
+    return name
+
+
+def build(
+    kind: str,
+    data_dir: Path,
+    *,
+    name: str | None = None,
+    check: Check,
+    on_progress: Progress = lambda *_: None,
+    extra_flags: str = "",
+    pip: Iterable[str] = (sys.executable, "-m", "pip"),
+) -> Runtime:
+    """Compiles and keeps it; takes minutes. Raises `InvalidParameter`, `LoadFailed` with the compiler's last lines,
+    `DiskFull`, and what `check` raises.
+    """
+    if kind not in KINDS:
+        raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
+    name = check_name(name or kind)
+    flags = " ".join(filter(None, [_base_flags(), KINDS[kind], extra_flags]))
+    with _workshop(data_dir) as workshop:
+        free = shutil.disk_usage(workshop).free
+        if free < WANTED_BYTES:
+            raise DiskFull(
+                f"a build wants {WANTED_BYTES >> 20} MiB of disk below {data_dir}, and {free >> 20} MiB are free",
+                free_bytes=free,
+            )
+        _compile([*pip], flags, workshop, on_progress)
+        wheel = next(workshop.glob("*.whl"), None)
+        if wheel is None:
+            raise LoadFailed("pip made no wheel; is it of an unusual kind?")
+        manifest = _manifest("built", kind, flags)
+        return _keep(data_dir, name, manifest, lambda folder: _unpack(wheel, folder), workshop, check)
+
+
+def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "cpu", check: Check) -> Runtime:
+    """Takes in the libraries of a folder, a .zip, .whl or .tar archive, built for these bindings.
+
+    Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
+    """
+    stem = source.name.split(".")[0].lower()
+    name = check_name(name or re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-._")[:40])
+    if not source.exists():
+        raise InvalidParameter(f"there is no {source}", param="target")
+    with _workshop(data_dir) as workshop:
+        return _keep(
+            data_dir, name, _manifest("added", kind, ""), lambda folder: _unpack(source, folder), workshop, check
+        )
+
+
+def remove(name: str, data_dir: Path) -> None:
+    """Raises `InvalidParameter` for one that is not in the data directory."""
+    folder = folder_of(data_dir) / name
+    if name in RESERVED or not NAME.fullmatch(name) or not folder.is_dir():
+        raise InvalidParameter(
+            f"{name!r} is no runtime that was built or installed here; `localllm runtime list` shows them", param="name"
+        )
+    shutil.rmtree(folder)
+
+
+def _base_flags() -> str:
+    return installed.FAST_INSTALL_FLAGS if osdep.builds_cpu_variants() else ""
+
+
+def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:
+    return Manifest(
+        origin=origin,
+        package_version=installed.PACKAGE_VERSION,
+        kind=kind,
+        flags=flags,
+        created_unix_s=int(time.time()),
+    )
+
+
+@contextlib.contextmanager
+def _workshop(data_dir: Path) -> Iterator[Path]:
+    """A folder beside the runtimes that is gone afterwards. Raises `LoadFailed` where none can be made."""
+    parent = folder_of(data_dir)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".making-", dir=parent))
+    except OSError as error:
+        raise LoadFailed(f"{parent} cannot be written: {error.strerror}; choose another --home") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep(
+    data_dir: Path, name: str, manifest: Manifest, fill: Callable[[Path], None], workshop: Path, check: Check
+) -> Runtime:
+    folder, target = workshop / name, folder_of(data_dir) / name
+    if target.exists():
+        raise InvalidParameter(
+            f"there is a runtime {name!r} already; remove it first, or give another --name", param="name"
+        )
+    folder.mkdir()
+    fill(folder)
+    library = library_in(folder)
+    if library is None:
+        raise LoadFailed("it holds no libllama")
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    check(Runtime(name, str(library)))
+    os.rename(folder, target)
+    return Runtime(name, str(target / library.relative_to(folder)))
+
+
+def _compile(pip: list[str], flags: str, workshop: Path, on_progress: Progress) -> None:
+    command = [
+        *pip, "wheel", "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", installed.PACKAGE,
+        "--wheel-dir", str(workshop), f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}",
+    ]  # fmt: skip
+    environment = os.environ | {"CMAKE_ARGS": flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    last: deque[str] = deque(maxlen=LAST_LINES)
+    try:  # in our own process group: Ctrl-C reaches the compilers too
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+    except OSError as error:
+        raise LoadFailed(f"{pip[0]} does not start: {error}") from error
+    with child:
+        try:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if step := _STEP.search(line):
+                    on_progress(int(step[1]), int(step[2]))
+                last.append(line.decode("utf-8", "replace").rstrip())
+            code = child.wait()
+        finally:
+            child.terminate()  # where we are interrupted
+    if code:
+        raise LoadFailed("llama.cpp could not be compiled; the last lines were:\n  " + "\n  ".join(last))
+
+
+def _unpack(source: Path, folder: Path) -> None:
+    """The shared libraries of a folder or archive, all in one folder, links followed."""
+    total = 0
+    for name, open_file in _libraries(source):
+        with open_file() as file, open(folder / name, "wb") as out:
+            while block := file.read(1 << 20):
+                total += len(block)
+                if total > MAX_LIBRARY_BYTES:
+                    raise LoadFailed(f"its libraries are larger than {MAX_LIBRARY_BYTES >> 30} GiB")
+                out.write(block)
+
+
+def _libraries(source: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+    """Each library's name and how to read it. Raises `LoadFailed`."""
+    if source.is_dir():
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and _is_library(path.name):
+                yield path.name, partial(FileIO, path)
+        return
+    try:
+        if zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive:
+                for name in archive.namelist():
+                    if _is_library(PurePosixPath(name).name):
+                        yield PurePosixPath(name).name, partial(archive.open, name)
+            return
+        with tarfile.open(source) as tar:
+            files = {PurePosixPath(member.name).name: member for member in tar if member.isfile()}
+            links = {
+                PurePosixPath(member.name).name: PurePosixPath(member.linkname).name
+                for member in tar
+                if member.issym() or member.islnk()
+            }
+            for name in [*files, *links]:
+                member = files.get(name) or files.get(_followed(name, links))
+                if member is not None and _is_library(name):
+                    yield name, partial(_member, tar, member)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise LoadFailed(f"{source.name} is no archive of libraries: {error}") from error
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    file = tar.extractfile(member)
+    assert file is not None, "it is a regular file"
+    return file
+
+
+def _followed(name: str, links: dict[str, str]) -> str:
+    for _ in links:
+        if name not in links:
+            break
+        name = links[name]
+    return name
+
+
+def _is_library(name: str) -> bool:
+    return bool(re.search(r"\.(so|dylib|dll)(\.[0-9.]+)?$", name)) and not name.startswith(".")

@@ -1,0 +1,89 @@
+"""The hub for code that blocks: an event loop on a thread of its own. Knows no server."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+from localllm.mcp.hub import Hub, HubTool
+from localllm.mcp.outcome import Outcome
+from localllm.mcp.servers import McpServer
+
+T = TypeVar("T")
+
+WAIT_SLICE_S = 0.25
+"""Windows delivers Ctrl-C only between two waits."""
+
+
+class BlockingHub:
+    """A context manager: at its end no server is left."""
+
+    def __init__(self, servers: Iterable[McpServer], *, timeout_s: float) -> None:
+        self._servers = tuple(servers)
+        self._timeout_s = timeout_s
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="mcp", daemon=True)
+        self._hub: Hub | None = None
+
+    def __enter__(self) -> BlockingHub:
+        self._thread.start()
+        try:
+            self._wait(self._open())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        hub = self._hub
+        if hub is not None:
+            # A second Ctrl-C must not leave a process behind: this takes a few seconds at most.
+            asyncio.run_coroutine_threadsafe(hub.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    @property
+    def tools(self) -> tuple[HubTool, ...]:
+        """What there is to call, as last looked at."""
+        return () if self._hub is None else self._hub.tools
+
+    def take_notes(self) -> list[str]:
+        """What is to be said, each once."""
+        return [] if self._hub is None else self._hub.take_notes()
+
+    def refresh(self) -> bool:
+        """Whether tools have changed."""
+        assert self._hub is not None
+        return self._wait(self._hub.refresh())
+
+    def call(self, name: str, arguments: str) -> Outcome:
+        """Its result. A `KeyboardInterrupt` cancels it at the server, too."""
+        assert self._hub is not None
+        return self._wait(self._hub.call(name, arguments))
+
+    async def _open(self) -> None:
+        self._hub = Hub(self._servers, timeout_s=self._timeout_s)
+        await self._hub.open()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            while True:
+                try:
+                    return future.result(WAIT_SLICE_S)
+                except concurrent.futures.TimeoutError:
+                    if future.done():
+                        raise
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()

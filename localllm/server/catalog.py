@@ -1,0 +1,118 @@
+"""The models that can be asked, and what is known of each: what every API's list is made of. Knows no API's shape."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from localllm.errors import LocalLLMError
+from localllm.server.state import ServerState
+from localllm.states import AvailableModel
+from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
+
+MOST_WAIT_S = 2.0
+"""For the headers of files that nobody has read yet; later lists say what this one leaves out."""
+_THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
+"""What templates of models that think have in them; of one that is loaded it is known better."""
+
+
+class Entry(NamedTuple):
+    """One model: `loaded`, or on this machine and loaded when it is asked for."""
+
+    id: str
+    created_unix_s: int
+    loaded: LoadedModel | None
+    available: AvailableModel | None
+    info: ModelInfo | None
+    """None where its file could not be read, or not yet."""
+
+    @property
+    def ctx(self) -> int | None:
+        """Tokens that prompt and answer, or a text to embed, can have here; None: not loaded."""
+        if self.loaded is None:
+            return None
+        return self.loaded.ctx if self.loaded.slots else self.loaded.embedding_ctx or self.loaded.ctx
+
+    @property
+    def capabilities(self) -> list[Capability] | None:
+        if self.loaded is not None:
+            return of_loaded(self.loaded)
+        return None if self.info is None else of_file(self.info)
+
+    @property
+    def size_bytes(self) -> int:
+        if self.available is not None:
+            return self.available.size_bytes
+        return 0 if self.loaded is None else self.loaded.info.size_bytes
+
+    @property
+    def quant(self) -> str | None:
+        found = None if self.info is None else self.info.file_type
+        return found or (None if self.available is None else self.available.quant)
+
+
+async def entries(state: ServerState) -> list[Entry]:
+    """What answers at once, then what is loaded when it is asked for."""
+    loaded = state.runtime.loaded()
+    there = {model.id for model in loaded}
+    available = {model.id: model for model in await state.listing.run(state.runtime.available)}
+    others = [model for model in available.values() if model.id not in there]
+    infos = await _infos(state, others)
+    return [Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info) for model in loaded] + [
+        Entry(model.id, model.created_unix_s, None, model, infos.get(model.id)) for model in others
+    ]
+
+
+async def entry(state: ServerState, id: str) -> Entry | None:
+    """The one of that id, if there is any."""
+    return next((each for each in await entries(state) if each.id == id), None)
+
+
+def of_loaded(model: LoadedModel) -> list[Capability]:
+    """What a model does that is loaded."""
+    return capabilities(
+        generates=bool(model.slots),
+        chats=can_chat(model),
+        thinks=model.format.thinking != "never",
+        ranks=model.pooling == "rank",
+    )
+
+
+def of_file(info: ModelInfo) -> list[Capability]:
+    """What a model will do once it is loaded, as far as its file tells."""
+    template = info.chat_templates.get("default")
+    return capabilities(
+        generates=info.causal and not info.has_ranking_head,
+        chats=template is not None,
+        thinks=template is not None and any(word in template for word in _THINKS),
+        ranks=info.has_ranking_head,
+    )
+
+
+def can_chat(model: LoadedModel) -> bool:
+    """Whether it answers conversations."""
+    return bool(model.slots) and "default" in model.info.chat_templates
+
+
+async def _infos(state: ServerState, models: list[AvailableModel]) -> dict[str, ModelInfo]:
+    """Of their files; what takes too long goes on, and is known the next time."""
+
+    async def read(model: AvailableModel) -> ModelInfo | None:
+        try:
+            return (await state.runtime.described(model)).info
+        except LocalLLMError:  # a file that is gone or broken: its name is all there is to say
+            return None
+
+    if not models:
+        return {}
+    reading = {asyncio.ensure_future(read(model)): model.id for model in models}
+    try:
+        done, late = await asyncio.wait(reading, timeout=MOST_WAIT_S)
+    except asyncio.CancelledError:
+        for task in reading:
+            task.cancel()
+        raise
+    for task in late:
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    found = {reading[task]: task.result() for task in done}
+    return {id: info for id, info in found.items() if info is not None}

@@ -1,0 +1,35 @@
+"""The gate of this server before another application on this machine: the same hosts, origins and keys."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from localllm.config import Settings
+from localllm.errors import LocalLLMError
+from localllm.server.callers import KeyRing
+from localllm.server.cors import Cors
+from localllm.server.errors import response_parts
+from localllm.server.gate import Gate
+
+
+def guarded(app: ASGIApp, settings: Settings) -> ASGIApp:
+    """Refuses what the server itself would refuse, in its words."""
+    gate = Gate(
+        app,
+        keys=KeyRing(settings),
+        cors=Cors(settings.origins()),
+        allowed_hosts=[name.strip() for name in settings.allowed_hosts.split(",") if name.strip()],
+        max_header_bytes=settings.max_header_bytes,
+    )
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        try:
+            await gate(scope, receive, send)
+        except LocalLLMError as error:
+            await Response(**response_parts(error))(scope, receive, send)
+
+    return guard

@@ -1,0 +1,127 @@
+"""What is to be embedded, as clients write it: texts, tokens, both in one, objects around them.
+
+llama-server takes all of these; OpenAI's and TEI's clients send texts and tokens. Images are refused by name. Raises
+`RequestError`s that name the item at fault as a JSON path, e.g. `input[3]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.types import TokenId
+
+MAX_INPUTS = 2048
+"""OpenAI's limit for the texts of one request; here for the documents of one query too."""
+
+Media = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
+Piece = str | TokenId
+Item = str | tuple[Piece, ...]
+"""One to embed: a text, or tokens with texts among them."""
+Tokenize = Callable[[str, bool], Awaitable[list[int]]]
+"""A text, and whether it begins an item, to its tokens."""
+
+
+class InputPart(msgspec.Struct, frozen=True):
+    """Of a content."""
+
+    type: str
+    text: str | None = None
+
+
+class InputObject(msgspec.Struct, frozen=True):
+    """A text as llama-server has it beside images, or a message's content. Its parts become one text."""
+
+    prompt_string: str | None = None
+    multimodal_data: Media | msgspec.UnsetType = msgspec.UNSET
+    """Refused unless it is empty."""
+    content: list[InputPart] | None = None
+
+    def text(self, path: str) -> str:
+        """Raises `InvalidParameter`, `UnsupportedParameter`."""
+        if not isinstance(self.multimodal_data, msgspec.UnsetType) and bytes(self.multimodal_data) not in (
+            b"null",
+            b"[]",
+        ):
+            raise UnsupportedParameter(
+                f"{path}.multimodal_data: images and sounds are not supported here; leave them out",
+                param=f"{path}.multimodal_data",
+            )
+        if self.prompt_string is not None:
+            return self.prompt_string
+        if self.content is None:
+            raise InvalidParameter(f"{path} has neither prompt_string nor content", param=path)
+        return "".join(_text(part, f"{path}.content[{index}]") for index, part in enumerate(self.content))
+
+
+Inputs = str | InputObject | list[str | TokenId | list[Piece] | InputObject]
+
+
+def items_of(given: Inputs, field: str, *, may_be_empty: bool = False) -> list[Item]:
+    """Everything that becomes a vector. An array with tokens in it is one item."""
+    if is_single(given):
+        items = [_item(given, field)]
+    else:
+        assert isinstance(given, list)
+        if not given:
+            raise InvalidParameter(f"{field} must not be an empty array", param=field)
+        check_number(field, len(given))
+        items = [_item(each, f"{field}[{index}]") for index, each in enumerate(given)]
+    for index, item in enumerate(items):
+        if not item and not (may_be_empty and isinstance(item, str)):
+            name = field if is_single(given) else f"{field}[{index}]"
+            raise InvalidParameter(f"{name} must not be empty", param=name)
+    return items
+
+
+def is_single(given: Inputs) -> bool:
+    """Whether there is one item which is not in an array of items."""
+    return not isinstance(given, list) or any(isinstance(each, int) for each in given)
+
+
+async def alike(items: Sequence[Item], tokenize: Tokenize) -> tuple[list[str] | None, list[list[int]] | None]:
+    """All as texts, or all as tokens: the texts become tokens where there are both."""
+    texts = [item for item in items if isinstance(item, str)]
+    if len(texts) == len(items):
+        return texts, None
+    tokens: list[list[int]] = []
+    for item in items:
+        found: list[int] = []
+        for index, piece in enumerate((item,) if isinstance(item, str) else item):
+            found += await tokenize(piece, index == 0) if isinstance(piece, str) else [piece]
+        tokens.append(found)
+    return None, tokens
+
+
+def check_number(name: str, number: int) -> None:
+    """Raises `InvalidParameter` for more than a request may have."""
+    if number > MAX_INPUTS:
+        raise InvalidParameter(f"{name} takes at most {MAX_INPUTS} at a time, got {number}", param=name)
+
+
+def _item(given: Inputs | TokenId | list[Piece], path: str) -> Item:
+    if isinstance(given, InputObject):
+        return given.text(path)
+    if isinstance(given, str):
+        return given
+    pieces: list[Piece] = []
+    for index, piece in enumerate(given if isinstance(given, list) else [given]):
+        if not isinstance(piece, str | int):
+            where = f"{path}[{index}]"
+            raise InvalidParameter(f"{where} must be a token or a text, since {path} has tokens", param=where)
+        pieces.append(piece)
+    return tuple(pieces)
+
+
+def _text(part: InputPart, path: str) -> str:
+    if part.type not in ("text", "input_text"):
+        raise UnsupportedParameter(
+            f"{path}: content of type {clipped(part.type)!r} is not supported here; leave it out", param=f"{path}.type"
+        )
+    if part.text is None:
+        raise InvalidParameter(f"{path}.text is missing", param=f"{path}.text")
+    return part.text

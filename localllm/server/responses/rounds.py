@@ -1,0 +1,117 @@
+"""A response with MCP tools: answers in a row, each of the calls of the one before, told as one story.
+
+Bounded in rounds, tokens and time. Knows neither fields nor events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.errors import InternalError
+from localllm.mcp.outcome import Outcome
+from localllm.runtime import Answer
+from localllm.server.asking import Asking
+from localllm.server.body import field_notes
+from localllm.server.mcp import McpHubs
+from localllm.server.openai.replies import finish_reason
+from localllm.server.responses.events import Event
+from localllm.server.responses.items import AnyItem
+from localllm.server.responses.mcp import ended_call
+from localllm.server.responses.parts import McpCallPart
+from localllm.server.responses.requests import ResponseRequest
+from localllm.server.responses.story import Story
+from localllm.types import Finish, GenerationRequest
+
+Generate = Callable[[ResponseRequest, list[AnyItem]], GenerationRequest]
+"""How a conversation is answered. Raises `RequestError`s."""
+
+
+class Rounds(NamedTuple):
+    """One request's."""
+
+    story: Story
+    asking: Asking
+    body: ResponseRequest
+    conversation: list[AnyItem]
+    """What the first answer answers, without what the story has."""
+    hubs: McpHubs
+    generate: Generate
+    deadline_s: float | None
+    """Of `time.monotonic`, for all of it."""
+    max_rounds: int
+
+    async def told(self, answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> AsyncGenerator[Event, None]:
+        """All events. Raises what ends an answer early; who stops reading ends the answer or the call that runs."""
+        (answer,) = await answering
+        story, num_rounds = self.story, 0
+        story.warn(field_notes(answer.notes))
+        for event in story.begin(answer.num_prompt_tokens):
+            yield event
+        try:
+            while True:
+                finish: Finish | None = None
+                async for delta in answer:
+                    for event in story.feed(delta):
+                        yield event
+                    finish = delta.finish or finish
+                    if finish is not None:
+                        break
+                if finish is None:
+                    raise InternalError("the answer ended without a finish")
+                calls: list[McpCallPart] = []
+                if finish_reason(finish) == "stop" and story.has_mcp_calls:
+                    for event in story.pause():
+                        yield event
+                    calls = story.take_calls()
+                for call in calls:
+                    outcome = await self._run(call)
+                    for event in story.ran(call, ended_call(call.item, outcome)):
+                        yield event
+                num_rounds += 1
+                finish = story.counted(finish)
+                left = self._left(finish)
+                if not calls or story.waits_for_client or left == 0:
+                    if calls and left == 0:
+                        finish = msgspec.structs.replace(finish, reason="length")
+                    for event in story.end(finish, answer.cache_miss if says_miss else None):
+                        yield event
+                    return
+                await answer.aclose()
+                answer = await self._next(num_rounds, left)
+        finally:
+            await answer.aclose()
+
+    async def _run(self, call: McpCallPart) -> Outcome:
+        """In the time that the request has."""
+        origin = call.origin
+        hub = await self.hubs.hub(origin.label)
+        try:
+            async with asyncio.timeout(self._time_left_s()):
+                return await hub.call(origin.hub_name, call.item.arguments)
+        except TimeoutError:
+            return Outcome("the request's time was over", is_error=True)
+
+    async def _next(self, num_rounds: int, left: int | None) -> Answer:
+        """The answer to all that there is now; after the last round one that calls nothing."""
+        body = msgspec.structs.replace(
+            self.body,
+            max_output_tokens=left,
+            tool_choice="none" if num_rounds >= self.max_rounds else None,
+            timeout=None if self.deadline_s is None else self._time_left_s(),
+        )
+        self.story.go_on()
+        generation = self.generate(body, [*self.conversation, *self.story.kept_items])
+        return await self.asking.one_more(generation)
+
+    def _left(self, finish: Finish) -> int | None:
+        """Of the tokens that it may have; None: of any number."""
+        most = self.body.max_output_tokens
+        return None if most is None or most < 0 else max(0, most - finish.usage.completion_tokens)
+
+    def _time_left_s(self) -> float | None:
+        return None if self.deadline_s is None else max(0.001, self.deadline_s - time.monotonic())

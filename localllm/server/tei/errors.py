@@ -1,0 +1,58 @@
+"""Errors as text-embeddings-inference sends them: a sentence, a type, its statuses. Knows nothing of handlers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from starlette.types import Scope
+
+from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, RequestError, clipped
+from localllm.server.errors import MAX_MESSAGE_CHARS, TooLarge, error_headers, public_message, status_of
+
+PATHS = frozenset({"/embed", "/embed_all", "/embed_sparse", "/info", "/predict", "/similarity"})
+"""Whose errors are of this shape; those of `/rerank` are where TEI's fields are used."""
+_ASKED = "tei"
+
+ErrorType = Literal["Unhealthy", "Backend", "Overloaded", "Validation"]
+
+
+class ErrorReply(msgspec.Struct, frozen=True):
+    error: str
+    error_type: ErrorType
+
+
+def answer_as_tei(scope: Scope) -> None:
+    """Whatever goes wrong with this request, its client knows TEI."""
+    scope["state"][_ASKED] = True
+
+
+def is_teis(scope: Scope) -> bool:
+    """Whether a client of TEI asks."""
+    return scope["path"] in PATHS or _ASKED in scope["state"]
+
+
+def response_parts(error: LocalLLMError) -> dict[str, Any]:
+    """Keyword arguments for a starlette `Response`."""
+    status, kind = _classed(error)
+    return {
+        "content": msgspec.json.encode(ErrorReply(clipped(public_message(error), MAX_MESSAGE_CHARS), kind)),
+        "status_code": status,
+        "headers": error_headers(error),
+        "media_type": "application/json",
+    }
+
+
+def _classed(error: LocalLLMError) -> tuple[int, ErrorType]:
+    if isinstance(error, ContextLengthExceeded | TooLarge):
+        return 413, "Validation"
+    if isinstance(error, InvalidParameter) and error.param == "model":
+        return 424, "Backend"  # it is there, and does something else
+    status = status_of(error)
+    if status == 429:
+        return status, "Overloaded"
+    if status >= 500:
+        return status, "Unhealthy" if status == 503 else "Backend"
+    if isinstance(error, RequestError) and status == 400:
+        return 422, "Validation"
+    return status, "Validation"

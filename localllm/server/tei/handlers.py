@@ -1,0 +1,162 @@
+"""The endpoints of text-embeddings-inference that a GGUF model can answer; the others say what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm.embeddings import Embeddings
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.embeddings import making
+from localllm.server.embeddings.inputs import Item, check_number, is_single, items_of
+from localllm.server.embeddings.replies import truncated_header
+from localllm.server.embeddings.requests import WorkFields
+from localllm.server.fields import fates_of, parse_known, unknown_fields
+from localllm.server.parse import fields_of
+from localllm.server.state import ServerState
+from localllm.server.tei.replies import info as info_of
+from localllm.server.tei.requests import EmbedBody, InputsBody, SimilarityBody, SimilarityParameters
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def routes() -> list[Route]:
+    """What this package answers."""
+    return [
+        Route("/embed", embed, methods=["POST"]),
+        Route("/embed_all", embed_all, methods=["POST"]),
+        Route("/embed_sparse", embed_sparse, methods=["POST"]),
+        Route("/similarity", similarity, methods=["POST"]),
+        Route("/predict", predict, methods=["POST"]),
+        Route("/info", info),
+    ]
+
+
+async def embed(request: Request) -> Response:
+    """`POST /embed`: an array of vectors, also for a single text."""
+    body, headers = await _read(request, EmbedBody)
+    items, field = items_of(body.inputs, "inputs"), making.Field("inputs", is_single(body.inputs))
+    model, made = await _made(
+        request, items, field, body, body.model, normalize=body.normalize is not False, dimensions=body.dimensions
+    )
+    _check_pooled(request, model, made)
+    return await _respond(request, _rows, made, headers)
+
+
+async def embed_all(request: Request) -> Response:
+    """`POST /embed_all`: for each text an array with a vector for each of its tokens."""
+    body, headers = await _read(request, InputsBody)
+    items, field = items_of(body.inputs, "inputs"), making.Field("inputs", is_single(body.inputs))
+    model, made = await _made(request, items, field, body, body.model, normalize=False)
+    state: ServerState = request.app.state.server
+    if making.is_pooled(made, state.loaded(model)):
+        raise InvalidParameter(
+            f"{model} gives one vector for each text; load it with --pooling none to have one for each token",
+            param="model",
+        )
+    return await _respond(request, _vectors, made, headers)
+
+
+async def similarity(request: Request) -> Response:
+    """`POST /similarity`: how near each sentence is to the first one, as the cosine of their vectors."""
+    body, headers = await _read(request, SimilarityBody, within=("parameters", SimilarityParameters))
+    sentences, wishes = body.inputs.sentences, body.parameters
+    if not sentences:
+        raise InvalidParameter("inputs.sentences must not be an empty array", param="inputs.sentences")
+    check_number("inputs.sentences", len(sentences))
+    if wishes is not None and wishes.truncate is not None:
+        body = msgspec.structs.replace(body, truncate=wishes.truncate)
+    items: list[Item] = [body.inputs.source_sentence, *sentences]
+    model, made = await _made(request, items, making.Field("inputs"), body, body.model, normalize=True)
+    _check_pooled(request, model, made)
+    return await _respond(request, _similarities, made, headers)
+
+
+async def embed_sparse(_: Request) -> NoReturn:
+    """`POST /embed_sparse`."""
+    raise InvalidParameter("no GGUF model has sparse vectors (SPLADE); use POST /embed", param="model")
+
+
+async def predict(_: Request) -> NoReturn:
+    """`POST /predict`."""
+    raise InvalidParameter("no model here is a classifier; rerankers answer POST /rerank", param="model")
+
+
+async def info(request: Request) -> Response:
+    """`GET /info`, of `?model=` or the one that is loaded."""
+    state: ServerState = request.app.state.server
+    model = await making.model_of(request, request.query_params.get("model"))
+    if state.loaded(model) is None:
+        await state.runtime.ensure(model)
+    loaded = state.loaded(model)
+    if loaded is None:  # unloaded in the meantime
+        raise ModelNotFound(f"{model} is not loaded any more", param="model")
+    return json_response(info_of(loaded, state.settings))
+
+
+async def _read(
+    request: Request, kind: type[T], *, within: tuple[str, type[msgspec.Struct]] | None = None
+) -> tuple[T, dict[str, str]]:
+    """`within`: a field whose object has fields of its own."""
+    state: ServerState = request.app.state.server
+    given, body, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
+    if within is not None:
+        name, inner = within
+        fields = fields_of(given.get(name))
+        fates_of(inner).check(fields, f"{name}.")
+        ignored += unknown_fields(fields, inner, f"{name}.")
+    state.admit()
+    return body, unknown_fields_header(ignored, strict=state.settings.strict)
+
+
+async def _made(
+    request: Request,
+    items: list[Item],
+    field: making.Field,
+    wishes: WorkFields,
+    asked_model: str | None,
+    **options: Any,
+) -> tuple[str, Embeddings]:
+    model = await making.model_of(request, asked_model)
+    asked = await making.embedding_request(request, model, items, field, wishes, **options)
+    return model, await making.embed(request, model, asked, field, wishes)
+
+
+def _check_pooled(request: Request, model: str, made: Embeddings) -> None:
+    state: ServerState = request.app.state.server
+    if not making.is_pooled(made, state.loaded(model)):
+        raise InvalidParameter(
+            f"{model} has a vector for each token (pooling none); use POST /embed_all", param="model"
+        )
+
+
+async def _respond(
+    request: Request, encode: Callable[[Embeddings], bytes], made: Embeddings, headers: dict[str, str]
+) -> Response:
+    state: ServerState = request.app.state.server
+    content = await state.encoding.run(encode, made)
+    return Response(content, media_type="application/json", headers=headers | truncated_header(made.truncated))
+
+
+def _rows(made: Embeddings) -> bytes:
+    from localllm.server.embeddings.encoding import rows_of
+
+    return msgspec.json.encode(list(rows_of(made)))
+
+
+def _vectors(made: Embeddings) -> bytes:
+    from localllm.server.embeddings.encoding import vectors_of
+
+    return msgspec.json.encode(list(vectors_of(made)))
+
+
+def _similarities(made: Embeddings) -> bytes:
+    from localllm.server.embeddings.encoding import similarities
+
+    return msgspec.json.encode(similarities(made))

@@ -1,0 +1,70 @@
+"""What text-embeddings-inference answers beside vectors: what it serves, and how. Knows of no endpoint."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from localllm import __version__
+from localllm.config import Settings
+from localllm.server.embeddings.inputs import MAX_INPUTS
+from localllm.types import LoadedModel
+
+
+class EmbeddingKind(msgspec.Struct, frozen=True):
+    pooling: str
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """Of a reranker, which has one."""
+
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+class ModelType(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two."""
+
+    embedding: EmbeddingKind | UnsetType = UNSET
+    reranker: Labels | UnsetType = UNSET
+
+
+class Info(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /info`."""
+
+    model_id: str
+    model_sha: None = None
+    model_dtype: str
+    """The quantization, e.g. `Q8_0`."""
+    model_type: ModelType
+    max_concurrent_requests: int
+    max_input_length: int
+    """Tokens of the longest text."""
+    max_batch_tokens: int
+    """A text is never divided, and batches are as long as the longest may be."""
+    max_batch_requests: None = None
+    max_client_batch_size: int
+    auto_truncate: bool = False
+    tokenization_workers: int = 1
+    version: str = __version__
+    """Ours."""
+    sha: None = None
+    docker_label: None = None
+
+
+def info(model: LoadedModel, settings: Settings) -> Info:
+    """Of a loaded model."""
+    longest = model.embedding_ctx or model.ctx
+    ranks = model.pooling == "rank"
+    return Info(
+        model_id=model.id,
+        model_dtype=model.info.file_type or "unknown",
+        model_type=ModelType(
+            embedding=UNSET if ranks else EmbeddingKind(model.pooling),
+            reranker=Labels({"0": "LABEL_0"}, {"LABEL_0": 0}) if ranks else UNSET,
+        ),
+        max_concurrent_requests=settings.max_waiting,
+        max_input_length=longest,
+        max_batch_tokens=longest,
+        max_client_batch_size=MAX_INPUTS,
+    )

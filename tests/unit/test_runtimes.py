@@ -1,0 +1,188 @@
+"""Which llama.cpp there are: what is looked at are files, so files are all that these tests need."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from localllm import osdep
+from localllm.errors import DiskFull, InvalidParameter, LoadFailed
+from localllm.llama import building, gains, installed, runtimes
+from localllm.llama.runtimes import AUTO, Manifest, Runtime
+
+LIBRARY = osdep.shared_library_names("llama")[0]
+CPU = osdep.shared_library_names("ggml-cpu-zen9")[0]
+
+
+def _nothing_against(_: Runtime) -> None:
+    pass
+
+
+def _libraries(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / LIBRARY).write_bytes(b"llama")
+    (folder / CPU).write_bytes(b"cpu")
+    (folder / "README.md").write_text("no library")
+    return folder
+
+
+def _add(tmp_path: Path, name: str = "mine") -> Runtime:
+    return building.add(_libraries(tmp_path / f"source-{name}"), tmp_path / "data", name=name, check=_nothing_against)
+
+
+def test_a_folder_of_libraries_becomes_a_runtime_with_its_variants(tmp_path: Path) -> None:
+    made = _add(tmp_path)
+    assert made in runtimes.usable(tmp_path / "data")
+    files = installed.find(made.library)
+    assert files.is_foreign
+    assert list(files.variants) == ["zen9"]
+    assert not (Path(made.library).parent / "README.md").exists()
+
+
+def test_archives_are_taken_in_with_their_links_followed(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "release.tar.gz", "w:gz") as tar:
+        for name, content in ((f"build/bin/{LIBRARY}.0.5", b"llama"), ("../../evil.so", b"flat")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo(f"build/bin/{LIBRARY}")
+        link.type, link.linkname = tarfile.SYMTYPE, f"{LIBRARY}.0.5"
+        tar.addfile(link)
+    made = building.add(tmp_path / "release.tar.gz", tmp_path / "data", check=_nothing_against)
+    assert made.name == "release"
+    assert Path(made.library).read_bytes() == b"llama"
+    assert not (tmp_path / "evil.so").exists()
+    assert (Path(made.library).parent / "evil.so").exists()
+
+
+def test_what_fails_its_check_leaves_nothing(tmp_path: Path) -> None:
+    def refuse(_: Runtime) -> None:
+        raise LoadFailed("computes wrongly")
+
+    with pytest.raises(LoadFailed, match="computes wrongly"):
+        building.add(_libraries(tmp_path / "source"), tmp_path / "data", name="bad", check=refuse)
+    assert list(runtimes.folder_of(tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut"])
+def test_what_is_no_archive_is_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "thing.zip"
+    path.write_bytes(content)
+    with pytest.raises(LoadFailed, match=r"thing\.zip is no archive"):
+        building.add(path, tmp_path / "data", check=_nothing_against)
+
+
+def test_an_archive_without_a_libllama_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr(CPU, b"cpu")
+    with pytest.raises(LoadFailed, match="no libllama"):
+        building.add(tmp_path / "other.zip", tmp_path / "data", check=_nothing_against)
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    _add(tmp_path)
+    with pytest.raises(InvalidParameter, match="already"):
+        building.add(tmp_path / "source-mine", tmp_path / "data", name="mine", check=_nothing_against)
+
+
+@pytest.mark.parametrize("name", ["auto", "package", "wheel", "", "..", "a/b", "Ä", "x" * 41, ".hidden"])
+def test_no_name_leaves_its_folder_or_means_two_things(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidParameter):
+        building.check_name(name)
+    with pytest.raises(InvalidParameter):
+        building.remove(name, tmp_path)
+
+
+def test_one_of_another_version_is_listed_and_not_used(tmp_path: Path) -> None:
+    made = _add(tmp_path)
+    manifest = Path(made.library).parent / runtimes.MANIFEST
+    manifest.write_bytes(msgspec.json.encode(Manifest(origin="built", package_version="0.3.1")))
+    (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime == made]
+    assert "0.3.1" in listed.why_not
+    assert made not in runtimes.usable(tmp_path / "data")
+    with pytest.raises(LoadFailed, match=r"0\.3\.1"):
+        runtimes.named("mine", tmp_path / "data")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"x" * 100_000])
+def test_a_damaged_manifest_hides_no_other_runtime(tmp_path: Path, content: bytes) -> None:
+    made, other = _add(tmp_path), _add(tmp_path, "other")
+    (Path(made.library).parent / runtimes.MANIFEST).write_bytes(content)
+    assert [each for each in runtimes.usable(tmp_path / "data") if each.name in ("mine", "other")] == [other]
+
+
+def test_what_was_chosen_is_kept_until_it_is_taken_back(tmp_path: Path) -> None:
+    made = _add(tmp_path)
+    data = tmp_path / "data"
+    assert runtimes.chosen(data) is None
+    runtimes.choose(made.name, data)
+    assert runtimes.chosen(data) == "mine"
+    with pytest.raises(LoadFailed, match="no runtime 'yours'"):
+        runtimes.choose("yours", data)
+    runtimes.choose(AUTO, data)
+    assert runtimes.chosen(data) is None
+
+
+def _stub_pip(tmp_path: Path, body: str) -> tuple[str, str]:
+    path = tmp_path / "pip.py"
+    path.write_text(
+        f"import os, sys, zipfile\nfolder = sys.argv[sys.argv.index('--wheel-dir') + 1]\n"
+        f"print('[1/2] Building CXX object'); print('[2/2] Linking')\n{body}\n"
+    )
+    return sys.executable, str(path)
+
+
+def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path) -> None:
+    pip = _stub_pip(
+        tmp_path,
+        f"with zipfile.ZipFile(folder + '/made.whl', 'w') as wheel:\n"
+        f"    wheel.writestr('llama_cpp/lib/{LIBRARY}', os.environ['CMAKE_ARGS'] + ' '.join(sys.argv))",
+    )
+    steps: list[tuple[int, int]] = []
+    made = building.build(
+        "vulkan", tmp_path / "data", check=_nothing_against, on_progress=lambda *step: steps.append(step), pip=pip
+    )
+    told = Path(made.library).read_text()
+    assert steps == [(1, 2), (2, 2)]
+    assert "-DGGML_VULKAN=ON" in told
+    assert f"llama-cpp-python=={installed.PACKAGE_VERSION}" in told
+    (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime == made]
+    assert (listed.origin, listed.kind) == ("built", "vulkan")
+
+
+def test_a_build_that_fails_tells_the_compilers_last_lines(tmp_path: Path) -> None:
+    pip = _stub_pip(tmp_path, "print('error: glslc not found'); sys.exit(1)")
+    with pytest.raises(LoadFailed, match="glslc not found"):
+        building.build("vulkan", tmp_path / "data", check=_nothing_against, pip=pip)
+    assert list(runtimes.folder_of(tmp_path / "data").iterdir()) == []
+
+
+def test_a_build_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "WANTED_BYTES", 2**60)
+    with pytest.raises(DiskFull, match="are free"):
+        building.build("cpu", tmp_path / "data", check=_nothing_against, pip=("no-such-program",))
+
+
+AVX512 = "model name\t: X\nflags\t\t: fpu avx2 avx512f avx512_vnni"
+
+
+@pytest.mark.skipif(not osdep.builds_cpu_variants(), reason="there is nothing to gain where no variants are built")
+def test_a_gain_is_told_once_and_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Runtime("wheel", str(_libraries(tmp_path / "wheel") / LIBRARY))
+    (tmp_path / "wheel" / CPU).unlink()
+    monkeypatch.setattr(runtimes, "usable", lambda _: [plain])
+    found = gains.gain(tmp_path, AVX512)
+    assert found is not None
+    assert "AVX-512" in gains.sentence(found)
+    assert gains.gain(tmp_path, "flags : fpu avx2") is None
+    monkeypatch.setattr(osdep, "cpu_model", lambda: AVX512)
+    assert gains.advice_once(tmp_path) is not None
+    assert gains.advice_once(tmp_path) is None
+    (tmp_path / "wheel" / CPU).write_bytes(b"cpu")
+    assert gains.gain(tmp_path, AVX512) is None
