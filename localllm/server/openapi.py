@@ -104,7 +104,7 @@ OPERATIONS = (
     Operation("get", "/props", "How a model answers by default", response=dict[str, Any], query=_MODEL),
     Operation("post", "/props", "Not served: 501", error=LlamaError),
     Operation("get", "/lora-adapters", "The adapters that are loaded: none", response=list[dict[str, Any]]),
-    Operation("post", "/lora-adapters", "Set their scales", list[dict[str, Any]], dict[str, bool], error=LlamaError),
+    Operation("post", "/lora-adapters", "Set their scales: of none", response=dict[str, bool], error=LlamaError),
     *(
         Operation(method, path, "Not served: 403", error=LlamaError)
         for path in ("/tools", "/cors-proxy")
