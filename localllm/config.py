@@ -35,6 +35,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Moves the data directory and the config directory together."""
     host: str = "127.0.0.1"
     port: int = 11435
+    ollama_compat: bool = False
+    """Answer on Ollama's own port as well, of this machine alone and over http, so that its clients find the server."""
+    ollama_port: int = 11434
     ctx: int | None = None
     slots: int = 4
     threads: int | None = None
@@ -125,6 +128,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """PEM, without a password; None: the key is in the certificate's file."""
     max_waiting: int = 256
     max_body_bytes: int = 8 * 1024 * 1024
+    max_upload_mb: Count = 0
+    """Of a file, in MiB, that a client sends to make a model of; 0: as large as the disk has room."""
     max_tokenize_bytes: Count = 2 * 1024 * 1024
     """Of a text whose tokens somebody asks for, as `POST /tokenize` does; 0: as many as a request may have."""
     max_header_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 64 * 1024

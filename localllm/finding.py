@@ -66,6 +66,11 @@ class Finder:
         if _is_path(started.model):
             self._files[candidate.id] = candidate.path, _listed(candidate)
 
+    def forget(self, id: str) -> None:
+        """Another model has this id now: what was read of the earlier one does not hold for it."""
+        for model in [model for model in self._described if model.id == id]:
+            del self._described[model]
+
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine. Reads files, so call it in a thread."""
         from localllm.registry.listing import available

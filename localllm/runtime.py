@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import struct
-import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -20,11 +20,21 @@ from localllm.answers import Answer as Answer
 from localllm.answers import reading_for
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, RequestTimeout, clipped
+from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound, RequestTimeout, clipped
 from localllm.finding import Described as Described
 from localllm.finding import Finder, Started
 from localllm.finding import canonical_id as canonical_id
-from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotTransfer
+from localllm.making import Making
+from localllm.pulling import Pulls
+from localllm.states import (
+    AvailableModel,
+    EngineStatus,
+    MakeState,
+    NewModel,
+    PullState,
+    RunningModel,
+    SlotTransfer,
+)  # fmt: skip
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
@@ -33,6 +43,7 @@ from localllm.supervisor.supervisor import Supervisor
 from localllm.threads import Threads
 from localllm.types import GenerationRequest, LoadedModel, LoadOptions, Message, Rendering, SamplingParams
 
+logger = logging.getLogger("localllm")
 OnProgress = Callable[[float], None]
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
@@ -52,12 +63,9 @@ class Runtime:
         self._settings = settings
         self._finder = Finder(settings.data_dir)
         self._removing = Threads("remove", 2)
-        self._pulls = Threads(
-            "pull",
-            settings.max_pulls,
-            max_waiting=settings.max_waiting_pulls,
-            full=": no more downloads are taken (--max-pulls, --max-waiting-pulls); try again when one has ended",
-        )
+        self.uploads = Making(settings.data_dir)
+        """Files that arrive; `make` makes models of them."""
+        self._pulls = Pulls(settings)
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Those that requests have begun. They go on when the client is gone, since clients retry."""
 
@@ -70,12 +78,14 @@ class Runtime:
         keep_alive_s: float | None = FOREVER_S,
         stays: bool = True,
         allow_paths: bool = True,
+        least_ctx: int = 0,
     ) -> LoadedModel:
         """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
         `keep_alive_s`: how long it stays without requests, -1 for ever; None: as it is, or as the settings say if it
         is not loaded yet. `allow_paths`: the owner of this runtime asks, so a path is a name too, and the model can be
-        asked for by its id from then on, whether it is loaded or not.
+        asked for by its id from then on, whether it is loaded or not. `least_ctx`: tokens that its context should have
+        this time, as far as it was trained for them and memory allows.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
         options = options or self._settings.load_options()
@@ -84,6 +94,8 @@ class Runtime:
             options = msgspec.structs.replace(options, ctx=ctx)
         if allow_paths:
             self._finder.remember(candidate, Started(model, options, keep_alive_s, stays))
+        if least_ctx:
+            options = self._supervisor.widened(candidate.id, candidate.info, options, least_ctx)
         return await self._supervisor.load(candidate, options, on_progress, keep_alive_s=keep_alive_s, stays=stays)
 
     def running(self) -> Sequence[RunningModel]:
@@ -110,27 +122,15 @@ class Runtime:
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
         `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
         """
-        loop, cancel = asyncio.get_running_loop(), threading.Event()
+        return await self._pulls.pull(name, on_state)
 
-        def tell(state: PullState) -> None:
-            loop.call_soon_threadsafe(on_state, state)
-
-        def work() -> AvailableModel:
-            from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
-
-            with Puller(self._settings, is_trusted=False) as puller:
-                return puller.pull(name, on_state=tell, cancel=cancel)
-
-        self._pulls.check_room()
-        if self._pulls.is_busy:
-            on_state(PullState(phase="queued", id=name))
-        pulling = asyncio.ensure_future(self._pulls.run(work))
-        try:
-            return await asyncio.shield(pulling)
-        except asyncio.CancelledError:
-            cancel.set()
-            pulling.cancel()  # its thread keeps its place until it has noticed
-            raise
+    async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None] = lambda _: None) -> AvailableModel:
+        """Of a model that is here, or of uploaded files; an idle one of that name leaves. Raises as `Making.make`."""
+        made = await self.uploads.make(wanted, on_state)
+        self._finder.forget(made.id)
+        if any(model.id == made.id and not model.num_requests for model in self.running()):
+            await self._supervisor.unload(made.id)
+        return made
 
     async def remove(self, name: str) -> None:
         """Forget a model of this machine, unloading it first. Raises `ModelNotFound`."""
@@ -290,10 +290,10 @@ class Runtime:
         finding, supervisor = self._finder.pending(), self._supervisor
         acquire = supervisor.acquire_to_embed if embeds else supervisor.acquire
         with contextlib.ExitStack() as claim:
-            is_claimed = False
+            claimed: str | None = None
             while True:
                 try:
-                    return await acquire(model_id, keep_alive_s, is_claimed=is_claimed)
+                    return await acquire(model_id, keep_alive_s, is_claimed=claimed is not None)
                 except ModelNotFound as error:
                     if model_id in supervisor.ids():
                         raise
@@ -301,11 +301,10 @@ class Runtime:
                         await asyncio.wait(finding)
                         finding = set()
                         continue
-                    name = self._name_to_load(model_id, error)
-                    if not is_claimed:
-                        claim.enter_context(supervisor.claimed(name))
-                        is_claimed = True
-                    model_id = await self._load_on_demand(model_id, name)
+                    if claimed is None:
+                        claimed = self._name_to_load(model_id, error)
+                        claim.enter_context(supervisor.claimed(claimed))
+                    model_id = await self._load_on_demand(model_id, claimed)
 
     def _name_to_load(self, model_id: str, not_loaded: ModelNotFound) -> str:
         if self._finder.started(model_id) is not None:
@@ -315,24 +314,56 @@ class Runtime:
         except LocalLLMError:
             raise not_loaded from None
 
+    async def widen(self, id: str, ctx: int) -> None:
+        """See that the context of the model of this id has so many tokens: it is loaded so, or loaded anew if nobody
+        uses it just now. It stays as it is where the settings say how large it is, where it was not trained for more,
+        or where memory lacks. Raises as `load`.
+        """
+        while id in self._loads:
+            await asyncio.wait({self._loads[id]})
+        loaded = next((model for model in self.loaded() if model.id == id), None)
+        options = self._settings.load_options()
+        if options.ctx is not None or (loaded is None and id in self._supervisor.ids()):
+            return
+        if loaded is not None:
+            wider = self._supervisor.widened(id, loaded.info, options, ctx)
+            if wider.ctx is None or not self._supervisor.is_idle(id):
+                return
+        task = self._begin_load(id, self._load_wider(id, ctx))
+        try:
+            await asyncio.shield(task)
+        except LoadFailed as error:  # the next request finds it as it was
+            logger.warning("not_widened", extra={"fields": {"model": id, "ctx": ctx, "reason": error.message}})
+
+    async def _load_wider(self, id: str, ctx: int) -> LoadedModel:
+        if self._supervisor.is_idle(id):
+            await self._supervisor.unload(id)
+        return await self._load_again(id, ctx)
+
     async def _load_on_demand(self, model_id: str, name: str) -> str:
         """The id under which it is loaded now."""
         if name != model_id and name in self._supervisor.ids():
             return name
-        task = self._loads.get(name)
-        if task is None:
-            load = self._load_again(name)
-            task = self._loads[name] = asyncio.get_running_loop().create_task(load)
-            task.add_done_callback(lambda done: self._loaded_on_demand(name, done))
+        task = self._loads.get(name) or self._begin_load(name, self._load_again(name))
         return (await asyncio.shield(task)).id
 
-    def _load_again(self, id: str) -> Coroutine[Any, Any, LoadedModel]:
+    def _begin_load(self, name: str, load: Coroutine[Any, Any, LoadedModel]) -> asyncio.Task[LoadedModel]:
+        task = self._loads[name] = asyncio.get_running_loop().create_task(load)
+        task.add_done_callback(lambda done: self._loaded_on_demand(name, done))
+        return task
+
+    def _load_again(self, id: str, least_ctx: int = 0) -> Coroutine[Any, Any, LoadedModel]:
         """As its owner had it loaded, or by the settings for models that are loaded on demand."""
         started = self._finder.started(id)
         if started is None:
-            return self.load(id, keep_alive_s=None, stays=False, allow_paths=False)
+            return self.load(id, keep_alive_s=None, stays=False, allow_paths=False, least_ctx=least_ctx)
         return self.load(
-            started.model, started.options, keep_alive_s=started.keep_alive_s, stays=started.stays, allow_paths=True
+            started.model,
+            started.options,
+            keep_alive_s=started.keep_alive_s,
+            stays=started.stays,
+            allow_paths=True,
+            least_ctx=least_ctx,
         )
 
     def _loaded_on_demand(self, name: str, task: asyncio.Task[LoadedModel]) -> None:

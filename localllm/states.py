@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from localllm.types import LoadedModel
+from localllm.types import LoadedModel, Message
 
 ModelPhase = Literal["loading", "ready", "restarting", "unloading"]
 
@@ -69,6 +69,42 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None
     """Why this quantization, if nobody asked for one."""
     notices: tuple[str, ...] = ()
+
+
+class NewModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that somebody on the network wants made, of one that is here or of files that were uploaded."""
+
+    name: str
+    base: str | None = None
+    """The id of a model on this machine."""
+    files: dict[str, str] = {}
+    """A GGUF file's name -> the digest under which it was uploaded; shards and a projector among them."""
+    modelfile: str | None = None
+    """Says all of this instead."""
+    template: str | None = None
+    system: str | None = None
+    license_text: tuple[str, ...] = ()
+    parameters: dict[str, Any] = {}
+    """As Modelfiles name them."""
+    messages: tuple[Message, ...] = ()
+    quantize: str | None = None
+    """Into which type the tensors are to be converted."""
+
+
+class MakeState(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the making of a model is."""
+
+    phase: Literal["reading", "quantizing", "using", "writing"]
+    """`using`: the file of this digest is one of its files."""
+    digest: str = ""
+    is_new: bool = False
+    """Of a file: it was made just now."""
+    source_type: str = ""
+    """Of what is being quantized."""
+    type: str = ""
+    """What it is being quantized to."""
+    done_bytes: int = 0
+    total_bytes: int = 0
 
 
 class SlotStatus(msgspec.Struct, frozen=True):

@@ -275,6 +275,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What each block keeps of the tokens."""
     sliding_window: int = 0
     """Tokens that windowed layers look back; 0: there are none."""
+    fills_in_middle: bool = False
+    """It has tokens for a text of which the beginning and the end are given."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -107,7 +107,7 @@ def run(
 
     The answer streams to stdout. With both PROMPT and piped input, the input follows the prompt after an empty line.
     """
-    from localllm.cli.mcp_tools import McpOptions
+    from localllm.cli.mcp_tools import mcp_options
     from localllm.cli.run import RunOptions, run_model
     from localllm.cli.schema import document_format
     from localllm.cli.thinking import Think
@@ -131,12 +131,8 @@ def run(
     document = document_format(schema, as_json=as_json)
     if document is not None and tools is not None:
         raise InvalidParameter("an answer is a document or calls tools: leave out --tools, or --schema and --json")
-    if mcp is not None and (document is not None or tools is not None):
-        raise InvalidParameter("--mcp brings tools of its own: leave it out, or --tools, --schema and --json")
-    if mcp is None and mcp_allow:
-        raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings")
+    servers = mcp_options(mcp, mcp_allow or (), is_alone=document is None and tools is None)
     given = None if tools is None else load_tools(tools)
-    servers = None if mcp is None else McpOptions(mcp, tuple(mcp_allow or ()))
     look = not plain, Think().with_value(think), stats
     options = RunOptions(model, prompt, system, raw, params, load, *look, document, given, servers)
     raise Exit(run_model(options))
@@ -146,6 +142,8 @@ def serve(
     model: Annotated[str | None, opt.MODEL] = None,
     host: opt.Host = None,
     port: opt.Port = None,
+    ollama_compat: gate.OllamaCompat = None,
+    ollama_port: gate.OllamaPort = None,
     ctx: opt.Ctx = None,
     slots: opt.Slots = None,
     threads: opt.Threads = None,
@@ -174,12 +172,8 @@ def serve(
     runtime: opt.Runtime = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
-    allow_remote_without_key: Annotated[
-        bool | None, Option("--allow-remote-without-key", help="Let anyone on the network use this server")
-    ] = None,
-    allowed_hosts: Annotated[
-        str | None, Option("--allowed-hosts", metavar="NAMES", help="More names for this server, comma-separated")
-    ] = None,
+    allow_remote_without_key: gate.AllowRemoteWithoutKey = None,
+    allowed_hosts: gate.AllowedHosts = None,
     max_concurrent_per_key: gate.MaxConcurrentPerKey = None,
     requests_per_minute_per_key: gate.RequestsPerMinutePerKey = None,
     min_priority_per_key: gate.MinPriorityPerKey = None,
@@ -189,9 +183,8 @@ def serve(
     tls_key_file: gate.TlsKeyFile = None,
     max_waiting: Annotated[int | None, Option("--max-waiting", metavar="N", help="Requests that may queue")] = None,
     max_body_bytes: Annotated[int | None, Option("--max-body-bytes", metavar="N", help="Largest request")] = None,
-    max_tokenize_bytes: Annotated[
-        int | None, Option("--max-tokenize-bytes", metavar="N", help="Largest text for /tokenize; 0: any")
-    ] = None,
+    max_upload_mb: gate.MaxUploadMb = None,
+    max_tokenize_bytes: gate.MaxTokenizeBytes = None,
     max_header_bytes: gate.MaxHeaderBytes = None,
     max_connections: gate.MaxConnections = None,
     max_bodies_mb: gate.MaxBodiesMb = None,

@@ -17,25 +17,11 @@ STDIN = "-"
 
 def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
     """Make `name` of the Modelfile at `file` (`-`: stdin). Raises `InvalidParameter`, `ModelNotFound` and others."""
-    from localllm.registry import names
-    from localllm.registry.create import create
+    from localllm.registry.create import create, resolver
     from localllm.registry.listing import described, store_of
-    from localllm.registry.manifest import Manifest
     from localllm.registry.modelfile import parse_modelfile
-    from localllm.registry.names import Demo
-    from localllm.registry.resolve import carried, find, not_here
 
     store = store_of(settings.data_dir)
-
-    def resolve(text: str) -> Manifest | Path:
-        wanted = names.parse(text)
-        if isinstance(wanted, Demo):
-            return carried("demo.gguf")
-        manifest = find(wanted, store)
-        if manifest is None:
-            raise not_here(wanted)
-        return manifest
-
     modelfile = parse_modelfile(_read(file))
     done = 0
 
@@ -46,7 +32,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
 
     base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
     with Bar(name) as bar:
-        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolve, on_bytes=count)
+        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolver(store), on_bytes=count)
     for notice in modelfile.notices:
         report.say(f"localllm: {notice}")
     if as_json:

@@ -41,6 +41,9 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
     log.configure("warning" if http_port is None else settings.log_level)
     load = {name: value for name, value in given.items() if name not in WHERE}
     with _server(model, load, settings) as answering:
+        if http_port is None:
+            # A thread that reads stdin cannot be interrupted. A server of ours ends with us, however we end.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         try:
             asyncio.run(_serve(answering, settings, http_port))
         except OSError as error:
@@ -51,7 +54,7 @@ def serve_mcp(model: str | None, given: Mapping[str, Any], *, http_port: int | N
                 param="http",
             ) from error
         except KeyboardInterrupt:
-            return report.INTERRUPTED if http_port is None else report.OK
+            pass  # that is how it is told to end
     return report.OK
 
 
@@ -62,12 +65,7 @@ async def _serve(answering: Answering, settings: Settings, http_port: int | None
     if http_port is not None:
         await protocol.serve_http(answering, http_port, lambda app: guarded(app, settings), _say_where)
         return
-    task = asyncio.current_task()
-    assert task is not None
-    with contextlib.suppress(NotImplementedError):  # on Windows whoever ends us gives no signal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await protocol.serve_stdio(answering)
+    await protocol.serve_stdio(answering)
 
 
 def _say_where(url: str) -> None:

@@ -44,6 +44,23 @@ class McpOptions(NamedTuple):
     """Names of tools, `SERVER__*` or `*`."""
 
 
+def mcp_options(file: Path | None, allowed: Sequence[str], *, is_alone: bool) -> McpOptions | None:
+    """`is_alone`: nothing else shapes the answer.
+
+    Raises `InvalidParameter` for options that do not go together, `UnsupportedParameter` without the SDK.
+    """
+    if file is None:
+        if allowed:
+            raise InvalidParameter("--mcp-allow names tools of MCP servers, which --mcp FILE brings", param="mcp_allow")
+        return None
+    if not is_alone:
+        raise InvalidParameter(
+            "--mcp brings tools of its own: leave it out, or --tools, --schema and --json", param="mcp"
+        )
+    check_installed("mcp")
+    return McpOptions(file, tuple(allowed))
+
+
 class McpTools:
     """What the servers of a configuration have, as the tools of a chat."""
 
@@ -115,7 +132,6 @@ def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools 
     if options is None:
         yield None
         return
-    check_installed("mcp")
     found = load_servers(options.file, os.environ, param="mcp")
     from localllm.mcp.blocking import BlockingHub
 
@@ -137,10 +153,7 @@ def somebody() -> Ask | None:
 def _ask(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line
+    return sys.stdin.readline()  # nothing, at Ctrl-D, is a no
 
 
 def _excerpt(text: str, verb: str) -> str:

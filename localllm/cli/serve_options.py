@@ -11,6 +11,15 @@ ApiKeyFile = Annotated[
     Path | None,
     Option("--api-key-file", metavar="FILE", help="KEY, NAME=KEY or NAME(admin)=KEY a line; SIGHUP reads it again"),
 ]
+AllowRemoteWithoutKey = Annotated[
+    bool | None, Option("--allow-remote-without-key", help="Let anyone on the network use this server")
+]
+AllowedHosts = Annotated[
+    str | None, Option("--allowed-hosts", metavar="NAMES", help="More names for this server, comma-separated")
+]
+MaxTokenizeBytes = Annotated[
+    int | None, Option("--max-tokenize-bytes", metavar="N", help="Largest text for /tokenize; 0: any")
+]
 MaxConcurrentPerKey = Annotated[
     int | None, Option("--max-concurrent-per-key", metavar="N", help="Answers at a time for one API key")
 ]
@@ -38,6 +47,13 @@ MaxConnections = Annotated[
 MaxBodiesMb = Annotated[
     int | None, Option("--max-bodies-mb", metavar="MIB", help="Memory for all requests' bodies [default: 256]")
 ]
+MaxUploadMb = Annotated[
+    int | None, Option("--max-upload-mb", metavar="MIB", help="Largest file for /api/blobs; 0: as the disk has room")
+]
+OllamaCompat = Annotated[
+    bool | None, Option("--ollama-compat", help="Answer on Ollama's port too, of this machine alone")
+]
+OllamaPort = Annotated[int | None, Option("--ollama-port", metavar="PORT", help="Which port that is [default: 11434]")]
 MaxPulls = Annotated[int | None, Option("--max-pulls", metavar="N", help="Downloads at a time [default: 4]")]
 MaxWaitingPulls = Annotated[
     int | None, Option("--max-waiting-pulls", metavar="N", help="Downloads that may queue [default: 16]")

@@ -13,6 +13,7 @@ from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.memory import layer_memory, sliding_window
 from localllm.gguf.shards import read_all_shards
+from localllm.gguf.specials import fills_in_middle
 from localllm.gguf.tables import FILE_TYPES
 from localllm.gguf.values import MetadataValue, Undecoded
 from localllm.types import ModelInfo, Pooling
@@ -86,6 +87,7 @@ def read_model_info(path: Path) -> ModelInfo:
         has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
         layer_memory=layer_memory(keys, num_layers),
         sliding_window=sliding_window(keys, num_layers),
+        fills_in_middle=fills_in_middle(first),
     )
 
 

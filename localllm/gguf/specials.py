@@ -1,7 +1,12 @@
-"""The texts of a vocabulary's special tokens, which templates write down. Keeps nothing else of the vocabulary."""
+"""A vocabulary's special tokens: the texts that templates write down, and whether there are some for filling in.
+
+Keeps nothing else of the vocabulary.
+"""
 
 from __future__ import annotations
 
+import mmap
+import struct
 from typing import NamedTuple
 
 from localllm.gguf.cursor import Cursor
@@ -11,6 +16,22 @@ from localllm.gguf.values import Undecoded
 
 MAX_TEXT_BYTES = 1024
 """A longer one is no special token's."""
+
+
+MAX_SEARCHED_BYTES = 64 * 2**20
+"""Of a vocabulary; the largest has 10 MB."""
+_FILL_IN_KEYS = (("fim_pre_token_id", "prefix_token_id"), ("fim_suf_token_id", "suffix_token_id"),
+                 ("fim_mid_token_id", "middle_token_id"))  # fmt: skip
+"""Of what comes before, what comes after, and the middle; the second of each is older."""
+_FILL_IN_TEXTS = (
+    ("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim\u2581begin\uff5c>", "<PRE>", "\u2581<PRE>",
+     "<|code_prefix|>", "<|prefix|>"),
+    ("<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim\u2581hole\uff5c>", "<SUF>", "\u2581<SUF>",
+     "<|code_suffix|>", "<|suffix|>"),
+    ("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim\u2581end\uff5c>", "<MID>", "\u2581<MID>",
+     "<|code_middle|>", "<|middle|>"),
+)  # fmt: skip
+"""By which llama.cpp knows them where no key names them (llama-vocab.cpp)."""
 
 
 class SpecialTexts(NamedTuple):
@@ -40,3 +61,32 @@ def _text(header: Header, key: str) -> str:
         cursor.skip_strings(token, "a token")
         length = cursor.string_length("a token")
         return cursor.take(length, "a token").decode(errors="replace") if length <= MAX_TEXT_BYTES else ""
+
+
+def fills_in_middle(header: Header) -> bool:
+    """Whether it has tokens for a text of which the beginning and the end are given, as `llama_vocab_fim_*` finds them.
+
+    Raises what opening the file again raises.
+    """
+    missing = [
+        texts
+        for keys, texts in zip(_FILL_IN_KEYS, _FILL_IN_TEXTS, strict=True)
+        if not any(f"tokenizer.ggml.{key}" in header.metadata for key in keys)
+    ]
+    listed = header.metadata.get("tokenizer.ggml.tokens")
+    if not missing:
+        return True
+    tokens = None if listed is None else listed.value
+    if isinstance(tokens, tuple):
+        return all(any(text in tokens for text in texts) for texts in missing)
+    if not isinstance(tokens, Undecoded) or tokens.type != STRING:
+        return False
+    end = min(header.data_start, tokens.offset + MAX_SEARCHED_BYTES)
+    with open(header.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return all(any(content.find(_stored(text), tokens.offset, end) >= 0 for text in texts) for texts in missing)
+
+
+def _stored(text: str) -> bytes:
+    """As a string of an array lies in the file."""
+    content = text.encode()
+    return struct.pack("<Q", len(content)) + content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
@@ -83,6 +84,8 @@ class BlockingHub:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        # What servers do wrong is told as a note or a result; the SDK would write it over what is shown.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
         try:
             self._loop.run_forever()
         finally:

@@ -22,9 +22,10 @@ from localllm.registry.foreign.header import examine, facts_of
 from localllm.registry.foreign.model import file_name_of
 from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.modelfile import Modelfile, format_modelfile
-from localllm.registry.names import PathName
+from localllm.registry.names import Demo, PathName
 from localllm.registry.naming import storable
 from localllm.registry.remote import OnBytes
+from localllm.registry.resolve import carried, find, not_here
 from localllm.registry.sources.quants import quant_of
 from localllm.types import SamplingParams
 
@@ -51,14 +52,34 @@ def create(
     canonical = storable(name)
     with store.hold(f"create of {canonical}") as hold:
         base = _Base(base_dir, resolve, allow_paths, functools.partial(_add, store, hold, on_bytes, cancel))
-        manifest = base.model(modelfile.bases[0])
-        projectors = [base.projector(text) for text in modelfile.bases[1:]]
-        if projectors:
-            files = (*(file for file in manifest.files if file.role == "model"), *projectors)
-            manifest = msgspec.structs.replace(manifest, files=files)
-        made = _with_settings(manifest, modelfile, canonical)
-        store.put(made)
+        return put(base.all(modelfile.bases), modelfile, canonical, store)
+
+
+def base_of(name: str, store: Store, hold: Hold, resolve: Resolve) -> Manifest:
+    """The model of that name, to build on; `hold` keeps what is taken in for it. Raises as `create`."""
+    return _Base(Path(), resolve, False, functools.partial(_add, store, hold, None, None)).model(name)
+
+
+def put(base: Manifest, modelfile: Modelfile, name: str, store: Store) -> Manifest:
+    """Store `base` under a canonical name, with what the Modelfile sets. Raises what the store raises."""
+    made = _with_settings(base, modelfile, name)
+    store.put(made)
     return made
+
+
+def resolver(store: Store) -> Resolve:
+    """The names of the models on this machine."""
+
+    def resolve(text: str) -> Manifest | Path:
+        wanted = names.parse(text)
+        if isinstance(wanted, Demo):
+            return carried("demo.gguf")
+        manifest = find(wanted, store)
+        if manifest is None:
+            raise not_here(wanted)
+        return manifest
+
+    return resolve
 
 
 def modelfile_of(manifest: Manifest) -> str:
@@ -79,6 +100,15 @@ class _Base:
         self._resolve = resolve
         self._allow_paths = allow_paths
         self._add = add
+
+    def all(self, texts: tuple[str, ...]) -> Manifest:
+        """The first, with the projectors that the others are."""
+        manifest = self.model(texts[0])
+        projectors = [self.projector(text) for text in texts[1:]]
+        if not projectors:
+            return manifest
+        files = (*(file for file in manifest.files if file.role == "model"), *projectors)
+        return msgspec.structs.replace(manifest, files=files)
 
     def model(self, text: str) -> Manifest:
         found = self._find(text)
@@ -141,7 +171,7 @@ def _with_settings(base: Manifest, modelfile: Modelfile, name: str) -> Manifest:
     return msgspec.structs.replace(
         base,
         name=name,
-        source=base.source or modelfile.bases[0],
+        source=base.source or next(iter(modelfile.bases), None),
         created_at=now_text(),
         params=msgspec.structs.replace(base.params, **given),
         stop=modelfile.stop or base.stop,

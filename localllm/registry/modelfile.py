@@ -96,7 +96,9 @@ def parse_modelfile(source: str | bytes) -> Modelfile:
         elif one.name in texts:
             raise _wrong(one.line, f"{one.name.upper()} is there twice; keep one of them", one.name)
         else:
-            texts[one.name] = _template(one) if one.name == "template" else one.value
+            texts[one.name] = one.value
+            if one.name == "template":
+                checked_template(one.value, f"Modelfile, line {one.line}: this TEMPLATE")
     if not bases:
         raise InvalidParameter("the Modelfile has no FROM; its first line says FROM and a model", param="from")
     found = collect(given)
@@ -209,19 +211,19 @@ def _with_plain_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _template(one: _Instruction) -> str:
-    if is_go_template(one.value):
-        raise _wrong(
-            one.line,
-            "this TEMPLATE is in Go's template language, which only Ollama reads; leave it out, and the model's own "
-            "template is used, or write it in Jinja",
-            "template",
+def checked_template(text: str, what: str) -> str:
+    """The text, if it may be Jinja. Raises `InvalidParameter` that begins with `what`."""
+    if is_go_template(text):
+        raise InvalidParameter(
+            f"{what} is in Go's template language, which only Ollama reads; leave it out, and the model's own template "
+            "is used, or write it in Jinja",
+            param="template",
         )
-    if one.value and "{{" not in one.value and "{%" not in one.value:
-        raise _wrong(
-            one.line, "this TEMPLATE has no place for messages; write it in Jinja, or leave it out", "template"
+    if text and "{{" not in text and "{%" not in text:
+        raise InvalidParameter(
+            f"{what} has no place for messages; write it in Jinja, or leave it out", param="template"
         )
-    return one.value
+    return text
 
 
 def _message(one: _Instruction) -> Message:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -23,8 +23,18 @@ MAX_NAMED_FIELDS = 32
 """Of those that were ignored, in the header and the log; of notes in theirs."""
 
 
+STREAMED = "/api/blobs/"
+"""How the paths begin whose bodies are files: they go to the disk as they come, and may take as long as that takes."""
+
+
+def is_streamed(scope: Scope) -> bool:
+    """Whether the body is written away piece by piece."""
+    return bool(scope["path"].startswith(STREAMED))
+
+
 class TimedBody:
-    """ASGI middleware: a body is there within `timeout_s` (0: in any time) of being asked for, or `SlowRequest`.
+    """ASGI middleware: a body is there within `timeout_s` (0: in any time) of being asked for, or `SlowRequest`; of one
+    that is streamed the next piece is.
 
     What is received after the body, the client's going away, may take for ever.
     """
@@ -34,9 +44,10 @@ class TimedBody:
         self.timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, self._timed(receive) if self.timeout_s else receive, send)
+        timed = self._timed(receive, by_piece=is_streamed(scope)) if self.timeout_s else receive
+        await self.app(scope, timed, send)
 
-    def _timed(self, receive: Receive) -> Receive:
+    def _timed(self, receive: Receive, *, by_piece: bool) -> Receive:
         ends_s: float | None = None
         is_whole = False
 
@@ -44,7 +55,8 @@ class TimedBody:
             nonlocal ends_s, is_whole
             if is_whole:
                 return await receive()
-            ends_s = ends_s or asyncio.get_running_loop().time() + self.timeout_s
+            if ends_s is None or by_piece:
+                ends_s = asyncio.get_running_loop().time() + self.timeout_s
             try:
                 async with asyncio.timeout_at(ends_s):
                     message = await receive()
@@ -72,6 +84,9 @@ class HeldBodies:
         self.held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_streamed(scope):
+            await self.app(scope, receive, send)
+            return
         received = counted = 0
 
         async def counting() -> Message:
@@ -111,14 +126,20 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
     body = bytearray()
+    async for chunk in pieces(request):
+        body += chunk
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+    return bytes(body)
+
+
+async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
+    """A body as it comes. Raises `ClientGone`."""
     try:
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                raise _too_large(max_bytes)
+            yield chunk
     except ClientDisconnect as error:
         raise ClientGone from error
-    return bytes(body)
 
 
 async def read_optional_json(request: Request, max_bytes: int) -> bytes:

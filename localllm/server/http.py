@@ -7,7 +7,7 @@ import contextlib
 import math
 import socket
 import ssl
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
@@ -41,8 +41,9 @@ class HttpServer:
         self._server = _Server(config, connections, tls)
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, listener: socket.socket) -> None:
-        """Answer on a socket that listens already."""
+    def start(self, listener: socket.socket, plain: Sequence[socket.socket] = ()) -> None:
+        """Answer on a socket that listens already, and on others without TLS."""
+        self._server.plain = plain
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self, *, timeout_s: float) -> None:
@@ -60,10 +61,12 @@ class _Server(Server):
         self.stopping = asyncio.Event()
         self._connections = connections
         self._tls = tls
+        self.plain: Sequence[socket.socket] = ()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """With an accept loop that knows a bound."""
-        acceptors = [Acceptor(listener, self._connection, self._connections, self._tls) for listener in sockets or ()]
+        listeners = [(listener, self._tls) for listener in sockets or ()] + [(each, None) for each in self.plain]
+        acceptors = [Acceptor(each, self._connection, self._connections, tls) for each, tls in listeners]
         self.servers = acceptors  # type: ignore[assignment]  # uvicorn calls `close` and `wait_closed` only
         self.started = True
 

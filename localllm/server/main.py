@@ -16,10 +16,10 @@ import socket
 import ssl
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from localllm import osdep
 from localllm.config import Settings
@@ -38,6 +38,7 @@ EXIT_INTERRUPTED = 130
 STDIN_FD = 0
 WANTED_FILES = 8192
 """That this process may have open; macOS allows no more than about ten thousand."""
+LOOPBACK = "127.0.0.1"
 LAST_WORDS_S = 1.0
 """For streams to end with an error event when their grace is over."""
 
@@ -76,12 +77,13 @@ async def serve(
     if "*" in settings.origins() and not keys.pairs:
         log.event(logging.WARNING, "any_web_page_can_use_this_server", cors_origins="*", remedy="set LOCALLLM_API_KEYS")
     warn_of_equal_keys(keys)
-    listener = bind(settings, has_key=bool(keys.pairs))
     stop, reloading = Stop(), Reloading(settings, keys, tls)
-    with contextlib.closing(listener), stop.on_signals(), reloading.on_signal(stop.event.set):
+    with contextlib.ExitStack() as open_, stop.on_signals(), reloading.on_signal(stop.event.set):
+        listener = open_.enter_context(bind(settings, has_key=bool(keys.pairs)))
+        plain = [open_.enter_context(bind_ollamas(settings.ollama_port))] if settings.ollama_compat else []
         if ends_with_stdin:
             stop.at_end_of_stdin()
-        serving = _Serving(settings, model, announce, keys, tls, listener, stop, make_runtime(settings))
+        serving = _Serving(settings, model, announce, keys, tls, listener, plain, stop, make_runtime(settings))
         reloads = asyncio.create_task(reloading.run())
         try:
             await serving.run()
@@ -101,6 +103,8 @@ class _Serving:
     keys: KeyRing
     tls: ssl.SSLContext | None
     listener: socket.socket
+    plain: Sequence[socket.socket]
+    """Others, without TLS."""
     stop: Stop
     runtime: Runtime
 
@@ -112,13 +116,15 @@ class _Serving:
         try:
             # In a thread: the load must get on meanwhile.
             state, server = await asyncio.to_thread(self._http_server)
-            server.start(self.listener)
+            server.start(self.listener, self.plain)
             http = server
             await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if load.done():
                 model_id = load.result()
                 state.loading = None
                 state.started.set()
+                for other in self.plain:
+                    log.event(logging.INFO, "ollama_compat", url=url_of(other))
                 self.announce.ready(url_of(self.listener, "http" if self.tls is None else "https"), model_id)
                 await self.stop.event.wait()
             state.draining = True
@@ -181,13 +187,22 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
                 "server; set LOCALLLM_API_KEYS or --api-key-file, or pass --allow-remote-without-key if you want that",
                 param="host",
             )
+    where = f"{settings.host} port {settings.port}"
+    return _listening(address[0], address[4][:2], where, "choose another --port, or --port 0 for a free one")
+
+
+def bind_ollamas(port: int) -> socket.socket:
+    """On the port that Ollama's clients know, of this machine alone. Raises `LocalLLMError` if it is taken."""
+    where = f"{LOOPBACK} port {port} (--ollama-compat)"
+    remedy = "end the Ollama that runs there, or choose another --ollama-port"
+    return _listening(socket.AF_INET, (LOOPBACK, port), where, remedy)
+
+
+def _listening(family: socket.AddressFamily, address: Any, where: str, remedy: str) -> socket.socket:
     try:
-        listener = socket.create_server(address[4][:2], family=address[0], backlog=1024)
-    except OSError as error:
-        raise LocalLLMError(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
-            "choose another --port, or --port 0 for a free one"
-        ) from error
+        listener = socket.create_server(address, family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise LocalLLMError(f"cannot listen on {where}: {getattr(error, 'strerror', error)}; {remedy}") from error
     # asyncio switches Nagle's algorithm off only where the protocol number says TCP, and create_server leaves it 0:
     # every response then waits 40 ms for the client's delayed acknowledgement.
     return socket.socket(listener.family, listener.type, socket.IPPROTO_TCP, fileno=listener.detach())

@@ -21,7 +21,8 @@ from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, cli
 from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide
+from localllm.supervisor.plan import context_of
+from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.types import LoadedModel, LoadOptions, ModelDefaults, ModelInfo
@@ -144,6 +145,26 @@ class Supervisor:
         session = await self.acquire(id, keep_alive_s, is_claimed=is_claimed)
         self._models[id].will_embed()
         return session
+
+    def is_idle(self, id: str) -> bool:
+        """Whether it is loaded and nobody asks anything of it."""
+        model = self._models.get(id)
+        return model is not None and model.loaded is not None and not model.is_busy
+
+    def widened(self, id: str, info: ModelInfo, options: LoadOptions, ctx: int) -> LoadOptions:
+        """With room for so many tokens, or for as many as the model was trained for; as they are where that is no more,
+        or where there is no memory for it beside the other models.
+        """
+        wanted = min(ctx, info.context_length or ctx)
+        there = self._models.get(id)
+        held = context_of(info, options) if there is None or there.loaded is None else there.loaded.ctx
+        if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
+            return options
+        wider = msgspec.structs.replace(options, ctx=wanted)
+        need, room = need_bytes(info, wider), self._room()
+        others = sum(model.need_bytes for model in self._models.values() if model is not there)
+        freed = 0 if there is None else there.need_bytes
+        return wider if need <= room.free_bytes + freed and need + others <= room.max_bytes else options
 
     async def unload(self, id: str) -> None:
         """End a model's process. Raises `ModelNotFound`."""

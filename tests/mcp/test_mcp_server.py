@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +23,7 @@ from mcp import Client, MCPError, StdioServerParameters
 
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
 from tests.e2e.servers import Server
+from tests.mcp.test_mcp_hub import needs_proc
 
 ENVIRONMENT_VARIABLE = "LOCALLLM_HOME"
 
@@ -201,6 +205,52 @@ def test_with_keys_the_http_server_wants_one_too(home: Path, endless: Server, tm
         assert httpx.post(url, json=body, trust_env=False).status_code == 401
         known = httpx.post(url, json=body, headers={"authorization": "Bearer sk-secret"}, trust_env=False)
         assert known.status_code != 401
+
+
+def descendants(pid: int) -> set[int]:
+    children = {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    return children.union(*(descendants(child) for child in children))
+
+
+@needs_proc
+@pytest.mark.parametrize("end", ["eof", "SIGTERM", "SIGINT"])
+def test_whatever_ends_it_no_process_is_left_and_no_call_holds_it_up(home: Path, endless_model: Path, end: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "mcp", str(endless_model), "--ctx", "65536", "--threads", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def say(method: str, id: int | None = None, **params: Any) -> None:
+            message = {"jsonrpc": "2.0", "method": method, "params": params, **({} if id is None else {"id": id})}
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+
+        client = {"name": "test", "version": "1"}
+        say("initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
+        answer = json.loads(process.stdout.readline())
+        assert answer["result"]["protocolVersion"] == "2025-06-18"
+        say("notifications/initialized")
+        token = {"progressToken": "p"}
+        say("tools/call", 2, name="chat", arguments={"prompt": "Go on"}, _meta=token)
+        assert json.loads(process.stdout.readline())["method"] == "notifications/progress"
+        started = descendants(process.pid)
+        assert len(started) >= 2, "a server, and its worker"
+        if end == "eof":
+            process.stdin.close()
+        else:
+            process.send_signal(getattr(signal, end))
+        process.stdout.read()
+        process.wait(TIMEOUT_S)
+    for pid in started:
+        ended = select.poll()
+        with contextlib.suppress(ProcessLookupError):
+            ended.register(os.pidfd_open(pid), select.POLLIN)
+            assert ended.poll(TIMEOUT_S * 1000), pid
 
 
 def test_what_cannot_be_served_is_said_before_anything_is_answered(home: Path) -> None:

@@ -8,11 +8,22 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
 from localllm.runtime import Answer, Described, OnProgress, Runtime
-from localllm.states import AvailableModel, EngineStatus, PullState, RunningModel, SlotStatus, SlotTransfer
+from localllm.states import (
+    AvailableModel,
+    EngineStatus,
+    MakeState,
+    NewModel,
+    PullState,
+    RunningModel,
+    SlotStatus,
+    SlotTransfer,
+)  # fmt: skip
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
@@ -138,6 +149,8 @@ class FakeRuntime(Runtime):
         self.scores: list[float] = []
         self.renderings: list[Rendering] = []
         self.notes: tuple[str, ...] = ()
+        self.made: list[NewModel] = []
+        self.widened: list[tuple[str, int]] = []
 
     async def load(
         self,
@@ -148,6 +161,7 @@ class FakeRuntime(Runtime):
         keep_alive_s: float | None = -1.0,
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
+        least_ctx: int = 0,  # noqa: ARG002
     ) -> LoadedModel:
         """Knows `other:1b`, and what is loaded."""
         loaded = {each.id: each for each in self.models}
@@ -188,6 +202,13 @@ class FakeRuntime(Runtime):
             await self.load(model_id, keep_alive_s=keep_alive_s)
         self.keep_alives.append(keep_alive_s)
 
+    async def widen(self, id: str, ctx: int) -> None:
+        """`tiny` can be had with up to 4096."""
+        self.widened.append((id, ctx))
+        self.models = [
+            msgspec.structs.replace(model, ctx=min(ctx, 4096)) if model.id == id else model for model in self.models
+        ]
+
     async def copy(self, source: str, target: str) -> None:
         self.others.extend(
             AvailableModel(id=target, size_bytes=model.size_bytes, created_unix_s=model.created_unix_s)
@@ -216,6 +237,11 @@ class FakeRuntime(Runtime):
         finally:
             self.pull_stopped.set()
         raise AssertionError
+
+    async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None] = lambda _: None) -> AvailableModel:
+        self.made.append(wanted)
+        on_state(MakeState(phase="writing"))
+        return AvailableModel(id=wanted.name, size_bytes=1, created_unix_s=1)
 
     async def remove(self, name: str) -> None:
         if name not in [model.id for model in self.others]:

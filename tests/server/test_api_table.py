@@ -82,6 +82,11 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     (responses_api.FunctionToolParam, NamespacedTool),
     (responses_api.CustomToolParam, NamespacedTool),
     (responses_api.NamespaceToolParam, ResponseTool),
+    (responses_api.tool_param.Mcp, ResponseTool),
+    *(
+        (getattr(responses_api.response_input_item_param, name), InputItem)
+        for name in ("McpListTools", "McpApprovalRequest", "McpApprovalResponse", "McpCall")
+    ),
     (embedding_create_params.EmbeddingCreateParams, EmbeddingsBody),
     (OF_RERANKERS, RerankBody),
     (message_create_params.MessageCreateParamsStreaming, anthropic.MessagesRequest),
@@ -107,6 +112,7 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     (ollama_api.Message, ollama_messages.ChatMessage),
     (ollama_api.Tool, ollama_messages.Tool),
     (ollama_api.GenerateRequest, ollama.GenerateRequest),
+    (ollama_api.CreateRequest, ollama.CreateRequest),
     (ollama_api.Options, ollama_fields.Options),
     (ollama_api.EmbedRequest, ollama.EmbedRequest),
     (ollama_api.EmbeddingsRequest, ollama.EmbeddingsRequest),
@@ -125,7 +131,7 @@ def sent(kind: Any) -> Iterator[str]:
     elif hasattr(kind, "__required_keys__"):
         yield from kind.__required_keys__ | kind.__optional_keys__
     elif hasattr(kind, "model_fields"):
-        yield from (field.alias or name for name, field in kind.model_fields.items())
+        yield from (field.alias or name.removesuffix("_") for name, field in kind.model_fields.items())
     else:
         assert get_args(kind), kind
         for each in get_args(kind):

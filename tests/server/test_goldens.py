@@ -70,7 +70,7 @@ def normalized(stream: str) -> str:
     def numbered(id: re.Match[str]) -> str:
         return f"{id[1]}{id[2]}{numbers.setdefault(id[0], len(numbers) + 1)}"
 
-    return _TIME.sub(r"\1TIME", _ID.sub(numbered, stream)).replace(f"localllm-{__version__}", "localllm-VERSION")
+    return _TIME.sub(r"\1TIME", _ID.sub(numbered, stream)).replace(__version__, "VERSION")
 
 
 def streamed(served: Served, name: str) -> str:

@@ -90,13 +90,14 @@ def test_a_whole_chat_is_one_object_in_ollamas_order(served: Served) -> None:
 
 def test_a_prompt_streams_and_comes_whole(served: Served) -> None:
     body = {"model": "tiny", "prompt": "Hi", "system": "Be brief."}
+    context = [256, *"<system>Be brief.<user>Hi<assistant>Hello ✓".encode()]
     assert lines(asked(served, "generate", body)) == [
         {**HEAD, "response": "Hel", "done": False},
         {**HEAD, "response": "lo ✓", "done": False},
-        {**HEAD, "response": "", "done": True, "done_reason": "stop", **COSTS},
+        {**HEAD, "response": "", "done": True, "done_reason": "stop", "context": context, **COSTS},
     ]
     reply = whole(asked(served, "generate", body | {"stream": False}))
-    assert reply == {**HEAD, "response": "Hello ✓", "done": True, "done_reason": "stop", **COSTS}
+    assert reply == {**HEAD, "response": "Hello ✓", "done": True, "done_reason": "stop", "context": context, **COSTS}
     assert served.runtime.asked[0][1] == [Message("system", "Be brief."), Message("user", "Hi")]
 
 
@@ -175,16 +176,16 @@ def test_options_are_honoured_and_what_is_not_is_named(served: Served) -> None:
         "repeat_last_n": 5, "presence_penalty": 0.2, "frequency_penalty": 0.3, "mirostat": 1, "mirostat_tau": 2.0,
         "mirostat_eta": 0.2, "seed": 7, "num_predict": 9, "stop": ["x", "y"],
     }  # fmt: skip
-    body = {"model": "tiny", "messages": HI, "options": {**options, "num_ctx": 512, "num_gpu": 3, "numa": None}}
-    response = asked(served, "chat", body | {"nobody": 1, "truncate": True})
+    body = {"model": "tiny", "messages": HI, "options": {**options, "num_ctx": 512, "num_gpu": 3, "numa": True}}
+    response = asked(served, "chat", body | {"nobody": 1, "truncate": True, "shift": True})
     params = served.runtime.asked[0][2]
     for name in options.keys() - {"num_predict", "stop"}:
         assert getattr(params, name) == options[name], name
     assert (params.max_tokens, params.stop) == (9, ("x", "y"))
     told = set(response.headers["x-localllm-ignored"].split(", "))
-    assert told == {"nobody", "truncate", "options.num_gpu", "options.numa"}, "the context is as large as that"
-    larger = asked(served, "chat", {"model": "tiny", "messages": HI, "options": {"num_ctx": 513, "num_predict": -2}})
-    assert larger.headers["x-localllm-ignored"] == "options.num_ctx"
+    assert told == {"nobody", "shift", "options.num_gpu", "options.numa"}, "the context is as large as that"
+    larger = asked(served, "chat", {"model": "tiny", "messages": HI, "options": {"num_ctx": 5000, "num_predict": -2}})
+    assert larger.headers["x-localllm-ignored"] == "options.num_ctx", "it can be had with 4096"
     assert served.runtime.asked[1][2].max_tokens == -1
 
 
@@ -241,13 +242,11 @@ def test_thoughts_of_a_model_that_thinks_have_a_level(served: Served) -> None:
          "images is not supported: no model here sees images yet; leave it out or send []"),
         ("generate", {"model": "tiny", "prompt": "x", "raw": True, "system": "y"}, 400,
          "raw mode does not support template, system, or context"),
-        ("generate", {"model": "tiny", "prompt": "x", "context": [1]}, 400,
-         "context is not supported: /api/chat takes a conversation; leave it out or send []"),
+        ("generate", {"model": "tiny", "prompt": "x", "suffix": "y", "context": [1]}, 400,
+         "suffix and context exclude each other; send one of them"),
         ("generate", {"model": "tiny", "prompt": "x", "template": "{{ .Prompt }}"}, 400,
          'template is not supported: `raw: true` takes a prompt as it is; leave it out or send ""'),
-        ("create", {"model": "x", "from": "tiny"}, 501,
-         "create is not served by localllm: localllm create makes a model from a Modelfile"),
-        ("push", {"model": "x"}, 501, "push is not served by localllm: localllm sends no models anywhere"),
+        ("push", {"model": "x"}, 501, "push is not served by localllm: it sends no models anywhere"),
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence(served: Served, path: str, body: Any, status: int, words: str) -> None:
@@ -424,7 +423,6 @@ def test_the_root_says_what_ollamas_clients_look_for(served: Served) -> None:
     assert served.http.get("/").text == "Ollama is running"
     assert served.http.head("/").status_code == 200
     assert re.fullmatch(r"\d+\.\d+\.\d+", served.http.get("/api/version").json()["version"])
-    assert served.http.head("/api/blobs/sha256:00").status_code == 501
 
 
 def test_a_key_is_needed_here_too_and_the_error_is_ollamas(guarded: Served) -> None:

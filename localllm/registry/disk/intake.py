@@ -73,7 +73,7 @@ class Intake:
         """Content that is in memory."""
         digest = Digest(hashlib.sha256(data).hexdigest())
         if not self._have(digest, len(data), hold):
-            with self._temporary(f"bytes:{digest}") as temporary:
+            with self.temporary(f"bytes:{digest}") as temporary:
                 with disk_errors_are_clear(self._layout.root), open(create(temporary), "wb") as file:
                     file.write(data)
                 self._blobs.publish(temporary, digest, hold)
@@ -101,7 +101,7 @@ class Intake:
     def _copy(self, source: Source, expected: Digest | None, request: Request) -> tuple[Digest, str | None]:
         if expected is not None and self._have(expected, source.state.st_size, request.hold):
             return expected, None
-        with self._temporary(f"copy:{source.path}") as temporary:
+        with self.temporary(f"copy:{source.path}") as temporary:
             with disk_errors_are_clear(self._layout.root):
                 digest = copy_file(source.fd, temporary, request.on_bytes, request.cancel)
             source.check_unchanged()
@@ -137,7 +137,7 @@ class Intake:
         return digest, str(source.path)
 
     def _clone(self, source: Source, digest: Digest, hold: Hold | None) -> None:
-        with self._temporary(f"clone:{source.path}") as temporary:
+        with self.temporary(f"clone:{source.path}") as temporary:
             osdep.remove_file(temporary)
             osdep.clone_file(source.fd, temporary)
             source.check_unchanged()
@@ -156,7 +156,7 @@ class Intake:
             return True
 
     @contextlib.contextmanager
-    def _temporary(self, key: str) -> Iterator[Path]:
+    def temporary(self, key: str) -> Iterator[Path]:
         """A path that is ours alone for the time, with nothing left there afterwards."""
         with self._locks.claim(id_of(key)):
             path = self._layout.temporary(key)

@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import errno
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from localllm.registry.disk.intake import GONE, How, Intake, Request, fault_of_r
 from localllm.registry.disk.layout import Layout, id_of
 from localllm.registry.disk.locks import Hold, Locks
 from localllm.registry.disk.manifests import DamagedManifest, Manifests
+from localllm.registry.disk.uploads import Upload
 from localllm.registry.disk.views import Shard, open_view, shards_of, view_id
 from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.names import ModelName
@@ -158,6 +160,20 @@ class Store:
         return self._intake.add_file(
             path, digest=digest, hashed=hashed, role=role, file_name=file_name, request=request
         )
+
+    @contextlib.contextmanager
+    def upload(self) -> Iterator[Upload]:
+        """A content that arrives in pieces; of one that is not finished nothing stays."""
+        with self.scratch(f"upload:{secrets.token_hex(16)}") as path:
+            upload = Upload(path, self.root, self.publish)
+            try:
+                yield upload
+            finally:
+                upload.close()
+
+    def scratch(self, key: str) -> contextlib.AbstractContextManager[Path]:
+        """A path for something in the making, ours alone; what is there at the end is deleted."""
+        return self._intake.temporary(key)
 
     def discard(self, digest: Digest) -> None:
         """Deletes a content that `verify` found damaged, whoever needs it, so that it can be fetched anew."""

@@ -7,12 +7,13 @@ llama-server takes all of these; OpenAI's and TEI's clients send texts and token
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta, Raw
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.fields import Fates, Refused
 from localllm.types import TokenId
 
 MAX_INPUTS = 2048
@@ -36,9 +37,10 @@ class InputPart(msgspec.Struct, frozen=True):
 class InputObject(msgspec.Struct, frozen=True):
     """A text as llama-server has it beside images, or a message's content. Its parts become one text."""
 
+    fates: ClassVar[Fates] = Fates({"multimodal_data": Refused("no model here sees images or hears yet", ([],))})
+
     prompt_string: str | None = None
     multimodal_data: Media | msgspec.UnsetType = msgspec.UNSET
-    """Refused unless it is empty."""
     content: list[InputPart] | None = None
 
     def text(self, path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -12,6 +12,9 @@ from localllm.errors import InternalError
 from localllm.runtime import Answer
 from localllm.server.ollama import replies as out
 from localllm.types import CallDelta, Delta, TokenLogprob, ToolCall, whole_calls
+
+Context = Callable[[str], Awaitable[list[int] | None]]
+"""A whole text to the tokens by which a client goes on from it."""
 
 
 class Shape:
@@ -48,9 +51,15 @@ class Shape:
 
 
 class Told:
-    """One answer on its way; `started_s` is when it was asked for, `load_s` how long it took until it was taken."""
+    """One answer on its way.
 
-    def __init__(self, answer: Answer, shape: Shape, started_s: float, load_s: float) -> None:
+    `started_s` is when it was asked for, `load_s` how long it took until it was taken; `context`: of a plain prompt.
+    """
+
+    def __init__(
+        self, answer: Answer, shape: Shape, started_s: float, load_s: float, context: Context | None = None
+    ) -> None:
+        self._context = context
         self._answer = answer
         self._shape = shape
         self._started_s = started_s
@@ -58,8 +67,9 @@ class Told:
 
     async def lines(self) -> AsyncGenerator[out.ChatReply | out.GenerateReply, None]:
         """A call comes whole, in a line of its own before the last: clients do not look for calls in that."""
-        calls = _Calls()
+        calls, texts = _Calls(), list[str]()
         async for delta in self._answer:
+            texts.append(delta.text)
             logprobs = delta.logprobs  # with the first line of these
             for text, thought in (("", delta.thought), (delta.text, "")):
                 if text or thought:
@@ -71,7 +81,7 @@ class Told:
                 yield self._shape.line(text=broken, calls=objects, logprobs=logprobs)
                 logprobs = ()
             if delta.finish is not None:
-                yield self._last(delta, logprobs=logprobs)
+                yield await self._last(delta, "".join(texts), logprobs=logprobs)
                 return
             if logprobs:
                 yield self._shape.line(logprobs=logprobs)
@@ -89,16 +99,21 @@ class Told:
             if delta.finish is not None:
                 numbered = list(enumerate(whole_calls(deltas)))
                 calls, broken = _told_calls(numbered)
-                return self._last(
-                    delta, text="".join(texts) + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
+                text = "".join(texts)
+                return await self._last(
+                    delta, text, text=text + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
                 )
         raise InternalError("the answer ended without a finish")
 
-    def _last(self, delta: Delta, **said: Any) -> out.ChatReply | out.GenerateReply:
+    async def _last(self, delta: Delta, whole: str, **said: Any) -> out.ChatReply | out.GenerateReply:
         assert delta.finish is not None
+        reason = out.done_reason(delta.finish)
+        context = None if self._context is None else await self._context(whole)
         total_s = time.perf_counter() - self._started_s
         costs = out.metrics(delta.finish, self._load_s, total_s)
-        return self._shape.line(**said, reason=out.done_reason(delta.finish), **costs)
+        if context is not None:
+            costs = {"context": context, **costs}
+        return self._shape.line(**said, reason=reason, **costs)
 
 
 class _Calls:

@@ -5,6 +5,7 @@ Ollama's clients send no type, or a wrong one; pages of other sites are kept out
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ from starlette.requests import Request
 
 from localllm.errors import InvalidParameter, UnknownParameter, clipped
 from localllm.server.body import read_body, unknown_fields_header
+from localllm.server.callers import caller_of
 from localllm.server.fields import fates_of
 from localllm.server.ollama.errors import no_model
 from localllm.server.ollama.fields import CommonFields, unknown, without_effect
@@ -21,6 +23,7 @@ from localllm.server.state import ServerState
 from localllm.states import AvailableModel
 
 T = TypeVar("T", bound=msgspec.Struct)
+C = TypeVar("C", bound=CommonFields)
 
 
 class Given(NamedTuple):
@@ -29,10 +32,12 @@ class Given(NamedTuple):
     fields: Fields
     kind: type[msgspec.Struct]
 
-    def headers(self, state: ServerState, ctx: int | None = None) -> dict[str, str]:
-        """`ctx`: of the model, where that matters. Raises `UnknownParameter` on a strict server."""
+    def headers(self, state: ServerState, ctx: int | None = None, more: Sequence[str] = ()) -> dict[str, str]:
+        """`ctx`: of the model, where that matters; `more` fields that had no effect. Raises `UnknownParameter` on a
+        strict server.
+        """
         self.check(state)
-        return unknown_fields_header(without_effect(self.fields, self.kind, ctx), strict=False)
+        return unknown_fields_header([*without_effect(self.fields, self.kind, ctx), *more], strict=False)
 
     def check(self, state: ServerState) -> None:
         """Raises `UnknownParameter` for a field that is nobody's, on a strict server."""
@@ -53,6 +58,16 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
         asked.options.params(None)  # wrong values are errors also where nothing is to be answered
     state.admit()
     return state, asked, Given(fields, kind)
+
+
+def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:
+    """The body, and the fields in it that are not heeded because the key may not say them.
+
+    Clients send `keep_alive` with every request. It is no reason to refuse an answer, only to do as the server says.
+    """
+    if not asks or body.keep_alive is None or caller_of(request).may_manage:
+        return body, []
+    return msgspec.structs.replace(body, keep_alive=None), ["keep_alive"]
 
 
 async def model_of(state: ServerState, asked: str) -> str:

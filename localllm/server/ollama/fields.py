@@ -26,25 +26,29 @@ _SAMPLING = (
     "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "seed",
 )  # fmt: skip
 """What `SamplingParams` takes under the same name."""
-_LOADING = ("num_ctx",)
-"""What is the server's to say when it loads a model."""
+_DRAWING = (*_SAMPLING, "num_predict", "stop")
+"""What means nothing where no text is made."""
 _NOTHING = (b"false", b"null")
 EFFORTS = ("low", "medium", "high", "max")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """`options`; what else Ollama knows of them concerns how a model is loaded, which is the server's to say."""
+    """`options`."""
 
     fates: ClassVar[Fates] = Fates(
         ignored=dict.fromkeys(
             (
+                "draft_num_predict",
                 "f16_kv",
                 "low_vram",
                 "main_gpu",
                 "num_batch",
                 "num_gpu",
+                "num_gqa",
                 "num_thread",
                 "numa",
+                "rope_frequency_base",
+                "rope_frequency_scale",
                 "use_mlock",
                 "use_mmap",
             ),
@@ -73,7 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The most tokens; -1 and -2: as many as fit."""
     stop: str | list[str] | None = None
     num_ctx: int | None = None
-    """A model's context is set where it is loaded: a larger one has no effect here, and the reply's header says so."""
+    """Tokens of the model's context; one that has fewer is loaded anew, if it can be."""
 
     def params(self, logprobs: int | None) -> SamplingParams:
         """Raises `InvalidParameter`."""
@@ -115,10 +119,7 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
         return keep_alive_seconds(self.keep_alive)
 
 
-IGNORED = {
-    "shift": "the server's to say: --context-shift",
-    "truncate": "what does not fit is refused, as with false",
-}
+IGNORED = {"shift": "the server's to say: --context-shift"}
 """Of chats and plain prompts, with the reasons."""
 
 
@@ -191,19 +192,12 @@ def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -
     options = fields_of(given.get("options"))
     ignored = unknown(given, kind)
     ignored += [name for name in fates_of(kind).ignored if name in given and bytes(given[name]) not in _NOTHING]
-    ignored += [f"options.{name}" for name in Options.fates.ignored if name in options]
-    if ctx is not None:
-        ignored += [
-            f"options.{name}" for name in _LOADING if name in options and not _is_kept(options[name], ctx, name)
-        ]
-    return ignored
+    unused = [*Options.fates.ignored, *(() if issubclass(kind, AnswerFields) else _DRAWING)]
+    if ctx is not None and (msgspec.json.decode(options.get("num_ctx", b"null")) or 0) > ctx:
+        unused.append("num_ctx")
+    return ignored + [f"options.{name}" for name in unused if name in options and bytes(options[name]) != b"null"]
 
 
 def unknown(given: Fields, kind: type[msgspec.Struct]) -> list[str]:
     """Fields and options that are nobody's."""
     return unknown_fields(given, kind) + unknown_fields(fields_of(given.get("options")), Options, "options.")
-
-
-def _is_kept(value: Raw, ctx: int, name: str) -> bool:
-    number = msgspec.json.decode(value)
-    return number is None or (name == "num_ctx" and number <= ctx)

@@ -13,7 +13,7 @@ import msgspec
 from localllm.errors import LocalLLMError
 from localllm.runtime import Described
 from localllm.server.ollama.names import shown
-from localllm.server.ollama.replies import FOREVER, moment
+from localllm.server.ollama.replies import FOREVER, ReplyMessage, moment
 from localllm.server.state import ServerState
 from localllm.states import AvailableModel, RunningModel
 from localllm.types import LoadedModel, ModelInfo
@@ -27,6 +27,10 @@ _OURS: tuple[tuple[str, str], ...] = (
     ("max_tokens", "num_predict"),
 )  # fmt: skip
 """Field of `SamplingParams` -> Ollama's name for it."""
+
+
+_FILLS_IN = "{#- .Suffix: this model fills in what is between a prompt and a suffix #}"
+"""Continue looks for the word in the template of a model that it asks to complete code."""
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,6 +90,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Jinja, as the model's file has it."""
     system: str | msgspec.UnsetType = msgspec.UNSET
     details: Details
+    messages: list[ReplyMessage] | msgspec.UnsetType = msgspec.UNSET
+    """With which every chat begins."""
     model_info: dict[str, Any]
     capabilities: list[str]
     modified_at: str
@@ -133,7 +139,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
     """Everything that is known of a model."""
     info, defaults = found.info, found.defaults
     parameters = _parameters(found)
-    template = info.chat_templates.get("default", "")
+    template = info.chat_templates.get("default", "") + (_FILLS_IN if info.fills_in_middle else "")
     return Shown(
         license=model.license or msgspec.UNSET,
         modelfile=_modelfile(shown(model.id), parameters, defaults.system),
@@ -141,6 +147,7 @@ def described(model: AvailableModel, found: Described, loaded: LoadedModel | Non
         template=template,
         system=defaults.system or msgspec.UNSET,
         details=details(info),
+        messages=[ReplyMessage(role=one.role, content=one.content) for one in defaults.messages] or msgspec.UNSET,
         model_info=_model_info(info),
         capabilities=_capabilities(info, loaded),
         modified_at=moment(model.created_unix_s * 10**9),
@@ -182,7 +189,13 @@ def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
         thinks = loaded.format.thinking != "never"
     else:
         thinks = template is not None and any(word in template for word in _THINKS)
-    return ["completion", *["tools"] * (template is not None), *["thinking"] * (template is not None and thinks)]
+    chats = template is not None
+    return [
+        "completion",
+        *["tools"] * chats,
+        *["insert"] * info.fills_in_middle,
+        *["thinking"] * (chats and thinks),
+    ]
 
 
 def _on_gpus(loaded: LoadedModel, size_bytes: int) -> int:

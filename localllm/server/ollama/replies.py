@@ -76,6 +76,8 @@ class GenerateReply(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str | msgspec.UnsetType = msgspec.UNSET
     done: bool
     done_reason: str | msgspec.UnsetType = msgspec.UNSET
+    context: list[int] | msgspec.UnsetType = msgspec.UNSET
+    """The tokens of the prompt and its answer."""
     logprobs: list[Logprob] | msgspec.UnsetType = msgspec.UNSET
     total_duration: int | msgspec.UnsetType = msgspec.UNSET
     load_duration: int | msgspec.UnsetType = msgspec.UNSET
@@ -101,8 +103,8 @@ class Version(msgspec.Struct, frozen=True):
     version: str
 
 
-class PullLine(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a pull is; the last says `success`."""
+class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a pull is, or the making of a model; the last says `success`."""
 
     status: str
     digest: str | msgspec.UnsetType = msgspec.UNSET

@@ -11,7 +11,8 @@ from localllm.errors import InvalidParameter
 from localllm.server.fields import Fates, Refused
 from localllm.server.ollama.fields import IGNORED, AnswerFields, CommonFields, named
 from localllm.server.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
-from localllm.types import GenerationRequest, Message
+from localllm.states import NewModel
+from localllm.types import GenerationRequest, Message, TokenId
 
 MAX_INPUTS = 2048
 """Texts of one request, as for /v1/embeddings."""
@@ -22,6 +23,8 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
 
     messages: list[ChatMessage] | None = None
     tools: list[Tool] | None = None
+    truncate: bool | None = None
+    """What does not fit loses its oldest messages, unless false."""
 
     def generation(self) -> GenerationRequest | None:
         """None where there is nothing to answer. Raises `RequestError`s."""
@@ -43,26 +46,29 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
 
     fates: ClassVar[Fates] = Fates(
         {
-            "context": Refused("/api/chat takes a conversation", ([],)),
             "height": Refused("no model here draws images", (0,)),
             "images": IMAGES,
             "steps": Refused("no model here draws images", (0,)),
             "template": Refused("`raw: true` takes a prompt as it is", ("",)),
             "width": Refused("no model here draws images", (0,)),
         },
-        IGNORED,
+        {**IGNORED, "truncate": "a prompt that does not fit is refused, as with false"},
     )
 
     prompt: str | None = None
     suffix: str | None = None
     """The model fills in what is between."""
     system: str | None = None
+    context: list[TokenId] | None = None
+    """The tokens of earlier prompts and answers, as a reply brought them."""
     raw: bool | None = None
     """The prompt as it is, without the model's template."""
 
     def generation(self) -> GenerationRequest | None:
         """None where there is nothing to answer. Raises `RequestError`s."""
-        if self.raw and self.system:
+        if self.suffix and self.context:
+            raise InvalidParameter("suffix and context exclude each other; send one of them", param="suffix")
+        if self.raw and (self.system or self.context):
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
         params, structure = self.params(), self.structure()  # also where there is nothing to answer
         if not self.prompt:
@@ -71,9 +77,13 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
         if self.suffix:
             source["suffix"] = self.suffix
         elif not self.raw:
-            system = [Message("system", self.system)] if self.system else []
-            source = {"messages": (*system, Message("user", self.prompt)), "rendering": self.rendering()}
+            source = {"messages": self.messages(), "rendering": self.rendering()}
         return GenerationRequest(**source, params=params, structure=structure)
+
+    def messages(self) -> tuple[Message, ...]:
+        """The turn that the prompt is."""
+        system = [Message("system", self.system)] if self.system else []
+        return (*system, Message("user", self.prompt or ""))
 
 
 class EmbedRequest(CommonFields, frozen=True, kw_only=True):
@@ -146,6 +156,59 @@ class PullRequest(ModelRequest, frozen=True, kw_only=True):
 
     stream: bool | None = None
     """Unless false."""
+
+
+class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "from"}):
+    """`POST /api/create`: of a model, of files that were uploaded, or of a Modelfile."""
+
+    fates: ClassVar[Fates] = Fates(
+        {
+            "adapters": Refused("LoRA adapters cannot be applied yet", ({},)),
+            "draft_files": Refused("draft models are not served yet", ({},)),
+        },
+        {
+            "renderer": "it is built into Ollama; the model's own chat template is used",
+            "parser": "it is built into Ollama; the model's own chat template is used",
+            "requires": "it is a version of Ollama",
+        },
+    )
+
+    base: str | None = None
+    """A model; one that is not here is pulled."""
+    files: dict[str, str] | None = None
+    """A file's name -> the digest under which /api/blobs has it."""
+    modelfile: str | None = None
+    """As older clients send it, instead of the other fields."""
+    template: str | None = None
+    """Jinja."""
+    system: str | None = None
+    license: str | list[str] | None = None
+    parameters: dict[str, Any] | None = None
+    messages: list[ChatMessage] | None = None
+    quantize: str | None = None
+    quantization: str | None = None
+    """What `quantize` was called once."""
+    stream: bool | None = None
+    """Unless false."""
+
+    def made(self, name: str, base: str | None) -> NewModel:
+        """`base`: the id of the model that `from` names. Raises `InvalidParameter`."""
+        others = ("base", "files", "template", "system", "license", "parameters", "messages")
+        if self.modelfile is not None and any(getattr(self, field) for field in others):
+            raise InvalidParameter("modelfile says all of it; leave the other fields out, or it", param="modelfile")
+        texts = [self.license] if isinstance(self.license, str) else self.license or []
+        return NewModel(
+            name=name,
+            base=base,
+            files=self.files or {},
+            modelfile=self.modelfile,
+            template=self.template,
+            system=self.system,
+            license_text=tuple(text for text in texts if text),
+            parameters={name: value for name, value in (self.parameters or {}).items() if value is not None},
+            messages=to_messages(self.messages or ()),
+            quantize=self.quantize or self.quantization or None,
+        )
 
 
 class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):

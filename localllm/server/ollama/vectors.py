@@ -14,7 +14,7 @@ from localllm.server import sse
 from localllm.server.body import json_response
 from localllm.server.callers import caller_of
 from localllm.server.ollama import replies as out
-from localllm.server.ollama.asked import model_of, read
+from localllm.server.ollama.asked import heeded, model_of, read
 from localllm.server.ollama.errors import too_long
 from localllm.server.ollama.requests import EmbeddingsRequest, EmbedRequest
 from localllm.server.state import ServerState
@@ -25,8 +25,9 @@ async def embed(request: Request) -> Response:
     """`POST /api/embed`."""
     started_s = time.perf_counter()
     state, body, given = await read(request, EmbedRequest)
-    headers = given.headers(state)
     id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
+    body, unheeded = heeded(request, body, asks=asked is not None)
+    headers = given.headers(state, _text_ctx(state, id), unheeded)
     keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
     if asked is None:
         await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
@@ -51,8 +52,9 @@ async def embed(request: Request) -> Response:
 async def embeddings(request: Request) -> Response:
     """`POST /api/embeddings`, of before there were several texts."""
     state, body, given = await read(request, EmbeddingsRequest)
-    headers = given.headers(state)
     id, asked = await model_of(state, body.asked_model), body.asked(*state.time_limits_s())
+    body, unheeded = heeded(request, body, asks=asked is not None)
+    headers = given.headers(state, _text_ctx(state, id), unheeded)
     keep_alive_s = caller_of(request).keep_alive(body.keep_alive_s())
     if asked is None:
         await sse.unless_gone(request.receive, state.runtime.ensure(id, keep_alive_s))
@@ -60,6 +62,11 @@ async def embeddings(request: Request) -> Response:
     made = await _made(request, state, id, asked, keep_alive_s)
     (vector,) = await state.encoding.run(_numbers, made)
     return json_response(out.EmbeddingsReply(vector), headers)
+
+
+def _text_ctx(state: ServerState, id: str) -> int | None:
+    loaded = state.loaded(id)
+    return None if loaded is None else loaded.embedding_ctx
 
 
 async def _made(

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server import log
+from localllm.server import log, sse
 from localllm.server.asking import asking_of
 from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
@@ -69,13 +69,14 @@ async def create(request: Request) -> Response:
     earlier = _earlier(state.responses, body.previous_response_id, owner)
     said = body.taken(earlier, partial(_find, state.responses, owner))
     conversation = [*earlier, *said.items]
-    mcp = await mcp_offer(state.mcp, body.tools or (), conversation)
+    mcp = await sse.unless_gone(request.receive, mcp_offer(state.mcp, body.tools or (), conversation))
     offered = body.offered(conversation, state.settings.hosted_tools, mcp.functions)
     headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     keep = _keeper(state.responses, body, conversation, owner)
     asking = await asking_of(request, body, headers)
     body.generation(conversation, offered)  # what is wrong with it is said before anything is run
-    first: list[McpListTools | McpCall] = [*mcp.items, *await approved_calls(state.mcp, mcp, conversation, said.items)]
+    approving = approved_calls(state.mcp, mcp, conversation, said.items)
+    first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
     generation = body.generation([*conversation, *first], offered)
     answering = await asking.answers([generation], stream=bool(body.stream))
     response = out.begun(body, asking.model, store=keep is not None, tools=parsed.tools, choice=parsed.choice)

@@ -24,9 +24,6 @@ from localllm.server.responses.items import (
 )
 from localllm.server.responses.tools import ApprovalRule, McpFunction, ResponseTool, ToolFilter
 
-FOREIGN = ("server_url", "connector_id", "tunnel_id", "authorization", "headers")
-"""Fields by which a request would say where a server is, and who asks it."""
-
 
 class McpOffer(NamedTuple):
     """What the servers that a request names have."""
@@ -132,12 +129,10 @@ def ended_call(call: McpCall, outcome: Outcome) -> McpCall:
 
 
 def _label(tool: ResponseTool, path: str, hubs: McpHubs) -> str:
-    for field in FOREIGN:
+    for field, refused in ResponseTool.fates.refused.items():
         if getattr(tool, field):
             raise UnsupportedParameter(
-                f"{path}.{field}: this server asks no MCP server that a request describes; name one of its own by "
-                f"server_label: {', '.join(hubs.labels)}",
-                param=f"{path}.{field}",
+                f"{path}.{field} is not supported: {refused.why}: {', '.join(hubs.labels)}", param=f"{path}.{field}"
             )
     if tool.server_label is None:
         raise InvalidParameter(f"{path}.server_label is missing", param=f"{path}.server_label")

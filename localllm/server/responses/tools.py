@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.fields import Fates, unknown_fields
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.server.openai.structures import SchemaField
 from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
 from localllm.server.openai.tools import (
@@ -83,8 +83,16 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     never: ToolFilter | None = None
 
 
+_ELSEWHERE = Refused("this server asks no MCP server that a request describes; name one of its own by server_label")
+
+
 class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
     """A tool, a namespace of several, or all that an MCP server has."""
+
+    fates: ClassVar[Fates] = Fates(
+        refused=dict.fromkeys(("server_url", "connector_id", "tunnel_id", "authorization", "headers"), _ELSEWHERE),
+        ignored=NamespacedTool.fates.ignored,
+    )
 
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
@@ -96,7 +104,6 @@ class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True
     server_description: str | None = None
     """Told to the model."""
     server_url: str | None = None
-    """Refused, as are the next four: this server calls no address that a request names."""
     connector_id: str | None = None
     tunnel_id: str | None = None
     authorization: str | None = None

@@ -1,0 +1,88 @@
+"""Models made on this machine for somebody on the network: files that arrive, and what is made of them.
+
+Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from localllm.states import AvailableModel, MakeState, NewModel
+from localllm.threads import Threads
+
+WRITTEN_BYTES = 1024 * 1024
+"""At a time, of a file that arrives."""
+MAX_WAITING = 16
+
+
+class Making:
+    """Of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._writes = Threads("upload", 4)
+        self._makes = Threads(
+            "make", 2, max_waiting=MAX_WAITING, full=": no more models are made; try again when one has ended"
+        )
+
+    async def has(self, digest: str) -> bool:
+        """Whether a file of that content is here. Raises `InvalidParameter` for what is no digest."""
+        return await self._writes.run(_has, self._data_dir, digest)
+
+    async def receive(self, digest: str, pieces: AsyncIterator[bytes], size_bytes: int | None) -> None:
+        """Keep a content that arrives; what ends early leaves nothing. `size_bytes`: as far as it is known before.
+
+        Raises `InvalidParameter` where it is not what its digest says, `DiskFull`, and what `pieces` raises.
+        """
+        from localllm.registry.digest import Digest
+        from localllm.registry.listing import store_of
+
+        store, expected = store_of(self._data_dir), Digest.parse(digest)
+        if size_bytes is not None:
+            await self._writes.run(store.require_room, size_bytes)
+        uploading = store.upload()
+        upload = await self._writes.run(uploading.__enter__)
+        try:
+            waiting = bytearray()
+            async for piece in pieces:
+                waiting += piece
+                if len(waiting) >= WRITTEN_BYTES:
+                    await self._writes.run(upload.write, waiting)
+                    waiting = bytearray()
+            await self._writes.run(upload.write, waiting)
+            await self._writes.run(upload.finish, expected)
+        finally:
+            await asyncio.shield(self._writes.run(uploading.__exit__, None, None, None))
+
+    async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None]) -> AvailableModel:
+        """`on_state` is called on the event loop. Cancelling it stops the work, and leaves no model.
+
+        Raises `InvalidParameter`, `ModelNotFound`, `DiskFull`, `LoadFailed`s, `QueueFull` where too many wait already.
+        """
+        loop, cancel = asyncio.get_running_loop(), threading.Event()
+
+        def tell(state: MakeState) -> None:
+            loop.call_soon_threadsafe(on_state, state)
+
+        def work() -> AvailableModel:
+            from localllm.registry.assembling import assemble
+
+            return assemble(wanted, self._data_dir, tell, cancel)
+
+        making = asyncio.ensure_future(self._makes.run(work))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            cancel.set()
+            making.cancel()  # its thread keeps its place until it has noticed
+            raise
+
+
+def _has(data_dir: Path, digest: str) -> bool:
+    from localllm.registry.digest import Digest
+    from localllm.registry.listing import store_of
+
+    return store_of(data_dir).has_blob(Digest.parse(digest), None)

@@ -1,0 +1,51 @@
+"""Downloads that somebody on the network asked for: a few at a time, others wait, and there is a bound to that.
+
+Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from localllm.config import Settings
+from localllm.states import AvailableModel, PullState
+from localllm.threads import Threads
+
+
+class Pulls:
+    """Of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._threads = Threads(
+            "pull",
+            settings.max_pulls,
+            max_waiting=settings.max_waiting_pulls,
+            full=": no more downloads are taken (--max-pulls, --max-waiting-pulls); try again when one has ended",
+        )
+
+    async def pull(self, name: str, on_state: Callable[[PullState], None]) -> AvailableModel:
+        """As `Runtime.pull`."""
+        loop, cancel = asyncio.get_running_loop(), threading.Event()
+
+        def tell(state: PullState) -> None:
+            loop.call_soon_threadsafe(on_state, state)
+
+        def work() -> AvailableModel:
+            from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
+
+            with Puller(self._settings, is_trusted=False) as puller:
+                return puller.pull(name, on_state=tell, cancel=cancel)
+
+        self._threads.check_room()
+        if self._threads.is_busy:
+            on_state(PullState(phase="queued", id=name))
+        pulling = asyncio.ensure_future(self._threads.run(work))
+        try:
+            return await asyncio.shield(pulling)
+        except asyncio.CancelledError:
+            cancel.set()
+            pulling.cancel()  # its thread keeps its place until it has noticed
+            raise

@@ -1,0 +1,115 @@
+"""Starts the process that quantizes, follows how far it is, and removes what is left of it.
+
+Never loads llama.cpp. The child ends with its stdin, so it never outlives this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from localllm import osdep
+from localllm.errors import LoadFailed, from_info
+from localllm.quantizing import Done, Failed, Job, Message, Step, type_of
+
+END_S = 5.0
+"""For the child to end when it is told to."""
+OnStep = Callable[[Step], None]
+
+
+def child_command() -> list[str]:
+    """The argv of the child; a frozen desktop app replaces it."""
+    return [sys.executable, "-P", "-m", "localllm.llama.quantize_child"]
+
+
+def job_of(
+    source: Path,
+    target: Path,
+    type: str,
+    data_dir: Path,
+    *,
+    allow_requantize: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+) -> Job:
+    """What to do, with a temporary file beside the target. Raises `InvalidParameter` for a type that is none."""
+    target = target.absolute()
+    return Job(
+        source=str(source.absolute()),
+        target=str(target),
+        temporary=str(target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")),
+        type=type_of(type),
+        allow_requantize=allow_requantize,
+        force=force,
+        threads=threads,
+        data_dir=str(data_dir.absolute()),
+    )
+
+
+def quantize(
+    job: Job, on_step: OnStep, *, command: Sequence[str] | None = None, cancel: threading.Event | None = None
+) -> Done:
+    """Returns when the target is there. Raises what the child failed with, or `LoadFailed` if it died.
+
+    Setting `cancel` ends the child by the next step that it reports.
+    """
+    argv = command or child_command()
+    try:
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **osdep.own_process_group())
+    except OSError as error:
+        raise LoadFailed(f"{argv[0]} does not start: {error}") from error
+    try:
+        with child:
+            try:
+                return _follow(child, job, on_step, cancel)
+            finally:
+                _end(child)
+    finally:
+        with contextlib.suppress(OSError):
+            Path(job.temporary).unlink(missing_ok=True)
+
+
+def _follow(child: subprocess.Popen[bytes], job: Job, on_step: OnStep, cancel: threading.Event | None) -> Done:
+    """Its messages to the last."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with contextlib.suppress(OSError):  # dead already: told below
+        child.stdin.write(msgspec.json.encode(job) + b"\n")
+        child.stdin.flush()
+    for line in child.stdout:
+        try:
+            message: Message = msgspec.json.decode(line, type=Message)
+        except msgspec.MsgspecError:
+            continue  # a line cut short by a death
+        if isinstance(message, Step):
+            if cancel is not None and cancel.is_set():
+                raise LoadFailed("quantizing was given up, since whoever asked for it has gone")
+            on_step(message)
+        elif isinstance(message, Failed):
+            raise from_info(message.error)
+        else:
+            return message
+    reason = osdep.exit_reason(child.wait())
+    raise LoadFailed(
+        f"the process that quantizes ended early ({reason}); the source may be damaged, or memory was short",
+        reason=str(reason),
+    )
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """It ends with its stdin, or is killed."""
+    assert child.stdin is not None
+    with contextlib.suppress(OSError):
+        child.stdin.close()
+    try:
+        child.wait(END_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

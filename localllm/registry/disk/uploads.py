@@ -1,0 +1,53 @@
+"""A content that arrives in pieces from outside, hashed as it comes, and is kept if it is what was announced.
+
+Knows nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from localllm.errors import InvalidParameter
+from localllm.registry.digest import Digest
+from localllm.registry.disk.files import create, disk_errors_are_clear
+
+
+class Upload:
+    """Its methods may be called from any thread; `close` at the end, before the path is given up."""
+
+    def __init__(self, path: Path, root: Path, publish: Callable[[Path, Digest], object]) -> None:
+        """`path`: ours alone; `root`: of the store, as errors name it."""
+        self._path = path
+        self._root = root
+        self._publish = publish
+        self._hash = hashlib.sha256()
+        self._fd = create(path)
+        self._lock = threading.Lock()  # a write whose caller was cancelled may still run at `close`
+
+    def write(self, piece: bytes | bytearray) -> None:
+        """Raises `DiskFull`."""
+        with self._lock:
+            self._hash.update(piece)
+            view = memoryview(piece)
+            with disk_errors_are_clear(self._root):
+                while view:
+                    view = view[os.write(self._fd, view) :]
+
+    def finish(self, expected: Digest) -> None:
+        """It is a blob now; `gc` leaves it for some days. Raises `InvalidParameter` where it is another content."""
+        found = Digest(self._hash.hexdigest())
+        if found != expected:
+            raise InvalidParameter(f'digest mismatch, expected "{expected}", got "{found}"', param="digest")
+        self.close()
+        self._publish(self._path, found)
+
+    def close(self) -> None:
+        """Twice is fine."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1

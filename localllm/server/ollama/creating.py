@@ -1,0 +1,116 @@
+"""`/api/create`, `/api/blobs` and `/api/push`: models made of others or of files that clients send."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.server.body import pieces
+from localllm.server.callers import caller_of
+from localllm.server.errors import TooLarge
+from localllm.server.ollama.asked import model_of, read
+from localllm.server.ollama.errors import ErrorBody
+from localllm.server.ollama.names import ours
+from localllm.server.ollama.progress import Progress, Tell, respond
+from localllm.server.ollama.pulling import pull
+from localllm.server.ollama.replies import ProgressLine
+from localllm.server.ollama.requests import CreateRequest
+from localllm.server.state import ServerState
+from localllm.states import MakeState
+
+QUANTIZING_DIGEST = "0" * 19
+"""By which clients tell this from a download."""
+
+
+async def create(request: Request) -> Response:
+    """`POST /api/create`. Hanging up stops it."""
+    caller_of(request).check_may("create models")
+    state, body, given = await read(request, CreateRequest)
+    headers, name = given.headers(state), ours(body.asked_model)
+    body.made(name, body.base)  # what is wrong with it is an error from the start
+
+    async def work(tell: Tell) -> None:
+        base = None if body.base is None else await _base(state, body.base, tell)
+        await state.runtime.make(body.made(name, base), lambda made: tell(_line(made)))
+
+    return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
+
+
+async def has_blob(request: Request) -> Response:
+    """`HEAD /api/blobs/{digest}`."""
+    caller_of(request).check_may("upload files")
+    state: ServerState = request.app.state.server
+    there = await state.runtime.uploads.has(_digest(request))
+    return Response(status_code=200 if there else 404)
+
+
+async def upload_blob(request: Request) -> Response:
+    """`POST /api/blobs/{digest}`: the file itself is the body, which goes to the disk as it comes."""
+    caller_of(request).check_may("upload files")
+    state: ServerState = request.app.state.server
+    state.admit()
+    digest = _digest(request)
+    if await state.runtime.uploads.has(digest):
+        return Response(status_code=200)
+    most, declared = state.settings.max_upload_mb * 2**20, request.headers.get("content-length", "")
+    size_bytes = int(declared) if declared.isdigit() else None
+    if most and size_bytes is not None and size_bytes > most:
+        raise _too_large(state)
+    await state.runtime.uploads.receive(digest, _bounded(request, state, most), size_bytes)
+    return Response(status_code=201)
+
+
+async def push(request: Request) -> Response:
+    """`POST /api/push`: named, so that nobody searches for a mistake of their own."""
+    caller_of(request).check_may("push models")
+    body = ErrorBody("push is not served by localllm: it sends no models anywhere")
+    return Response(msgspec.json.encode(body), 501, media_type="application/json")
+
+
+async def _base(state: ServerState, asked: str, tell: Tell) -> str:
+    """The id of the model to build on, which is pulled if it is not here."""
+    try:
+        return await model_of(state, asked)
+    except ModelNotFound:
+        return await pull(state, asked, tell)
+
+
+def _line(made: MakeState) -> ProgressLine:
+    if made.phase == "reading":
+        return ProgressLine(status="parsing GGUF")
+    if made.phase == "writing":
+        return ProgressLine(status="writing manifest")
+    if made.phase == "using":
+        return ProgressLine(status=f"{'creating new' if made.is_new else 'using existing'} layer {made.digest}")
+    return ProgressLine(
+        status=f"quantizing {made.source_type} model to {made.type}",
+        digest=QUANTIZING_DIGEST,
+        total=made.total_bytes,
+        completed=made.done_bytes,
+    )
+
+
+def _digest(request: Request) -> str:
+    """As Ollama's clients write it, with a colon or a hyphen."""
+    digest: str = request.path_params["digest"]
+    return digest.lower()
+
+
+async def _bounded(request: Request, state: ServerState, most: int) -> AsyncGenerator[bytes, None]:
+    """Raises `TooLarge`, `ClientGone`, and `InvalidParameter` for nothing."""
+    num_bytes = 0
+    async for piece in pieces(request):
+        num_bytes += len(piece)
+        if most and num_bytes > most:
+            raise _too_large(state)
+        yield piece
+    if not num_bytes:
+        raise InvalidParameter("missing request body", param="digest")
+
+
+def _too_large(state: ServerState) -> TooLarge:
+    return TooLarge(f"the file has more than {state.settings.max_upload_mb} MiB; --max-upload-mb raises the limit")

@@ -1,0 +1,77 @@
+"""Long work that tells how far it is, in lines. Knows nothing of what the work is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from localllm.server import sse
+from localllm.server.body import json_response
+from localllm.server.ollama.lines import LineStream
+from localllm.server.ollama.replies import ProgressLine
+from localllm.server.state import ServerState
+
+Tell = Callable[[ProgressLine], None]
+SUCCESS = ProgressLine(status="success")
+
+
+class Progress:
+    """One piece of work, which begins at once; `close` cancels it."""
+
+    def __init__(self, work: Callable[[Tell], Coroutine[Any, Any, None]]) -> None:
+        self._waiting: deque[ProgressLine] = deque()
+        self._news = asyncio.Event()
+        self.task = asyncio.ensure_future(work(self._tell))
+        self.task.add_done_callback(lambda _: self._news.set())
+
+    async def begun(self) -> None:
+        """It has something to tell. Raises what ended it before that."""
+        await self._news.wait()
+        if self.task.done() and not self._waiting:
+            self.task.result()
+
+    async def lines(self) -> AsyncGenerator[ProgressLine, None]:
+        """The last says `success`. Raises what ends it."""
+        while self._waiting or not self.task.done():
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                yield self._waiting.popleft()
+        await self.task
+        yield SUCCESS
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    def _tell(self, line: ProgressLine) -> None:
+        if self.task.done():  # then the last of the news is its end
+            return
+        if self._waiting and self._waiting[-1].status == line.status:  # a slow reader wants no history
+            self._waiting.pop()
+        self._waiting.append(line)
+        self._news.set()
+
+
+async def respond(
+    request: Request, state: ServerState, progress: Progress, headers: dict[str, str], *, stream: bool
+) -> Response:
+    """Its lines, or its end alone. What is wrong before the first line has a status of its own."""
+    try:
+        await sse.unless_gone(request.receive, progress.begun() if stream else _ended(progress))
+    except BaseException:
+        await progress.close()
+        raise
+    if stream:
+        return LineStream(state, progress.lines(), progress.close, headers)
+    return json_response(SUCCESS, headers)
+
+
+async def _ended(progress: Progress) -> None:
+    await asyncio.wait({progress.task})
+    progress.task.result()
