@@ -17,11 +17,12 @@ import msgspec
 from localllm import osdep
 from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling
+from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, ThinkingDefault
 
 ENV_PREFIX = "LOCALLLM_"
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+MetricsNames = Literal["localllm", "llamacpp", "both"]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
@@ -74,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chat_template: str | None = None
     """A file with a Jinja template, or the name of one (chatml, gemma, llama2, llama3, phi3), for every model that is
     loaded; None: the model's own."""
+    thinking: ThinkingDefault = "auto"
+    """Whether models that can think do so where a request does not say; auto: as each template does."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -117,7 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_hosts: str = ""
     """Comma-separated host names that a Host header may name, besides this machine's own."""
     cors_origins: str = ""
-    """Comma-separated origins (`https://chat.example`, `null`, `file://`), or `*`: web pages that may ask."""
+    """Comma-separated origins (`https://chat.example`, `null`, `file://`) of web pages that may ask; `localhost`: those
+    of servers on this machine, whatever their port; `*`: all."""
     tls_cert_file: Path | None = None
     """PEM, the whole chain: answer over https."""
     tls_key_file: Path | None = None
@@ -161,6 +165,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     model_aliases: str = ""
     """Comma-separated, each `PATTERN=MODEL`: requests for a model of such a name go to that one. `*` in a pattern is
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
+    metrics_names: MetricsNames = "localllm"
+    """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0
@@ -265,6 +271,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             pooling=self.pooling,
             embedding_ctx=self.embedding_ctx,
             chat_template=self.chat_template,
+            thinking=self.thinking,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,
@@ -359,9 +366,9 @@ def _comma_list(text: str | None) -> tuple[str, ...]:
 
 def _origin(text: str) -> str:
     origin = text if text.endswith("://") else text.rstrip("/")
-    if origin not in ("*", "null") and not _ORIGIN.fullmatch(origin):
+    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
         raise InvalidParameter(
-            f"cors_origins: {text!r} is no origin; give *, null, or one like https://chat.example:8080",
+            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
             param="cors_origins",
         )
     return origin

@@ -6,6 +6,7 @@ A model that is on this machine and not loaded is loaded when it is asked for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import struct
 import time
@@ -286,20 +287,32 @@ class Runtime:
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
         """Of a loaded model; one that is on this machine is loaded. Raises `ModelNotFound` with what to do."""
-        finding = self._finder.pending()
-        while True:
-            try:
-                if embeds:
-                    return await self._supervisor.acquire_to_embed(model_id, keep_alive_s)
-                return await self._supervisor.acquire(model_id, keep_alive_s)
-            except ModelNotFound as error:
-                if model_id in self._supervisor.ids():
-                    raise
-                if finding:  # one of these may be the model
-                    await asyncio.wait(finding)
-                    finding = set()
-                    continue
-                model_id = await self._load_on_demand(model_id, error)
+        finding, supervisor = self._finder.pending(), self._supervisor
+        acquire = supervisor.acquire_to_embed if embeds else supervisor.acquire
+        with contextlib.ExitStack() as claim:
+            claimed: str | None = None
+            while True:
+                try:
+                    return await acquire(model_id, keep_alive_s, is_claimed=claimed is not None)
+                except ModelNotFound as error:
+                    if model_id in supervisor.ids():
+                        raise
+                    if finding:  # one of these may be the model
+                        await asyncio.wait(finding)
+                        finding = set()
+                        continue
+                    if claimed is None:
+                        claimed = self._name_to_load(model_id, error)
+                        claim.enter_context(supervisor.claimed(claimed))
+                    model_id = await self._load_on_demand(model_id, claimed)
+
+    def _name_to_load(self, model_id: str, not_loaded: ModelNotFound) -> str:
+        if self._finder.started(model_id) is not None:
+            return model_id
+        try:
+            return canonical_id(model_id)
+        except LocalLLMError:
+            raise not_loaded from None
 
     async def widen(self, id: str, ctx: int) -> None:
         """See that the context of the model of this id has so many tokens: it is loaded so, or loaded anew if nobody
@@ -327,19 +340,11 @@ class Runtime:
             await self._supervisor.unload(id)
         return await self._load_again(id, ctx)
 
-    async def _load_on_demand(self, model_id: str, not_loaded: ModelNotFound) -> str:
+    async def _load_on_demand(self, model_id: str, name: str) -> str:
         """The id under which it is loaded now."""
-        name = model_id
-        if self._finder.started(name) is None:
-            try:
-                name = canonical_id(model_id)
-            except LocalLLMError:
-                raise not_loaded from None
         if name != model_id and name in self._supervisor.ids():
             return name
-        task = self._loads.get(name)
-        if task is None:
-            task = self._begin_load(name, self._load_again(name))
+        task = self._loads.get(name) or self._begin_load(name, self._load_again(name))
         return (await asyncio.shield(task)).id
 
     def _begin_load(self, name: str, load: Coroutine[Any, Any, LoadedModel]) -> asyncio.Task[LoadedModel]:

@@ -53,6 +53,7 @@ MemoryKind = Literal["attention", "sliding window", "recurrent"]
 GpuLayers = int | Literal["auto", "all"]
 """How many layers to offload: a count, every one of them, or what fits."""
 
+ThinkingDefault = Literal["auto", "on", "off"]
 Pooling = Literal["none", "mean", "cls", "last", "rank"]
 """How the vectors of a text's tokens become the text's: none at all (one for each token), their mean, the first one's,
 the last one's, or a score by the model's ranking head."""
@@ -317,6 +318,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     grammar: GrammarLimits = GrammarLimits()
     chat_template: str | None = None
     """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
+    thinking: ThinkingDefault = "auto"
+    """Whether the model thinks where a request does not say; auto: as its template does."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
@@ -367,3 +370,9 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the longest text that it embeds or ranks."""
     dimensions: int = 0
     """Numbers in a vector of its embeddings."""
+    defaults: SamplingParams = SamplingParams()
+    """Of its manifest, for requests that do not say."""
+    sampling: ResolvedSampling = ResolvedSampling()
+    """What such requests are drawn with; the seed only where `defaults` has one."""
+    bos_text: str = ""
+    eos_text: str = ""

@@ -9,7 +9,10 @@ import json
 
 from msgspec.structs import replace
 
-from localllm.types import Beginning, ChatFormat, Message, Rendering
+from localllm.types import Beginning, ChatFormat, Message, Rendering, ThinkingDefault
+
+SWITCHES = ("enable_thinking", "thinking")
+"""One switch under the names of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
 
 
 def beginning_of(format: ChatFormat, ending: str, continued: Message | None = None) -> Beginning:
@@ -35,12 +38,16 @@ def beginning_of(format: ChatFormat, ending: str, continued: Message | None = No
     return "text" if format.begins_thought else "either"
 
 
-def switched(rendering: Rendering, format: ChatFormat) -> Rendering:
-    """With the variables that switch thinking in its template, where a request says whether the model is to think."""
-    if not any(format.switch):
+def switched(rendering: Rendering, format: ChatFormat, default: ThinkingDefault = "auto") -> Rendering:
+    """With the variables that switch thinking in its template, where a request says whether the model is to think, or
+    the server does for those that do not."""
+    if default == "auto" and not any(format.switch):
         return rendering
-    given = json.loads(rendering.variables)
+    given = json.loads(rendering.variables or "{}")
+    if default != "auto" and not any(name in given for name in SWITCHES):
+        given = {**dict.fromkeys(SWITCHES, default == "on"), **given}
+        rendering = replace(rendering, variables=json.dumps(given))
     wanted = given.get("enable_thinking", given.get("thinking"))
-    if not isinstance(wanted, bool):
+    if not isinstance(wanted, bool) or not any(format.switch):
         return rendering
     return replace(rendering, variables=json.dumps({**json.loads(format.switch[0 if wanted else 1]), **given}))

@@ -162,6 +162,7 @@ def serve(
     pooling: opt.Pooling = None,
     embedding_ctx: opt.EmbeddingCtx = None,
     chat_template: opt.ChatTemplate = None,
+    thinking: opt.Thinking = None,
     max_grammar_bytes: gate.MaxGrammarBytes = None,
     max_grammar_cpu_s: gate.MaxGrammarCpu = None,
     max_grammar_mb: gate.MaxGrammarMb = None,
@@ -199,6 +200,7 @@ def serve(
     mcp_timeout_s: opt.McpTimeout = None,
     mcp_max_rounds: opt.McpMaxRounds = None,
     model_aliases: opt.ModelAliases = None,
+    metrics_names: opt.MetricsNames = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     model_keep_alive_s: gate.ModelKeepAlive = None,
     max_loaded_models: gate.MaxLoadedModels = None,
@@ -220,12 +222,8 @@ def serve(
         Literal["json", "json-progress"] | None,
         Option("--ready", help="As a sidecar: say where it answers in one JSON line on stdout, end with stdin"),
     ] = None,
-    log_level: Annotated[
-        str | None, Option("--log-level", metavar="LEVEL", help="debug, info, warning or error")
-    ] = None,
-    log_format: Annotated[
-        str | None, Option("--log-format", metavar="text|json", help="How log lines look [default: text]")
-    ] = None,
+    log_level: gate.LogLevel = None,
+    log_format: gate.LogFormat = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:

@@ -73,6 +73,14 @@ ChatTemplate = Annotated[
         "--chat-template", metavar="FILE|NAME", help="Jinja, or chatml, gemma, llama2, llama3, phi3 [default: its own]"
     ),
 ]
+Thinking = Annotated[
+    str | None,
+    Option("--thinking", metavar="auto|on|off", help="Of requests that do not say [default: auto, as the template]"),
+]
+MetricsNames = Annotated[
+    str | None,
+    Option("--metrics-names", metavar="localllm|llamacpp|both", help="In /metrics [default: localllm]"),
+]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),

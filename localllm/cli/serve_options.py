@@ -107,3 +107,7 @@ MaxGrammarItems = Annotated[
 MaxGrammarFuel = Annotated[
     int | None, Option("--max-grammar-fuel", metavar="N", help="Work of its lexer, a token [default: 50000]")
 ]
+LogLevel = Annotated[str | None, Option("--log-level", metavar="LEVEL", help="debug, info, warning or error")]
+LogFormat = Annotated[
+    str | None, Option("--log-format", metavar="text|json", help="How log lines look [default: text]")
+]

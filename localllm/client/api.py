@@ -50,7 +50,7 @@ class Client:
     def health(self) -> bool:
         """Whether a server answers here at all, whatever its models do. Raises nothing."""
         try:
-            return self._http.get("/health").status_code == httpx.codes.OK
+            return self._http.get("/health").status_code in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE)
         except httpx.HTTPError:
             return False
 
@@ -335,7 +335,7 @@ def _deltas(chunks: Iterator[replies.Chunk]) -> Generator[Delta]:
 
 def _to_error(body: bytes) -> LocalLLMError:
     try:
-        return replies.to_error(msgspec.json.decode(body, type=wire.ErrorBody).error)
+        return replies.to_error(msgspec.json.decode(body, type=replies.RefusedBody).error.told())
     except msgspec.DecodeError:
         return InternalError(f"this is not a localllm server: it answered {body[:200]!r}")
 

@@ -170,6 +170,24 @@ class Failure(msgspec.Struct, frozen=True):
     error: ErrorObject | None = None
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """An error as OpenAI's and as llama-server's endpoints send it: the latter's code is the status."""
+
+    message: str
+    code: str | int
+    param: str | None = None
+    reason: str = ""
+
+    def told(self) -> ErrorObject:
+        return ErrorObject(
+            self.message, code=self.code if isinstance(self.code, str) else self.reason, param=self.param
+        )
+
+
+class RefusedBody(msgspec.Struct, frozen=True):
+    error: Refused
+
+
 def to_error(error: ErrorObject) -> LocalLLMError:
     """The error of the tree that the server named."""
     return from_info(ErrorInfo(error.code, error.message, error.param))

@@ -30,10 +30,12 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.llamacpp import errors as llamacpp_errors
+from localllm.server.llamacpp import handlers as llamacpp
+from localllm.server.llamacpp import props, router
 from localllm.server.lmstudio import handlers as lmstudio
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
-from localllm.server.native import handlers as native
 from localllm.server.ollama import errors as ollama_errors
 from localllm.server.ollama import handlers as ollama
 from localllm.server.openai import handlers as openai
@@ -61,8 +63,10 @@ def routes() -> list[Route]:
         *responses.routes(),
         *anthropic.routes(),
         *embeddings.routes(),
+        *llamacpp.routes(),
+        *props.routes(),
+        *router.routes(),
         *tei.routes(),
-        *native.routes(),
         *manage.routes(),
         *lmstudio.routes(),
         *ollama.routes(),
@@ -166,6 +170,8 @@ def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
         return tei_errors.response_parts(error)
     if path.startswith(ollama_errors.PREFIX) and not path.startswith(lmstudio.PREFIXES):
         return ollama_errors.response_parts(error)
+    if llamacpp_errors.has_path(path):
+        return llamacpp_errors.response_parts(error)
     if path == _ANTHROPIC or path.startswith(f"{_ANTHROPIC}/") or listing.is_anthropics(scope):
         return anthropic_parts(error, id)
     return response_parts(error)

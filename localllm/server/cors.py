@@ -18,6 +18,9 @@ EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-truncated, retry
 MAX_AGE_S = 7200
 """The longest that browsers remember a preflight."""
 
+ANY, LOCALHOST = "*", "localhost"
+"""What stands for every origin, and for those of pages that a server on this machine has sent, whatever its port."""
+_LOCAL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _STAINLESS = re.compile(r"x-stainless-[a-z0-9-]{1,40}")
 """What the OpenAI and Anthropic clients for JavaScript send along: a list that grows."""
 
@@ -36,13 +39,15 @@ class Cors:
 
     def allows(self, origin: str) -> bool:
         """Whether pages of that origin may ask."""
-        return origin != "" and ("*" in self._origins or origin in self._origins)
+        if ANY in self._origins or origin in self._origins:
+            return origin != ""
+        return LOCALHOST in self._origins and _LOCAL.fullmatch(origin) is not None
 
     def response_headers(self, origin: str | None) -> dict[str, str]:
         """What every response carries, errors too: a page may read it."""
         if not self._origins:
             return {}
-        allowed = "*" if "*" in self._origins else origin
+        allowed = ANY if ANY in self._origins else origin
         if allowed is None or not self.allows(allowed):
             return {"vary": "Origin"}  # a cache must not give this answer to a page that may ask
         return {

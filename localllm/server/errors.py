@@ -54,6 +54,18 @@ class PreviousResponseNotFound(LocalLLMError):
     code = "previous_response_not_found"
 
 
+class NotServed(LocalLLMError):
+    """Another server has this, and this one has not."""
+
+    code = "not_served"
+
+
+class FeatureDisabled(LocalLLMError):
+    """What other servers can be told to allow, and this one never does."""
+
+    code = "feature_disabled"
+
+
 class MethodNotAllowed(LocalLLMError):
     """The URL exists, the method does not."""
 
@@ -119,6 +131,7 @@ _STATUS = {
     "access_denied": 403,
     "forbidden_address": 403,
     "model_not_found": 404,
+    "feature_disabled": 403,
     "slot_not_found": 404,
     "not_found": 404,
     "method_not_allowed": 405,
@@ -132,6 +145,7 @@ _STATUS = {
     "rate_limited": 429,
     "internal": 500,
     "load_failed": 500,
+    "not_served": 501,
     "pull_failed": 502,
     "disk_full": 507,
     "draining": 503,

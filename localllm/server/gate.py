@@ -23,7 +23,7 @@ from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
-OPEN_PATHS = frozenset({"/health", "/ready"})
+OPEN_PATHS = frozenset({"/health", "/v1/health", "/ready"})
 """What answers without a key."""
 
 
@@ -58,7 +58,7 @@ class Gate:
         self._check_host(headers)
         self._check_origin(headers, scope["scheme"])
         if self._is_preflight(scope["method"], headers):  # before the key, which a browser only sends afterwards
-            await Response(status_code=204, headers=self.cors.preflight_headers(headers))(scope, receive, send)
+            await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS:
             scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))

@@ -100,7 +100,8 @@ class KeyLimits:
 
 
 COUNTED = (
-    "/v1/", "/rerank", "/tokenize", "/detokenize", "/apply-template", "/api/chat", "/api/generate", "/api/embed"
+    "/v1/", "/chat/", "/completion", "/responses", "/infill", "/embed", "/rerank", "/tokenize", "/detokenize",
+    "/apply-template", "/api/chat", "/api/generate", "/api/embed",
 )  # fmt: skip
 """How the paths begin that cost the model's process something, by POST."""
 

@@ -15,6 +15,7 @@ from localllm.server import catalog
 from localllm.server.anthropic import models as anthropic
 from localllm.server.body import json_response
 from localllm.server.openai import models as openai
+from localllm.server.paths import both
 from localllm.server.state import ServerState
 
 PATH = "/v1/models"
@@ -23,7 +24,7 @@ _HEADER = b"anthropic-version"
 
 def routes() -> list[Route]:
     """What this module answers."""
-    return [Route(PATH, list_models), Route(f"{PATH}/{{model_id:path}}", get_model)]
+    return [*both(PATH, list_models), Route(f"{PATH}/{{model_id:path}}", get_model)]
 
 
 async def list_models(request: Request) -> Response:
@@ -32,7 +33,7 @@ async def list_models(request: Request) -> Response:
     if is_anthropics(request.scope):
         page = anthropic.parse_page(request.query_params)
         return json_response(anthropic.model_page(await catalog.entries(state), page))
-    return json_response(openai.ModelList([openai.model_entry(entry) for entry in await catalog.entries(state)]))
+    return json_response(openai.model_list(await catalog.entries(state), state.runtime.running()))
 
 
 async def get_model(request: Request) -> Response:
@@ -46,7 +47,8 @@ async def get_model(request: Request) -> Response:
         raise ModelNotFound(f"no model is called {clipped(id)!r} here", param="model")
     if is_anthropics(request.scope):
         return json_response(anthropic.model_info(found))
-    return json_response(openai.model_entry(found))
+    (told,) = openai.model_list([found], state.runtime.running()).data
+    return json_response(told)
 
 
 def is_anthropics(scope: Scope) -> bool:

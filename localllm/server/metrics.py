@@ -20,9 +20,11 @@ from prometheus_client import (
 )  # fmt: skip
 
 from localllm import __version__
+from localllm.config import MetricsNames
 from localllm.errors import LocalLLMError
 from localllm.runtime import Observer, Runtime
 from localllm.server.tally import Tally
+from localllm.server.totals import CONTENT_TYPE, Totals
 from localllm.states import EngineStatus
 from localllm.types import Finish, LoadedModel
 
@@ -35,7 +37,14 @@ _SECONDS_A_TOKEN = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 class Metrics(Observer):
     """One server's, in a registry of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: MetricsNames = "localllm") -> None:
+        """`names`: whose, ours by model, or llama-server's of all together."""
+        self.names = names
+        self.totals = Totals()
+        self.known: dict[str, LoadedModel] = {}
+        """Every model that was ever loaded, as it last was."""
+        self._statuses: dict[str, EngineStatus] = {}
+        """As the models last said, for the totals."""
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -114,6 +123,7 @@ class Metrics(Observer):
         self._key_tokens["completion"].labels(key, tally.model).inc(tally.completion_tokens)
 
     def finished(self, model_id: str, finish: Finish) -> None:
+        self.totals.finished(finish)
         usage, timings = finish.usage, finish.timings
         self._requests.labels(model_id, finish.reason).inc()
         self._prompt.labels(model_id).inc(usage.prompt_tokens)
@@ -130,6 +140,7 @@ class Metrics(Observer):
 
     def embedded(self, model_id: str, end: str, num_tokens: Sequence[int], seconds: float) -> None:
         """Texts were `embedded` or `ranked`; `num_tokens`: of each of them."""
+        self.totals.embedded(num_tokens, seconds)
         self._requests.labels(model_id, end).inc()
         self._texts.labels(model_id).inc(len(num_tokens))
         self._text_tokens.labels(model_id).inc(sum(num_tokens))
@@ -138,6 +149,9 @@ class Metrics(Observer):
     def failed(self, model_id: str, code: str) -> None:
         self._requests.labels(model_id, code).inc()
 
+    def ready(self, model_id: str, loaded: LoadedModel) -> None:
+        self.known[model_id] = loaded
+
     def restarted(self, model_id: str) -> None:
         self._restarts.labels(model_id).inc()
 
@@ -145,11 +159,17 @@ class Metrics(Observer):
         """The text of all metrics and its content type, in the best format that `accept` takes."""
         await asyncio.gather(*(self._ask(runtime, model) for model in runtime.loaded()))
         self._forget_all_but({model.id for model in runtime.loaded()})
+        if self.names == "llamacpp":
+            return self.totals.render(self._statuses), CONTENT_TYPE
         try:
             encode, content_type = exposition.choose_encoder(accept)
         except (TypeError, ValueError):  # as the library answers a `version` that is none
             encode, content_type = exposition.choose_encoder("")
-        return encode(self.registry), content_type
+        ours = encode(self.registry)
+        if self.names == "localllm":
+            return ours, content_type
+        # OpenMetrics ends with a line of its own, so both together are in the older format.
+        return exposition.generate_latest(self.registry) + self.totals.render(self._statuses), CONTENT_TYPE
 
     def _forget_all_but(self, loaded: set[str]) -> None:
         """The gauges of models that are not loaded any more would say what is not true. Counters stay: they only grow,
@@ -158,6 +178,7 @@ class Metrics(Observer):
             for gauge in self._gauges:
                 gauge.remove(id)
         self._shown &= loaded
+        self._statuses = {id: status for id, status in self._statuses.items() if id in loaded}
 
     async def _ask(self, runtime: Runtime, model: LoadedModel) -> None:
         id = model.id
@@ -175,6 +196,7 @@ class Metrics(Observer):
                 pass  # see STATUS_TIMEOUT_S
 
     def _show(self, id: str, status: EngineStatus) -> None:
+        self._statuses[id] = status
         self._running.labels(id).set(sum(slot.request is not None for slot in status.slots))
         self._waiting.labels(id).set(status.num_waiting)
         self._kv.labels(id).set(sum(slot.num_held for slot in status.slots))

@@ -17,10 +17,12 @@ from localllm.server.anthropic import models as message_models
 from localllm.server.anthropic import replies as message_replies
 from localllm.server.anthropic import requests as messages
 from localllm.server.anthropic.events import Event as MessageEvent
+from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
+from localllm.server.llamacpp import requests as llamacpp
+from localllm.server.llamacpp.errors import ErrorBody as LlamaError
 from localllm.server.lmstudio import models as lmstudio
-from localllm.server.native import requests as native
 from localllm.server.ollama import models as ollama_models
 from localllm.server.ollama import replies as ollama_replies
 from localllm.server.ollama import requests as ollama
@@ -90,6 +92,7 @@ _SLOT_QUERY = (
     Query("model", {"type": "string"}),
 )
 
+_MODEL = (Query("model", {"type": "string"}),)
 _PAGE_QUERY = tuple(
     Query(name, {"type": kind}) for name, kind in (("limit", "string"), ("after_id", "string"), ("before_id", "string"))
 )
@@ -99,13 +102,26 @@ OPERATIONS = (
     Operation("get", "/health", "Alive: the process answers HTTP", response=dict[str, str], needs_key=False),
     Operation("get", "/ready", "Ready: a model can answer now", response=Ready, needs_key=False),
     Operation("get", "/metrics", "Metrics in Prometheus' text format"),
-    Operation("get", "/slots", "What every slot of every model does", response=list[native.Slot]),
+    Operation("get", "/v1/health", "As /health", response=dict[str, str], needs_key=False),
+    Operation("get", "/props", "How a model answers by default", response=dict[str, Any], query=_MODEL),
+    Operation("post", "/props", "Not served: 501", error=LlamaError),
+    Operation("get", "/lora-adapters", "The adapters that are loaded: none", response=list[dict[str, Any]]),
+    Operation("post", "/lora-adapters", "Set their scales: of none", response=dict[str, bool], error=LlamaError),
+    *(
+        Operation(method, path, "Not served: 403", error=LlamaError)
+        for path in ("/tools", "/cors-proxy")
+        for method in ("get", "post")
+    ),
+    Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool]),
+    Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool]),
+    Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),
+    Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
     Operation(
         "post",
         "/slots/{id_slot}",
         "Save what a slot holds to a file, restore it from one, or erase it",
-        native.SlotRequest,
-        native.SlotDone,
+        llamacpp.SlotRequest,
+        llamacpp.SlotDone,
         query=_SLOT_QUERY,
         needs_body=False,
     ),
@@ -126,6 +142,7 @@ OPERATIONS = (
     Operation("get", "/api/v0/models", "The models, in LM Studio's words", response=lmstudio.ModelList),
     Operation("get", "/api/v0/models/{model_id}", "One of them", response=lmstudio.Model),
     Operation("get", "/api/v1/models", "The same, in those of its second API", response=lmstudio.KeyList),
+    Operation("get", "/models", "As /v1/models", response=models.ModelList),
     Operation(
         "post",
         "/v1/chat/completions",
@@ -133,6 +150,42 @@ OPERATIONS = (
         requests.ChatRequest,
         replies.Reply[replies.ChatChoice],
         replies.Reply[replies.ChatChunkChoice],
+    ),
+    Operation(
+        "post",
+        "/chat/completions",
+        "As /v1/chat/completions",
+        requests.ChatRequest,
+        replies.Reply[replies.ChatChoice],
+        replies.Reply[replies.ChatChunkChoice],
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/chat/completions/input_tokens",
+            "How many tokens its prompt has",
+            requests.ChatRequest,
+            TokenCount,
+        )
+        for prefix in ("", "/v1")
+    ),
+    Operation(
+        "post",
+        "/responses",
+        "As /v1/responses",
+        responses.ResponseRequest,
+        response_replies.ResponseObject,
+        AnyEvent,
+    ),
+    *(
+        Operation(
+            "post",
+            f"{prefix}/responses/input_tokens",
+            "How many tokens its prompt has",
+            responses.ResponseRequest,
+            TokenCount,
+        )
+        for prefix in ("", "/v1")
     ),
     Operation(
         "post",
@@ -190,10 +243,14 @@ OPERATIONS = (
             ("/reranking", "As /v1/rerank"),
         )
     ),
-    Operation("post", "/tokenize", "Text to tokens", native.TokenizeRequest, native.Tokens),
-    Operation("post", "/detokenize", "Tokens to text", native.DetokenizeRequest, native.Content),
+    Operation("post", "/tokenize", "Text to tokens", llamacpp.TokenizeRequest, llamacpp.Tokens),
+    Operation("post", "/detokenize", "Tokens to text", llamacpp.DetokenizeRequest, llamacpp.Content),
     Operation(
-        "post", "/apply-template", "The prompt that a conversation becomes", native.ApplyTemplateRequest, native.Prompt
+        "post",
+        "/apply-template",
+        "The prompt that a conversation becomes",
+        llamacpp.ApplyTemplateRequest,
+        llamacpp.Prompt,
     ),
     Operation("get", "/localllm/ps", "The models that have a process", response=manage.Processes),
     Operation("get", "/localllm/models", "The models on this machine", response=manage.Models),

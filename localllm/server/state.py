@@ -33,7 +33,7 @@ class ServerState:
     draining: bool = False
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once `loading` has come to its end."""
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: Metrics = field(init=False)
     listing: Threads = field(init=False)
     """For what reads the disk's list of models."""
     encoding: Threads = field(init=False)
@@ -49,6 +49,7 @@ class ServerState:
         full = ": too many requests at a time need the disk or large answers; try again later"
         self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
+        self.metrics = Metrics(self.settings.metrics_names)
         self._aliases = self.settings.aliases()
         max_bytes = self.settings.max_stored_response_mb * 2**20
         if self.loading is None:
@@ -146,6 +147,9 @@ class ServerState:
         await self.started.wait()
         self.admit()
         loaded = [model.id for model in self.runtime.loaded()]
+        fallback = next((other for pattern, other in self._aliases if pattern == "*" and other), None)
+        if not loaded and fallback is not None:
+            return fallback
         if len(loaded) != 1:
             raise ModelNotFound(f"name the model; loaded: {', '.join(loaded) or 'none'}", param="model")
         return loaded[0]

@@ -8,17 +8,21 @@ from starlette.routing import Route
 
 from localllm.errors import Loading
 from localllm.server.body import json_response
+from localllm.server.paths import both
 from localllm.server.state import ServerState
 from localllm.wire import Ready
 
 
 def routes() -> list[Route]:
     """What this module answers."""
-    return [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
+    return [*both("/v1/health", health), Route("/ready", ready), Route("/metrics", metrics)]
 
 
-async def health(_: Request) -> Response:
-    """`GET /health`: the process is alive and answers HTTP, whatever its model does."""
+async def health(request: Request) -> Response:
+    """`GET /health`, in llama-server's words: a 503 while the model that the server is started with is loaded."""
+    state: ServerState = request.app.state.server
+    if state.loading is not None:
+        raise Loading("Loading model")
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
@@ -36,4 +40,7 @@ async def metrics(request: Request) -> Response:
     """`GET /metrics`, in Prometheus' text format or OpenMetrics."""
     state: ServerState = request.app.state.server
     text, content_type = await state.metrics.render(state.runtime, request.headers.get("accept", ""))
-    return Response(text, headers={"content-type": content_type})
+    headers = {"content-type": content_type}
+    if state.metrics.names != "localllm":
+        headers["process-start-time-unix"] = str(state.metrics.totals.started_unix_s)
+    return Response(text, headers=headers)

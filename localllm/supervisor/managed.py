@@ -289,6 +289,10 @@ class ManagedModel:
         self.used()
         self._owner.changed()
 
+    def _called(self) -> None:
+        self._watch_idleness()
+        self._owner.changed()
+
     def _start(self) -> Session:
         settings = self._settings
         command = worker_command(
@@ -304,6 +308,7 @@ class ManagedModel:
             max_waiting=settings.max_waiting,
             on_end=self._end,
             on_embedded=self._embedded,
+            on_called=self._called,
             on_death=self._died,
             on_progress=self._tell_progress,
             verbose=settings.verbose,

@@ -70,6 +70,7 @@ class Session:
         max_waiting: int,
         on_end: Callable[[Finish | str], None] = lambda _: None,
         on_embedded: Callable[[], None] = lambda: None,
+        on_called: Callable[[], None] = lambda: None,
         on_death: Callable[[], None] = lambda: None,
         on_progress: Callable[[float], None] | None = None,
         verbose: bool = False,
@@ -82,8 +83,9 @@ class Session:
         has something to save when it leaves. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.
 
         `on_end` is told how each request ended, by its finish or an error's code; `on_embedded` that one of texts was
-        answered; `on_death` that a session which answered does not any more, unless it was closed. `retries` gets the
-        requests that nothing was sent of when it died. Raises `WorkerCrashed` where no process can be started.
+        answered; `on_called` that a call is over; `on_death` that a session which answered does not any more, unless
+        it was closed. `retries` gets the requests that nothing was sent of when it died. Raises `WorkerCrashed` where
+        no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
@@ -94,6 +96,7 @@ class Session:
         self._queue_times = QueueTimes()
         self._on_end = on_end
         self._on_embedded = on_embedded
+        self._on_called = on_called
         self._on_death = on_death
         self._on_progress = on_progress
         self._retries = retries
@@ -273,6 +276,7 @@ class Session:
         finally:
             self._num_calls[is_text] -= 1
             del self._calls[id]
+            self._on_called()  # as above: it may be what kept the model
 
     def give_up(self, error: LocalLLMError) -> None:
         """Whoever waits for the load is told this."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import context_of
-from localllm.supervisor.room import USABLE_SHARE, Evict, Room, WaitFor, decide, need_bytes
+from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.types import LoadedModel, LoadOptions, ModelDefaults, ModelInfo
@@ -49,6 +50,8 @@ class Supervisor:
         self._leaving: list[ManagedModel] = []
         self._wanted: dict[str, tuple[str, ...]] = {}
         """A model that waits for room -> the busy ones that have to go for it, and so take no new requests."""
+        self._claims: Counter[str] = Counter()
+        """Requests that had a model loaded and are not submitted yet."""
         self._news = asyncio.Event()
         self._unloads: set[asyncio.Task[None]] = set()
         self.observer = Observer()
@@ -106,26 +109,40 @@ class Supervisor:
         await self._session(model)
         return _loaded(model)
 
-    async def acquire(self, id: str, keep_alive_s: float | None = None) -> Session:
+    @contextlib.contextmanager
+    def claimed(self, id: str) -> Iterator[None]:
+        """A request has this model loaded: it is busy until the request is submitted. Otherwise two requests for two
+        models, with room for one, would put each other's model out for ever, each before it has answered anything."""
+        self._claims[id] += 1
+        try:
+            yield
+        finally:
+            self._claims[id] -= 1
+            self.changed()
+
+    async def acquire(self, id: str, keep_alive_s: float | None = None, *, is_claimed: bool = False) -> Session:
         """The session that answers for a model, started anew if its process had died. Raises `ModelNotFound`.
 
         Nothing else runs between its return and the caller's next await: what is submitted then is counted.
+        `is_claimed`: the caller had it loaded, so it is served though another model waits for the room.
         """
         while True:
             model = self._models.get(id)
             if model is None:
                 names = ", ".join(self._models) or "no model"
                 raise ModelNotFound(f"the model {clipped(id)!r} is not loaded; loaded: {names}", param="model")
-            if not any(id in leaving for leaving in self._wanted.values()):
+            if is_claimed or not any(id in leaving for leaving in self._wanted.values()):
                 break
             await self._news.wait()  # it goes for another model, or that one has found room elsewhere
         session = await self._session(model)
         model.used(keep_alive_s)
         return session
 
-    async def acquire_to_embed(self, id: str, keep_alive_s: float | None = None) -> Session:
+    async def acquire_to_embed(
+        self, id: str, keep_alive_s: float | None = None, *, is_claimed: bool = False
+    ) -> Session:
         """The same, for texts to embed."""
-        session = await self.acquire(id, keep_alive_s)
+        session = await self.acquire(id, keep_alive_s, is_claimed=is_claimed)
         self._models[id].will_embed()
         return session
 
@@ -213,7 +230,7 @@ class Supervisor:
     async def _make_room(self, model: ManagedModel) -> None:
         try:
             while not model.has_room:
-                others = [other.held() for other in self._models.values() if other.has_room and other is not model]
+                others = [self._held(other) for other in self._models.values() if other.has_room and other is not model]
                 held = others + [leaving.held() for leaving in self._leaving]
                 decision = decide(model.id, model.need_bytes, held, self._room())
                 self._wanted.pop(model.id, None)
@@ -228,6 +245,10 @@ class Supervisor:
         finally:
             self._wanted.pop(model.id, None)
             self.changed()
+
+    def _held(self, model: ManagedModel) -> Held:
+        held = model.held()
+        return held._replace(is_busy=held.is_busy or self._claims[model.id] > 0)
 
     def _room(self) -> Room:
         settings = self._settings

@@ -16,10 +16,11 @@ from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.vocab import Vocab
-from localllm.types import ChatFormat, LoadedModel
+from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
 from localllm.worker.grammars import Later
 from localllm.worker.messages import Load
+from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.template_child import TemplateChild
 
 WHOLE_BATCH = 2048
@@ -102,6 +103,10 @@ def load_model(
         pooling=placement.pooling,
         embedding_ctx=placement.embedding_ctx,
         dimensions=model.dimensions,
+        defaults=load.defaults.params,
+        sampling=resolve_sampling(with_defaults(SamplingParams(), load.defaults.params), load.info.sampling),
+        bos_text=vocab.bos_text,
+        eos_text=vocab.eos_text,
     )
     return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens)
 

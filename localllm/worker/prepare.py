@@ -37,6 +37,7 @@ from localllm.types import (
     Message,
     ModelDefaults,
     Rendering,
+    ThinkingDefault,
     Timings,
     Usage,
 )  # fmt: skip
@@ -81,6 +82,7 @@ class Preparer:
         defaults: ModelDefaults = NO_DEFAULTS,
         *,
         context_shift: bool = False,
+        thinking: ThinkingDefault = "auto",
         grammars: Grammars | None = None,
     ) -> None:
         """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers."""
@@ -92,7 +94,7 @@ class Preparer:
         self._grammars = grammars
         self._send = send
         self._markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
-        self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift)
+        self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift, thinking=thinking)
         self.remembered = Remembered(model.format, vocab)
         self._lock = threading.Lock()
         self._wanted = Wanted(send)

@@ -226,6 +226,7 @@ class Worker:
             self._outbox.put,
             load.defaults,
             context_shift=load.options.context_shift,
+            thinking=load.options.thinking,
             grammars=None
             if grammar_tokens is None or grammar_child is None
             else Grammars(grammar_tokens, load.options.grammar, child=grammar_child),

@@ -16,7 +16,7 @@ from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.thoughts import switched
 from localllm.errors import InvalidParameter, TemplateError
 from localllm.prefix import common_prefix
-from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering
+from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
 from localllm.worker.refusals import too_long
 
 if TYPE_CHECKING:
@@ -122,11 +122,20 @@ def source_of(request: GenerationRequest) -> Source:
 class Prompts:
     """Makes those of one model."""
 
-    def __init__(self, model: LoadedModel, vocab: Tokenizer, defaults: ModelDefaults, *, context_shift: bool) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        vocab: Tokenizer,
+        defaults: ModelDefaults,
+        *,
+        context_shift: bool,
+        thinking: ThinkingDefault = "auto",
+    ) -> None:
         self._model = model
         self._vocab = vocab
         self._defaults = defaults
         self._context_shift = context_shift
+        self._thinking = thinking
 
     def render(
         self,
@@ -174,7 +183,7 @@ class Prompts:
             bos_token=self._vocab.bos_text,
             eos_token=self._vocab.eos_text,
             add_generation_prompt=False,
-            rendering=switched(rendering, self._model.format),
+            rendering=switched(rendering, self._model.format, self._thinking),
             words=self._model.format.calls,
         )
 

@@ -91,3 +91,4 @@ def test_of_a_model_that_is_not_loaded_what_its_file_says_is_told(served: Served
     assert (other["max_context_length"], other["meta"]["n_ctx_train"]) == (512, 512)
     assert not {"ctx", "context_length", "max_model_len", "slots"} & set(other), "it has none yet"
     assert "n_ctx" not in other["meta"]
+    assert other["status"] == {"value": "unloaded", "args": []}

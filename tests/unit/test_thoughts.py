@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 from llguidance._tokenizer import TokenizerWrapper
 
-from localllm.chat.thoughts import beginning_of
+from localllm.chat.thoughts import beginning_of, switched
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
 from localllm.structures import THOUGHTS, Preface, Structure, Tags
-from localllm.types import Beginning, ChatFormat, Message
+from localllm.types import Beginning, ChatFormat, Message, Rendering
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)
@@ -113,3 +115,11 @@ def test_what_stands_around_a_structured_text_stands_around_it_in_the_grammar(to
     without = msgspec.structs.replace(around, thought=None)
     assert accepts(tokenizer, without, SPECIAL, [*b"<say>1</say>"])
     assert not accepts(tokenizer, without, SPECIAL, [257, *b"so", 258, *b"\n<say>1</say>"])
+
+
+def test_a_server_says_whether_models_think_where_a_request_does_not() -> None:
+    silent, wants = Rendering(), Rendering(variables='{"enable_thinking": true}')
+    assert switched(silent, THINKER, "auto") is silent
+    assert json.loads(switched(silent, THINKER, "off").variables) == {"enable_thinking": False, "thinking": False}
+    assert json.loads(switched(silent, THINKER, "on").variables) == {"enable_thinking": True, "thinking": True}
+    assert json.loads(switched(wants, THINKER, "off").variables) == {"enable_thinking": True}

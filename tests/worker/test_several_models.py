@@ -245,3 +245,29 @@ def test_less_context_than_is_loaded_never_reloads_and_more_says_what_to_do(mode
             await supervisor.load(candidate("a"), LoadOptions(slots=9))
 
     run(scenario)
+
+
+def test_two_requests_for_two_models_with_room_for_one_are_both_answered(mode: list[str]) -> None:
+    """Each has its model loaded, and neither loses it to the other before it is answered."""
+    loads: list[str] = []
+
+    async def wants(supervisor: Supervisor, id: str) -> None:
+        with supervisor.claimed(id):
+            while True:
+                try:
+                    session = await supervisor.acquire(id, is_claimed=True)
+                    break
+                except ModelNotFound:
+                    loads.append(id)
+                    await asyncio.create_task(load(supervisor, id))
+                    await asyncio.sleep(0)
+            answered = asyncio.ensure_future(ask(session))
+            await asyncio.sleep(0)
+        await answered
+
+    async def scenario(supervisor: Supervisor) -> None:
+        await load(supervisor, "c")
+        await asyncio.gather(wants(supervisor, "a"), wants(supervisor, "b"))
+
+    run(scenario, Settings(max_loaded_models=1))
+    assert sorted(loads) == ["a", "b"]

@@ -8,15 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.server import log, sse
+from localllm.server import log
 from localllm.server.anthropic.events import PING, encode
 from localllm.server.anthropic.replies import TokenCount, error_reply
 from localllm.server.anthropic.requests import CountRequest, MessagesRequest, parse_messages
 from localllm.server.anthropic.story import Story
 from localllm.server.asking import asking_of
 from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
+from localllm.server.counting import num_prompt_tokens
 from localllm.server.state import ServerState
-from localllm.server.tally import tally_of
 from localllm.server.telling import encoded, finished, told
 
 
@@ -64,8 +64,4 @@ async def count_tokens(request: Request) -> Response:
     offered = body.offered(state.settings.hosted_tools)
     headers |= left_out_header([*ignored, *offered.ignored])
     messages, rendering = body.prompt(offered)
-    model = await state.model_id(body.model)
-    tally_of(request).begin(body.model or model, state.loaded(model))
-    text = await sse.unless_gone(request.receive, state.runtime.render(model, messages, rendering))
-    tokens = await sse.unless_gone(request.receive, state.runtime.tokenize(model, text))
-    return json_response(TokenCount(len(tokens)), headers)
+    return json_response(TokenCount(await num_prompt_tokens(request, body.model, messages, rendering)), headers)

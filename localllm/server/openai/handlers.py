@@ -13,12 +13,14 @@ from starlette.routing import Route
 
 from localllm.server import sse
 from localllm.server.asking import Asking, asking_of, close
-from localllm.server.body import read_json, unknown_fields_header
+from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import error_body
 from localllm.server.openai import choices
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.openai.telling import Telling
+from localllm.server.paths import both
 from localllm.server.state import ServerState
 from localllm.types import GenerationRequest
 
@@ -26,7 +28,8 @@ from localllm.types import GenerationRequest
 def routes() -> list[Route]:
     """What this package answers."""
     return [
-        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        *both("/v1/chat/completions", chat_completions, ["POST"]),
+        *both("/v1/chat/completions/input_tokens", count_tokens, ["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
     ]
 
@@ -37,6 +40,17 @@ async def chat_completions(request: Request) -> Response:
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     return await _respond(request, body, ChatShape(body.tooling(), begins_with=_beginning(request)), ignored)
+
+
+async def count_tokens(request: Request) -> Response:
+    """`POST /v1/chat/completions/input_tokens`: of the prompt that the same request would be."""
+    state: ServerState = request.app.state.server
+    body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
+    state.admit()
+    (source,) = body.sources()
+    count = await num_prompt_tokens(request, body.model, source["messages"], source["rendering"])
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    return json_response(TokenCount(count, "chat.completion.input_tokens"), headers)
 
 
 async def completions(request: Request) -> Response:

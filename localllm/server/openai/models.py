@@ -5,11 +5,13 @@ Knows of no endpoint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from localllm.server.catalog import Entry, can_chat
+from localllm.states import ModelPhase, RunningModel
 from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling
 
 
@@ -37,6 +39,14 @@ class FormatEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What tells the model of tools."""
 
 
+class Status(msgspec.Struct, frozen=True):
+    """As llama-server's router has it: watched by who loads or unloads a model."""
+
+    value: Literal["loaded", "loading", "unloaded"]
+    args: tuple[str, ...] = ()
+    """Of its command line, where models have one."""
+
+
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """As llama-server has it. `n_ctx` is there once the model is loaded."""
 
@@ -62,6 +72,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = "localllm"
     loaded: bool
     """Others are loaded when they are asked for."""
+    status: Status = Status("unloaded")
+    aliases: tuple[str, ...] = ()
+    """llama-server's, as `tags`: other names are patterns here, and no model's own."""
+    tags: tuple[str, ...] = ()
     file_type: str | None
     size_bytes: int
     ctx: int | msgspec.UnsetType = msgspec.UNSET
@@ -96,9 +110,33 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     meta: Meta | msgspec.UnsetType = msgspec.UNSET
 
 
+class NamedModel(msgspec.Struct, frozen=True):
+    """A model for clients of llama-server that look for Ollama's list in its own."""
+
+    name: str
+    model: str
+    capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
+    type: Literal["model"] = "model"
+
+
 class ModelList(msgspec.Struct, frozen=True):
     data: list[ModelEntry]
+    models: list[NamedModel]
     object: Literal["list"] = "list"
+
+
+def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> ModelList:
+    """What /v1/models says of all; `running`: how far each is that has a process."""
+    phases = {model.id: model.phase for model in running}
+    made = [model_entry(entry) for entry in entries]
+    told = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
+    return ModelList(told, [NamedModel(entry.id, entry.id, entry.capabilities) for entry in told])
+
+
+def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
+    if phase in ("loading", "restarting"):
+        return Status("loading")
+    return Status("loaded" if entry.loaded and phase != "unloading" else "unloaded")
 
 
 def model_entry(entry: Entry) -> ModelEntry:

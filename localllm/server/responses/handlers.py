@@ -20,8 +20,10 @@ from localllm.server import log, sse
 from localllm.server.asking import asking_of
 from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
+from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import NotFound, PreviousResponseNotFound
 from localllm.server.openai import choices
+from localllm.server.paths import both
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode
 from localllm.server.responses.items import AnyItem, McpCall, McpListTools, MessageItem, OutputItem, ThoughtItem
@@ -50,7 +52,8 @@ class _Answered(msgspec.Struct, frozen=True):
 def routes() -> list[Route]:
     """What this package answers."""
     return [
-        Route("/v1/responses", create, methods=["POST"]),
+        *both("/v1/responses", create, ["POST"]),
+        *both("/v1/responses/input_tokens", count_tokens, ["POST"]),
         Route("/v1/responses/{response_id}", get_or_delete, methods=["GET", "DELETE"]),
         Route("/v1/responses/{response_id}/input_items", list_input_items, methods=["GET"]),
     ]
@@ -113,6 +116,23 @@ async def create(request: Request) -> Response:
     if keep is not None:
         keep(story.response, content)
     return Response(content, media_type="application/json", headers=asking.headers)
+
+
+async def count_tokens(request: Request) -> Response:
+    """`POST /v1/responses/input_tokens`: of the prompt that the same request would be; nothing is kept."""
+    state: ServerState = request.app.state.server
+    parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
+    body, owner = parsed.request, _owner(request)
+    state.admit()
+    earlier = _earlier(state.responses, body.previous_response_id, owner)
+    said = body.taken(earlier, partial(_find, state.responses, owner))
+    conversation = [*earlier, *said.items]
+    offered = body.offered(conversation, state.settings.hosted_tools)
+    asked = body.generation(conversation, offered)
+    count = await num_prompt_tokens(request, body.model, asked.messages or (), asked.rendering)
+    headers = unknown_fields_header(parsed.ignored, strict=state.settings.strict)
+    headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
+    return json_response(TokenCount(count, "response.input_tokens"), headers)
 
 
 async def get_or_delete(request: Request) -> Response:

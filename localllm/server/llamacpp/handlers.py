@@ -1,4 +1,4 @@
-"""The native endpoints: typed request in, typed answer out. Knows nothing of the vendors' APIs but their messages."""
+"""Endpoints named as llama-server's: typed request in, typed answer out. Of other APIs they know messages only."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
+from localllm.server.errors import Overloaded
 from localllm.server.fields import parse_known
-from localllm.server.native import requests as body
+from localllm.server.llamacpp import requests as body
 from localllm.server.openai.messages import to_messages
 from localllm.server.openai.rendering import rendering_of
 from localllm.server.openai.tools import told_tools
@@ -87,6 +88,10 @@ async def slots(request: Request) -> Response:
                 model=model.id,
                 n_ctx=model.ctx,
                 is_processing=slot.request is not None,
+                id_task=-1 if slot.request is None else slot.request,
+                n_prompt_tokens=slot.num_prompt,
+                n_prompt_tokens_processed=max(0, min(slot.num_computed, slot.num_prompt) - slot.num_cached),
+                n_prompt_tokens_cache=slot.num_cached,
                 kv_tokens=slot.num_held,
                 prompt_tokens=slot.num_prompt,
                 cached_tokens=slot.num_cached,
@@ -95,6 +100,8 @@ async def slots(request: Request) -> Response:
             )
             for index, slot in enumerate(status.slots)
         ]
+    if request.query_params.get("fail_on_no_slot") and all(slot.is_processing for slot in found):
+        raise Overloaded("no slot is free")
     return Response(msgspec.json.encode(found), media_type="application/json")
 
 

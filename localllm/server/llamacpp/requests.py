@@ -1,4 +1,4 @@
-"""Request and response bodies of the native endpoints. `model` may be left out while one model is loaded."""
+"""Bodies of the endpoints named as llama-server's. `model` may be left out while one model is loaded."""
 
 from __future__ import annotations
 
@@ -68,12 +68,21 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One element of `GET /slots`; the first four are named as llama-server's."""
+    """One element of `GET /slots`; up to `n_prompt_tokens_cache` as llama-server has them, but for `model`.
+
+    What is asked and answered is in none: others than who asked may see this.
+    """
 
     id: int
     model: str
     n_ctx: int
+    speculative: bool = False
     is_processing: bool
+    id_task: int
+    """The request, as the model's process numbers them; -1: there is none."""
+    n_prompt_tokens: int
+    n_prompt_tokens_processed: int
+    n_prompt_tokens_cache: int
     kv_tokens: int
     """What its KV cache holds; a free slot keeps what its last request left."""
     prompt_tokens: int

@@ -1,0 +1,31 @@
+"""How many tokens the prompt of a conversation has; nothing is computed of it. Knows no API's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+
+from localllm.server import sse
+from localllm.server.state import ServerState
+from localllm.server.tally import tally_of
+from localllm.types import Message, Rendering
+
+
+class TokenCount(msgspec.Struct, frozen=True):
+    """As OpenAI's Responses API and llama-server answer."""
+
+    input_tokens: int
+    object: str
+
+
+async def num_prompt_tokens(
+    request: Request, model: str | None, messages: Sequence[Message], rendering: Rendering
+) -> int:
+    """Raises `ModelNotFound`, `NoChatTemplate`, `TemplateError`, `ClientGone`."""
+    state: ServerState = request.app.state.server
+    id = await state.model_id(model)
+    tally_of(request).begin(model or id, state.loaded(id))
+    text = await sse.unless_gone(request.receive, state.runtime.render(id, messages, rendering))
+    return len(await sse.unless_gone(request.receive, state.runtime.tokenize(id, text)))

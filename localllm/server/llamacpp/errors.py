@@ -1,0 +1,86 @@
+"""Errors as llama-server sends them, on the paths that are its own. Knows nothing of handlers.
+
+`reason` is ours: the code that the error has in every other API here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from localllm.errors import ContextLengthExceeded, LocalLLMError, clipped
+from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
+
+PATHS = (
+    "/apply-template", "/completion", "/completions", "/cors-proxy", "/detokenize", "/embedding", "/embeddings",
+    "/health", "/infill", "/lora-adapters", "/models/load", "/models/sse", "/models/unload", "/props", "/slots",
+    "/tokenize", "/tools", "/v1/health",
+)  # fmt: skip
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    501: "not_supported_error",
+    503: "unavailable_error",
+}
+
+
+class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
+    code: int
+    """The HTTP status."""
+    message: str
+    type: str
+    param: str | None
+    """The JSON path of the field at fault."""
+    reason: str
+    n_prompt_tokens: int | UnsetType = UNSET
+    """Of a prompt that is too long, and what it may have."""
+    n_ctx: int | UnsetType = UNSET
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """What a failed response holds, and what a failed stream ends with."""
+
+    error: ErrorObject
+
+
+def has_path(path: str) -> bool:
+    """Whether errors of that path are in this shape."""
+    return path in PATHS or path.startswith("/slots/")
+
+
+def error_body(error: LocalLLMError) -> bytes:
+    """The JSON of an error, the same before and in the middle of a stream."""
+    status = status_of(error)
+    kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return msgspec.json.encode(
+        ErrorBody(
+            ErrorObject(
+                code=status,
+                message=clipped(public_message(error), MAX_MESSAGE_CHARS),
+                type="exceed_context_size_error" if isinstance(error, ContextLengthExceeded) else kind,
+                param=None if error.param is None else clipped(error.param),
+                reason=error.code,
+                n_prompt_tokens=_count(error, "prompt_tokens"),
+                n_ctx=_count(error, "context_length"),
+            )
+        )
+    )
+
+
+def _count(error: LocalLLMError, detail: str) -> int | UnsetType:
+    value = error.details.get(detail)
+    return value if isinstance(error, ContextLengthExceeded) and isinstance(value, int) else UNSET
+
+
+def response_parts(error: LocalLLMError) -> dict[str, Any]:
+    """Keyword arguments for a starlette `Response`."""
+    return {
+        "content": error_body(error),
+        "status_code": status_of(error),
+        "headers": error_headers(error),
+        "media_type": "application/json",
+    }

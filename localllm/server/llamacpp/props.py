@@ -1,0 +1,172 @@
+"""`GET /props`, and what else llama-server tells of its model. Adapters are not served yet, tools never are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm import __version__
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.server.body import json_response, read_json
+from localllm.server.errors import FeatureDisabled, NotServed
+from localllm.server.state import ServerState
+from localllm.types import DrySampling, LoadedModel
+
+BUILD = f"b0-localllm-{__version__}"
+"""llama-server's begins with a `b` and a number."""
+
+
+class Success(msgspec.Struct, frozen=True):
+    success: bool = True
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Of requests that say nothing of their own."""
+
+    params: dict[str, Any]
+    n_ctx: int
+
+
+class Props(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /props`, of one model."""
+
+    default_generation_settings: Settings
+    total_slots: int
+    model_alias: str
+    model_ftype: str | None
+    model_path: str
+    """The file's name: where it lies is nobody's business."""
+    modalities: dict[str, bool]
+    endpoint_slots: bool = True
+    endpoint_props: bool = False
+    endpoint_metrics: bool = True
+    ui: bool = False
+    chat_template: str
+    chat_template_tool_use: str | UnsetType = UNSET
+    chat_template_caps: dict[str, bool]
+    bos_token: str
+    eos_token: str
+    build_info: str = BUILD
+    is_sleeping: bool = False
+    """It was unloaded, and the next request loads it again."""
+    cors_proxy_enabled: bool = False
+
+
+class RouterProps(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /props` where no model is named and not one alone is loaded."""
+
+    role: str = "router"
+    max_instances: int
+    models_autoload: bool = True
+    model_alias: str = "localllm"
+    model_path: str = "none"
+    default_generation_settings: Settings = Settings({}, 0)
+    build_info: str = BUILD
+    ui: bool = False
+    cors_proxy_enabled: bool = False
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [
+        Route("/props", get_props),
+        Route("/props", set_props, methods=["POST"]),
+        Route("/lora-adapters", get_adapters),
+        Route("/lora-adapters", set_adapters, methods=["POST"]),
+        Route("/tools", refuse_tools, methods=["GET", "POST"]),
+        Route("/cors-proxy", refuse_proxy, methods=["GET", "POST"]),
+    ]
+
+
+async def get_props(request: Request) -> Response:
+    """`GET /props`: of the model that `?model=` names, or of the only one."""
+    state: ServerState = request.app.state.server
+    asked = request.query_params.get("model")
+    state.check_ready()
+    try:
+        id = await state.model_id(asked)
+    except ModelNotFound:
+        return json_response(RouterProps(max_instances=state.settings.max_loaded_models))
+    loaded = state.loaded(id)
+    known = loaded or state.metrics.known.get(id)
+    if known is None:
+        raise ModelNotFound(f"{id} is not loaded; the first request that asks it loads it", param="model")
+    return json_response(props_of(known, is_sleeping=loaded is None))
+
+
+def props_of(model: LoadedModel, *, is_sleeping: bool) -> Props:
+    """What is told of a model."""
+    templates, chats = model.info.chat_templates, "default" in model.info.chat_templates
+    return Props(
+        default_generation_settings=Settings(_params(model), model.ctx),
+        total_slots=model.slots,
+        model_alias=model.id,
+        model_ftype=model.info.file_type,
+        model_path=f"{model.id.replace('/', '_').replace(':', '_')}.gguf",
+        modalities={"vision": False, "video": False, "audio": False},
+        chat_template=templates.get("default", ""),
+        chat_template_tool_use=templates.get("tool_use", UNSET),
+        # Messages are shaped to what each template takes, so that all of it works with any.
+        chat_template_caps=dict.fromkeys(
+            ("supports_tools", "supports_tool_calls", "supports_parallel_tool_calls", "supports_system_role"), chats
+        ),
+        bos_token=model.bos_text,
+        eos_token=model.eos_text,
+        is_sleeping=is_sleeping,
+    )
+
+
+def _params(model: LoadedModel) -> dict[str, Any]:
+    sampling, defaults = model.sampling, model.defaults
+    dry = sampling.dry or DrySampling(multiplier=0.0)
+    limit = -1 if defaults.max_tokens is None else defaults.max_tokens
+    names = [name for name in sampling.__struct_fields__ if name not in ("dry", "logit_bias", "seed")]
+    return {
+        "seed": -1 if defaults.seed is None else defaults.seed,
+        **{name: getattr(sampling, name) for name in names},
+        **{f"dry_{name}": getattr(dry, name) for name in dry.__struct_fields__ if name != "sequence_breakers"},
+        "max_tokens": limit,
+        "n_predict": limit,
+        "stop": list(defaults.stop),
+        "ignore_eos": defaults.ignore_eos,
+        "stream": False,
+        "n_probs": 0,
+        "lora": [],
+    }
+
+
+async def set_props(_: Request) -> Response:
+    """`POST /props`: refused, as by a llama-server that was started without `--props`."""
+    raise NotServed("what requests have by default is set with the model: in its Modelfile, by localllm create")
+
+
+async def get_adapters(_: Request) -> Response:
+    """`GET /lora-adapters`: none are loaded."""
+    return Response(b"[]", media_type="application/json")
+
+
+async def set_adapters(request: Request) -> Response:
+    """`POST /lora-adapters`: the empty list is what there is; any other names an adapter that is not."""
+    state: ServerState = request.app.state.server
+    try:
+        asked = msgspec.json.decode(await read_json(request, state.settings.max_body_bytes), type=list[dict[str, Any]])
+    except msgspec.DecodeError as error:
+        raise InvalidParameter(f"the body must be an array of adapters, each with id and scale: {error}") from error
+    if asked:
+        raise NotServed("adapters are not served yet, so there is none to scale; send an empty array")
+    return json_response(Success())
+
+
+async def refuse_tools(_: Request) -> Response:
+    """`/tools`: a server that reads files and runs commands for whoever asks is none that one leaves running."""
+    raise FeatureDisabled("this server runs no tools; the client does, with what the model asks for")
+
+
+async def refuse_proxy(_: Request) -> Response:
+    """`/cors-proxy`: it would fetch whatever a page names from inside this network."""
+    raise FeatureDisabled("this server fetches nothing for web pages")

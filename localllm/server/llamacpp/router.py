@@ -1,0 +1,93 @@
+"""Models come and go, in the words of llama-server's router: its clients watch `status` in `GET /models` meanwhile.
+
+Knows nothing of how a model is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clipped
+from localllm.server import log
+from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.callers import caller_of
+from localllm.server.llamacpp.props import Success
+from localllm.server.parse import parse
+from localllm.server.state import ServerState
+from localllm.wire import ModelRequest
+
+_loads: set[asyncio.Task[None]] = set()
+"""Begun for clients that do not wait; a task that nobody holds may be collected."""
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [
+        Route("/models/load", load, methods=["POST"]),
+        Route("/models/unload", unload, methods=["POST"]),
+        Route("/models", remove, methods=["DELETE"]),
+    ]
+
+
+async def load(request: Request) -> Response:
+    """`POST /models/load`: begins, and answers at once."""
+    state, model, headers = await _asked(request)
+    if await _phase(state, model) == "ready":
+        raise InvalidParameter(f"{clipped(model)} is loaded already", param="model")
+    task = asyncio.create_task(_load(state, model))
+    _loads.add(task)
+    task.add_done_callback(_loads.discard)
+    return json_response(Success(), headers)
+
+
+async def _load(state: ServerState, model: str) -> None:
+    try:
+        await state.runtime.ensure(model)
+    except LocalLLMError as error:
+        log.event(logging.WARNING, "load_failed", model=model, code=error.code, message=error.message)
+
+
+async def unload(request: Request) -> Response:
+    """`POST /models/unload`: answers that still run end with an error."""
+    caller_of(request).check_may("unload models")
+    state, model, headers = await _asked(request)
+    if await _phase(state, model) is None:
+        raise InvalidParameter(f"{clipped(model)} is not loaded", param="model")
+    await state.runtime.unload(model)
+    return json_response(Success(), headers)
+
+
+async def remove(request: Request) -> Response:
+    """`DELETE /models?model=NAME`."""
+    caller_of(request).check_may("remove models")
+    state: ServerState = request.app.state.server
+    model = request.query_params.get("model")
+    if not model:
+        raise InvalidParameter("the query says which model: DELETE /models?model=NAME", param="model")
+    await state.runtime.remove(model)
+    return json_response(Success())
+
+
+async def _asked(request: Request) -> tuple[ServerState, str, dict[str, str]]:
+    state: ServerState = request.app.state.server
+    given, asked = parse(await read_json(request, state.settings.max_body_bytes), ModelRequest)
+    ignored = sorted(given.keys() - set(ModelRequest.__struct_fields__))
+    headers = unknown_fields_header(ignored, strict=state.settings.strict)
+    state.admit()
+    return state, state.named(asked.model), headers
+
+
+async def _phase(state: ServerState, model: str) -> str | None:
+    """None: it is not loaded. Raises `ModelNotFound`."""
+    for running in state.runtime.running():
+        if running.id == model:
+            return running.phase
+    there = await state.listing.run(state.runtime.available)
+    if all(each.id != model for each in there):
+        raise ModelNotFound(f"no model is called {clipped(model)!r} here", param="model")
+    return None

@@ -1,1 +1,0 @@
-"""Endpoints beside the vendors' APIs: tokens, templates, slots. Named and shaped as llama-server's."""

@@ -1,0 +1,16 @@
+"""Paths that clients know in two forms, with `/v1` and without it: llama-server has both. Knows no endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from starlette.routing import Route
+
+PREFIX = "/v1"
+
+
+def both(path: str, endpoint: Callable[..., Any], methods: Iterable[str] = ("GET",)) -> list[Route]:
+    """Two routes to one endpoint; `path` has the prefix, and the metrics call both by it."""
+    methods = [*methods]
+    return [Route(path.removeprefix(PREFIX), endpoint, methods=methods), Route(path, endpoint, methods=methods)]

@@ -1,0 +1,148 @@
+"""The pytest plugin that the suite is run with: its `ServerProcess` starts localllm, and nothing is downloaded.
+
+It runs inside the suite's pytest, in a copy of its folder that `suite.prepare` has made.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.llama_server.options import wanted
+from tests.llama_server.pool import Pool, Running
+
+FOLDER = "LOCALLLM_SUITE_FOLDER"
+"""Environment: where models, homes and results lie."""
+TEST_TIMEOUT_S = 45
+HUB = "https://huggingface.co/"
+TEMPLATES = "../../../models/templates/"
+
+
+class _NoLock:
+    """What the suite locks are its downloads."""
+
+    def __init__(self, _: str) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Picture:
+    """The response to a download of a picture: one black pixel."""
+
+    content = base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABc3UBGAAAAABJRU5ErkJggg=="
+    )
+
+    def raise_for_status(self) -> None:
+        pass
+
+
+def _stand_in(name: str, **contents: Any) -> None:
+    module = types.ModuleType(name)
+    vars(module).update(contents)
+    sys.modules[name] = module
+
+
+def _download(url: str, out: str | None = None) -> str:
+    return url.rpartition("/")[2] if out is None else out
+
+
+_stand_in("wget", download=_download)
+_stand_in("filelock", FileLock=_NoLock)
+_results: dict[str, dict[str, str]] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the suite's own modules are imported."""
+    folder = Path(os.environ[FOLDER])
+    sys.path.insert(0, str(config.rootpath))
+    import utils  # type: ignore[import-not-found]  # the suite's
+
+    for name in ("home", "models"):
+        (folder / name).mkdir(exist_ok=True)
+    pool = Pool(folder / "home", folder / "models")
+    taken: dict[int, Running] = {}
+    templates = os.environ["LOCALLLM_SUITE_TEMPLATES"]
+
+    def start(self: Any, timeout_seconds: int = 0) -> None:
+        if self.chat_template_file and self.chat_template_file.startswith(TEMPLATES):
+            self.chat_template_file = f"{templates}/{self.chat_template_file.removeprefix(TEMPLATES)}"
+        running = pool.take(wanted(self))
+        taken[id(self)] = running
+        self.server_port = running.port
+        self.ready = True
+        utils.server_instances.add(self)
+
+    def stop(self: Any) -> None:
+        utils.server_instances.discard(self)
+        running = taken.pop(id(self), None)
+        if running is not None:
+            pool.give(running)
+
+    ask = requests.get
+    vars(requests)["get"] = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
+    make_request = utils.ServerProcess.make_request
+
+    def make_request_of_any_case(self: Any, *given: Any, **named: Any) -> Any:
+        """It looks headers up by their names' case, which means nothing (RFC 9110, 5.1)."""
+        answer = make_request(self, *given, **named)
+        answer.headers = requests.structures.CaseInsensitiveDict(answer.headers)
+        return answer
+
+    utils.ServerProcess.make_request = make_request_of_any_case
+    utils.ServerProcess.start = start
+    utils.ServerProcess.stop = stop
+    utils.ServerPreset.load_all = staticmethod(lambda: None)
+    utils.download_file = lambda url, output_file_path=None: _download(url, output_file_path)
+    config.add_cleanup(pool.end)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that hangs fails by itself."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done after {TEST_TIMEOUT_S} s")
+
+    previous = signal.signal(signal.SIGALRM, late)
+    signal.alarm(TEST_TIMEOUT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep how each test ended, and with what words."""
+    if report.when != "call" and report.outcome == "passed":
+        return
+    if _results.get(report.nodeid, {}).get("outcome") == "failed":
+        return
+    _results[report.nodeid] = {"outcome": report.outcome, "words": _last_words(report)}
+
+
+def pytest_sessionfinish() -> None:
+    """For who has started this run."""
+    path = Path(os.environ[FOLDER]) / "results.json"
+    path.write_text(json.dumps(_results, indent=1), "utf-8")
+
+
+def _last_words(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash is not None else report.longrepr or "")[:500]
