@@ -127,6 +127,31 @@ def test_the_openai_client_embeds_texts_and_their_tokens_alike(client: openai.Op
     assert by_tokens.usage.prompt_tokens == len(tokens)
 
 
+def test_a_text_has_one_vector_in_every_api_and_in_every_form(client: openai.OpenAI, http: httpx.Client) -> None:
+    expected = np.array(client.embeddings.create(model="tiny-bert", input="the cat").data[0].embedding)
+    content = {"content": [{"type": "text", "text": "the "}, {"type": "text", "text": "cat"}]}
+    tokens = http.post("/tokenize", json={"content": "the cat", "add_special": True}).json()["tokens"]
+    forms = ["the cat", {"prompt_string": "the cat"}, content, tokens]
+    for item in http.post("/embeddings", json={"input": forms}).json():
+        assert np.allclose(item["embedding"], [expected], atol=1e-3)
+    for path, field in (("/embedding", "content"), ("/embed", "inputs")):
+        made = http.post(path, json={field: ["a b", "the cat"]}).json()
+        last = made[1]["embedding"][0] if field == "content" else made[1]
+        assert np.allclose(last, expected, atol=1e-3)
+    near = http.post("/similarity", json={"inputs": {"source_sentence": "the cat", "sentences": ["the cat", "a b"]}})
+    assert near.json()[0] == pytest.approx(1, abs=1e-3)
+    assert near.json()[1] < 0.99
+
+
+def test_an_encoder_tells_teis_clients_what_it_reads_and_what_is_too_long(http: httpx.Client) -> None:
+    longest = http.get("/info").json()["max_input_length"]
+    assert longest == http.get("/v1/models").json()["data"][0]["embedding_ctx"]
+    refused = http.post("/embed", json={"inputs": LONG})
+    assert (refused.status_code, refused.json()["error_type"]) == (413, "Validation")
+    assert f"{longest} tokens" in refused.json()["error"]
+    assert http.post("/embed", json={"inputs": LONG, "truncate": True}).headers["x-localllm-truncated"] == "1"
+
+
 def test_what_an_encoder_cannot_do_is_refused_by_name(client: openai.OpenAI, http: httpx.Client) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.embeddings.create(model="tiny-bert", input=["a", LONG])

@@ -1,1 +1,1 @@
-"""LM Studio's lists of models, in which clients look for capabilities and the loaded context. Answers are OpenAI's."""
+"""LM Studio's lists of models: where clients look for tools and for the loaded context. Answers are OpenAI's."""
