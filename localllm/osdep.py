@@ -262,11 +262,6 @@ def shared_library_names(stem: str) -> tuple[str, ...]:
         return (f"lib{stem}.so",)
 
 
-def extension_module_names(stem: str) -> tuple[str, ...]:
-    """Patterns of the files that hold a compiled module of Python."""
-    return (f"{stem}*.pyd",) if sys.platform == "win32" else (f"{stem}*.so",)
-
-
 def symbol_libraries(main: ctypes.CDLL, folder: Path, stems: tuple[str, ...]) -> list[ctypes.CDLL]:
     """Where to look up the symbols of `main` and of the libraries that it depends on.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import manage, mcp_command, report
+from localllm.cli import embed_command, manage, mcp_command, report
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -29,9 +29,6 @@ app = Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-
-MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny model localllm carries")
-Model = Annotated[str, MODEL]
 
 
 def run_app() -> int:
@@ -64,7 +61,7 @@ def root(
 
 
 def run(
-    model: Model,
+    model: opt.Model,
     prompt: Annotated[str | None, Argument(metavar="PROMPT", help="'-' reads stdin; none, on a terminal: chat")] = None,
     system: Annotated[str | None, Option("--system", metavar="TEXT", help="System message")] = None,
     raw: Annotated[bool, Option("--raw", help="Continue the prompt as it is, without the chat template")] = False,
@@ -145,58 +142,8 @@ def run(
     raise Exit(run_model(options))
 
 
-def embed(
-    model: Model,
-    texts: Annotated[list[str] | None, Argument(metavar="TEXT...", help="None: one a line, from stdin")] = None,
-    file: Annotated[
-        Path | None, Option("--file", "-f", metavar="FILE", help="One text a line, instead of arguments; - reads stdin")
-    ] = None,
-    query: Annotated[
-        str | None,
-        Option(
-            "--query",
-            metavar="TEXT",
-            help="Rank the texts by how well they answer this; with a model that only embeds, by cosine",
-        ),
-    ] = None,
-    dimensions: Annotated[
-        int | None, Option("--dimensions", metavar="N", help="Only the first N of each vector")
-    ] = None,
-    no_normalize: Annotated[bool, Option("--no-normalize", help="Vectors of any length, not of length 1")] = False,
-    truncate: Annotated[bool, Option("--truncate", help="Cut what is too long, and say so")] = False,
-    as_json: opt.AsJson = False,
-    npy: Annotated[Path | None, Option("--npy", metavar="FILE", help="Write a NumPy array, a row a text")] = None,
-    pooling: opt.Pooling = None,
-    embedding_ctx: opt.EmbeddingCtx = None,
-    threads: opt.Threads = None,
-    gpu_layers: opt.GpuLayers = None,
-    device: opt.Device = None,
-    runtime: opt.Runtime = None,
-    plugin_dir: opt.PluginDir = None,
-    home: opt.Home = None,
-    verbose: opt.Verbose = None,
-) -> None:
-    """Turn texts into vectors, a JSON array a line, or rank them by a query."""
-    given = dict(locals())
-    loading = (
-        "pooling",
-        "embedding_ctx",
-        "threads",
-        "gpu_layers",
-        "device",
-        "runtime",
-        "plugin_dir",
-        "home",
-        "verbose",
-    )
-    load = {name: given.pop(name) for name in loading}
-    from localllm.cli.embed import EmbedOptions, embed_texts
-
-    raise Exit(embed_texts(EmbedOptions(**given, load=load)))
-
-
 def serve(
-    model: Annotated[str | None, MODEL] = None,
+    model: Annotated[str | None, opt.MODEL] = None,
     host: opt.Host = None,
     port: opt.Port = None,
     ctx: opt.Ctx = None,
@@ -340,7 +287,7 @@ def launch(
 
 
 def show(
-    model: Model,
+    model: opt.Model,
     modelfile: Annotated[bool, Option("--modelfile", help="As a Modelfile, for create")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -394,7 +341,7 @@ def doctor(
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
-COMMANDS.update(run=run, embed=embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
+COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

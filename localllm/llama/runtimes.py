@@ -27,6 +27,8 @@ MANIFEST = "runtime.json"
 CHOSEN = "chosen"
 """The file that names what is used unless a setting says otherwise."""
 AUTO = "auto"
+_MODULES = (f"{WHEEL_PACKAGE}*.so", f"{WHEEL_PACKAGE}*.pyd")
+"""How a compiled module of Python is called, here and on Windows."""
 MAX_MANIFEST_BYTES = 64 * 1024
 
 
@@ -170,9 +172,7 @@ def _wheel() -> Listed | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     folder = Path(spec.submodule_search_locations[0])
-    library = next(
-        (path for pattern in osdep.extension_module_names(WHEEL_PACKAGE) for path in sorted(folder.glob(pattern))), None
-    )
+    library = next((path for pattern in _MODULES for path in sorted(folder.glob(pattern))), None)
     prefix, suffix = f"{WHEEL_PACKAGE}-", ".dist-info"
     about = next(folder.parent.glob(f"{prefix}*{suffix}"), None)
     version = "?" if about is None else about.name.removeprefix(prefix).removesuffix(suffix)

@@ -29,7 +29,6 @@ _INSTEAD = {
     # llama-server's
     "/completion": "POST /v1/completions",
     "/infill": "POST /v1/completions, which takes a suffix",
-    "/props": "GET /v1/models",
 }
 """Paths of other servers -> what does the same here."""
 

@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
             pool.give(running)
 
     ask = requests.get
-    requests.get = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
+    vars(requests)["get"] = lambda url, **more: _Picture() if url.startswith(HUB) else ask(url, **more)
     make_request = utils.ServerProcess.make_request
 
     def make_request_of_any_case(self: Any, *given: Any, **named: Any) -> Any:

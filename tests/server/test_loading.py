@@ -105,13 +105,16 @@ def test_a_request_that_comes_during_the_load_is_answered_and_ready_is_not_befor
             only = users.submit(http.post, "/tokenize", json={"content": "x"})  # the only model is meant
             refused = http.get("/ready")
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "loading")
-            assert http.get("/health").status_code == 200
+            for path in ("/health", "/v1/health"):
+                error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+                assert error.items() <= http.get(path).json()["error"].items()
             assert not any(each.done() for each in (chat, text, only))
             slow.finish()
             assert chat.result(TIMEOUT_S).status_code == 200
             assert text.result(TIMEOUT_S).status_code == 200
             assert only.result(TIMEOUT_S).json() == {"tokens": [1]}
         assert http.get("/ready").status_code == 200
+        assert http.get("/health").json() == {"status": "ok"}
 
 
 def test_a_stream_that_waits_for_a_load_is_told_so_by_comments(

@@ -43,7 +43,7 @@ class FakeTalk(Talk):
         self.prompts.append((prompt, system))
         return self._play()
 
-    def answer(self, messages: list[Message]) -> Generator[Delta]:
+    def answer(self, messages: list[Message], *, may_call: bool = True) -> Generator[Delta]:  # noqa: ARG002
         self.prompts.append([(message.role, message.content) for message in messages])
         self.asked_with.append(self.params)
         self.asked.append(messages)

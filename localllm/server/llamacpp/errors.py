@@ -56,20 +56,24 @@ def error_body(error: LocalLLMError) -> bytes:
     """The JSON of an error, the same before and in the middle of a stream."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    is_too_long = isinstance(error, ContextLengthExceeded)
     return msgspec.json.encode(
         ErrorBody(
             ErrorObject(
                 code=status,
                 message=clipped(public_message(error), MAX_MESSAGE_CHARS),
-                type="exceed_context_size_error" if is_too_long else kind,
+                type="exceed_context_size_error" if isinstance(error, ContextLengthExceeded) else kind,
                 param=None if error.param is None else clipped(error.param),
                 reason=error.code,
-                n_prompt_tokens=error.details.get("prompt_tokens", UNSET) if is_too_long else UNSET,
-                n_ctx=error.details.get("context_length", UNSET) if is_too_long else UNSET,
+                n_prompt_tokens=_count(error, "prompt_tokens"),
+                n_ctx=_count(error, "context_length"),
             )
         )
     )
+
+
+def _count(error: LocalLLMError, detail: str) -> int | UnsetType:
+    value = error.details.get(detail)
+    return value if isinstance(error, ContextLengthExceeded) and isinstance(value, int) else UNSET
 
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:

@@ -21,6 +21,10 @@ BUILD = f"b0-localllm-{__version__}"
 """llama-server's begins with a `b` and a number."""
 
 
+class Success(msgspec.Struct, frozen=True):
+    success: bool = True
+
+
 class Settings(msgspec.Struct, frozen=True):
     """Of requests that say nothing of their own."""
 
@@ -155,7 +159,7 @@ async def set_adapters(request: Request) -> Response:
         raise InvalidParameter(f"the body must be an array of adapters, each with id and scale: {error}") from error
     if asked:
         raise NotServed("adapters are not served yet, so there is none to scale; send an empty array")
-    return json_response({"success": True})
+    return json_response(Success())
 
 
 async def refuse_tools(_: Request) -> Response:

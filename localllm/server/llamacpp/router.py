@@ -16,11 +16,11 @@ from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, clip
 from localllm.server import log
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
+from localllm.server.llamacpp.props import Success
 from localllm.server.parse import parse
 from localllm.server.state import ServerState
 from localllm.wire import ModelRequest
 
-_SUCCESS = {"success": True}
 _loads: set[asyncio.Task[None]] = set()
 """Begun for clients that do not wait; a task that nobody holds may be collected."""
 
@@ -42,7 +42,7 @@ async def load(request: Request) -> Response:
     task = asyncio.create_task(_load(state, model))
     _loads.add(task)
     task.add_done_callback(_loads.discard)
-    return json_response(_SUCCESS, headers)
+    return json_response(Success(), headers)
 
 
 async def _load(state: ServerState, model: str) -> None:
@@ -59,7 +59,7 @@ async def unload(request: Request) -> Response:
     if await _phase(state, model) is None:
         raise InvalidParameter(f"{clipped(model)} is not loaded", param="model")
     await state.runtime.unload(model)
-    return json_response(_SUCCESS, headers)
+    return json_response(Success(), headers)
 
 
 async def remove(request: Request) -> Response:
@@ -70,7 +70,7 @@ async def remove(request: Request) -> Response:
     if not model:
         raise InvalidParameter("the query says which model: DELETE /models?model=NAME", param="model")
     await state.runtime.remove(model)
-    return json_response(_SUCCESS)
+    return json_response(Success())
 
 
 async def _asked(request: Request) -> tuple[ServerState, str, dict[str, str]]:
