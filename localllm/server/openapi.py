@@ -65,6 +65,7 @@ class Operation(NamedTuple):
     needs_body: bool = True
     """Where there is a `request`."""
     error: Any = ErrorBody
+    """Several: one of them, as the request's fields say."""
     is_empty: bool = False
     """The answer has no body."""
 
@@ -231,7 +232,9 @@ OPERATIONS = (
     _teis("post", "predict", "Not served: 424"),
     _teis("get", "info", "What is served, and its limits", None, tei_replies.Info, query=(_MODEL_QUERY,)),
     *(
-        Operation("post", path, summary, RerankBody, vectors.RankedList | list[vectors.TeiRank])
+        Operation(
+            "post", path, summary, RerankBody, vectors.RankedList | list[vectors.TeiRank], error=(ErrorBody, TeiError)
+        )
         for path, summary in (
             ("/v1/rerank", "How well documents answer a query, the best first"),
             ("/v1/reranking", "As /v1/rerank"),
@@ -285,9 +288,8 @@ OPERATIONS = (
 @functools.cache
 def document() -> bytes:
     """The document as JSON."""
-    asked = [kind for operation in OPERATIONS for kind in operation[3:6] if kind is not None]
-    types = [one for kind in asked for one in (kind if isinstance(kind, tuple) else (kind,))]
-    types += dict.fromkeys([ErrorBody, *(operation.error for operation in OPERATIONS)])
+    types = [one for operation in OPERATIONS for kind in operation[3:6] if kind is not None for one in _kinds(kind)]
+    types += dict.fromkeys([ErrorBody, *(one for operation in OPERATIONS for one in _kinds(operation.error))])
     references, schemas = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     of = {str(kind): reference for kind, reference in zip(types, references, strict=True)}
     for schema in schemas.values():
@@ -311,13 +313,21 @@ def document() -> bytes:
     )
 
 
+def _kinds(given: Any) -> tuple[Any, ...]:
+    """Those of which one is meant."""
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _schema(given: Any, of: dict[str, Any]) -> Any:
+    found = [of[str(kind)] for kind in _kinds(given)]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
 def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
     if operation.response is None:
         answer: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
-    elif isinstance(operation.response, tuple):
-        answer = {_JSON: {"schema": {"anyOf": [of[str(kind)] for kind in operation.response]}}}
     else:
-        answer = {_JSON: {"schema": of[str(operation.response)]}}
+        answer = {_JSON: {"schema": _schema(operation.response, of)}}
     if operation.is_empty:
         answer = {}
     if operation.chunk is not None and operation.error is OllamaError:
@@ -331,7 +341,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
         "summary": operation.summary,
         "responses": {
             "200": {"description": "The answer", "content": answer},
-            "default": {"description": "An error", "content": {_JSON: {"schema": of[str(operation.error)]}}},
+            "default": {"description": "An error", "content": {_JSON: {"schema": _schema(operation.error, of)}}},
         },
     }
     if operation.needs_key:

@@ -22,6 +22,10 @@ from localllm.types import LoadedModel
 MadeT = TypeVar("MadeT", Embeddings, Ranking)
 
 
+class WrongModel(InvalidParameter):
+    """The model is there, and does something else."""
+
+
 class Field(NamedTuple):
     """Where a request has its items, for what is said of one of them."""
 
@@ -114,6 +118,8 @@ async def _made(request: Request, model: str, work: Coroutine[Any, Any, MadeT], 
 
 def _renamed(error: LocalLLMError, field: Field) -> LocalLLMError:
     """`input 3` or `document 3` of the runtime is the path `input[3]` of this API, in the sentence too."""
+    if isinstance(error, InvalidParameter) and error.param == "model":
+        return WrongModel(error.message, param="model")
     if error.param not in ("input", "documents"):
         return error
     item = error.details.get("item")

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import msgspec
 from starlette.types import Scope
 
-from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, RequestError, clipped
+from localllm.errors import ContextLengthExceeded, LocalLLMError, RequestError, clipped
+from localllm.server.embeddings.making import WrongModel
 from localllm.server.errors import MAX_MESSAGE_CHARS, TooLarge, error_headers, public_message, status_of
 
 PATHS = frozenset({"/embed", "/embed_all", "/embed_sparse", "/info", "/predict", "/similarity"})
@@ -46,8 +47,8 @@ def response_parts(error: LocalLLMError) -> dict[str, Any]:
 def _classed(error: LocalLLMError) -> tuple[int, ErrorType]:
     if isinstance(error, ContextLengthExceeded | TooLarge):
         return 413, "Validation"
-    if isinstance(error, InvalidParameter) and error.param == "model":
-        return 424, "Backend"  # it is there, and does something else
+    if isinstance(error, WrongModel):
+        return 424, "Backend"
     status = status_of(error)
     if status == 429:
         return status, "Overloaded"

@@ -56,7 +56,7 @@ async def embed_all(request: Request) -> Response:
     model, made = await _made(request, items, field, body, body.model, normalize=False)
     state: ServerState = request.app.state.server
     if making.is_pooled(made, state.loaded(model)):
-        raise InvalidParameter(
+        raise making.WrongModel(
             f"{model} gives one vector for each text; load it with --pooling none to have one for each token",
             param="model",
         )
@@ -80,12 +80,12 @@ async def similarity(request: Request) -> Response:
 
 async def embed_sparse(_: Request) -> NoReturn:
     """`POST /embed_sparse`."""
-    raise InvalidParameter("no GGUF model has sparse vectors (SPLADE); use POST /embed", param="model")
+    raise making.WrongModel("no GGUF model has sparse vectors (SPLADE); use POST /embed", param="model")
 
 
 async def predict(_: Request) -> NoReturn:
     """`POST /predict`."""
-    raise InvalidParameter("no model here is a classifier; rerankers answer POST /rerank", param="model")
+    raise making.WrongModel("no model here is a classifier; rerankers answer POST /rerank", param="model")
 
 
 async def info(request: Request) -> Response:
@@ -131,7 +131,7 @@ async def _made(
 def _check_pooled(request: Request, model: str, made: Embeddings) -> None:
     state: ServerState = request.app.state.server
     if not making.is_pooled(made, state.loaded(model)):
-        raise InvalidParameter(
+        raise making.WrongModel(
             f"{model} has a vector for each token (pooling none); use POST /embed_all", param="model"
         )
 
