@@ -23,7 +23,7 @@ from tests.llama_server.pool import Pool, Running
 
 FOLDER = "LOCALLLM_SUITE_FOLDER"
 """Environment: where models, homes and results lie."""
-TEST_TIMEOUT_S = 60
+TEST_TIMEOUT_S = 45
 HUB = "https://huggingface.co/"
 TEMPLATES = "../../../models/templates/"
 
