@@ -112,8 +112,8 @@ OPERATIONS = (
         for path in ("/tools", "/cors-proxy")
         for method in ("get", "post")
     ),
-    Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool]),
-    Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool]),
+    Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
+    Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
     Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),
     Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
     Operation(
@@ -158,6 +158,7 @@ OPERATIONS = (
         requests.ChatRequest,
         replies.Reply[replies.ChatChoice],
         replies.Reply[replies.ChatChunkChoice],
+        error=LlamaError,
     ),
     *(
         Operation(
@@ -224,8 +225,15 @@ OPERATIONS = (
     Operation("delete", "/v1/responses/{response_id}", "Forget a response", response=response_replies.Deleted),
     Operation("get", "/v1/responses/{response_id}/input_items", "What it answered", response=response_replies.ItemList),
     Operation("post", "/v1/embeddings", "Texts to vectors", EmbeddingsBody, vectors.EmbeddingList),
-    Operation("post", "/embeddings", "The same, as llama-server has it", NativeBody, list[vectors.NativeEmbedding]),
-    Operation("post", "/embedding", "As /embeddings", NativeBody, list[vectors.NativeEmbedding]),
+    Operation(
+        "post",
+        "/embeddings",
+        "The same, as llama-server has it",
+        NativeBody,
+        list[vectors.NativeEmbedding],
+        error=LlamaError,
+    ),
+    Operation("post", "/embedding", "As /embeddings", NativeBody, list[vectors.NativeEmbedding], error=LlamaError),
     _teis("post", "embed", "Texts to vectors", tei.EmbedBody, list[list[float]]),
     _teis("post", "embed_all", "Texts to a vector for each token", tei.InputsBody, list[list[list[float]]]),
     _teis("post", "similarity", "How near sentences are to one", tei.SimilarityBody, list[float]),

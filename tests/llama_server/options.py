@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 WITHOUT_EFFECT = {
-    "debug": "our log is kept anyway",
+    "debug": "a request says `verbose`: the plugin has chats say so",
     "offline": "nothing is downloaded",
     "model_hf_repo": "models.py says what stands in for it",
     "model_hf_file": "models.py says what stands in for it",
@@ -63,6 +63,12 @@ NOT_SERVED = {
 }
 
 
+TRAINED_CTX = 2048
+"""Of the demo model. llama-server caps a slot's context at what its model was trained for; localllm refuses to load it
+with more, and says so.
+"""
+
+
 class NotServedError(RuntimeError):
     """A test sets what localllm does not have."""
 
@@ -103,7 +109,7 @@ def wanted(server: Any) -> Wanted:
     options += ["--slots", str(num_slots)]
     is_unified = server.kv_unified or not server.n_slots
     if server.n_ctx:
-        options += ["--ctx", str(server.n_ctx if is_unified else server.n_ctx // num_slots)]
+        options += ["--ctx", str(min(TRAINED_CTX, server.n_ctx if is_unified else server.n_ctx // num_slots))]
         if is_unified:
             options += ["--kv", "unified", "--kv-cells", str(server.n_ctx)]
     for flag, name in (

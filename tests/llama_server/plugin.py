@@ -99,7 +99,12 @@ def pytest_configure(config: pytest.Config) -> None:
     make_request = utils.ServerProcess.make_request
 
     def make_request_of_any_case(self: Any, *given: Any, **named: Any) -> Any:
-        """It looks headers up by their names' case, which means nothing (RFC 9110, 5.1)."""
+        """It looks headers up by their names' case, which means nothing (RFC 9110, 5.1).
+
+        What `--verbose` makes a server tell of every chat has to be asked for here.
+        """
+        if self.debug and named.get("data") and given[1].endswith("/chat/completions"):
+            named["data"] = {"verbose": True} | named["data"]
         answer = make_request(self, *given, **named)
         answer.headers = requests.structures.CaseInsensitiveDict(answer.headers)
         return answer

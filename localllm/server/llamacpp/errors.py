@@ -14,9 +14,9 @@ from localllm.errors import ContextLengthExceeded, LocalLLMError, clipped
 from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
 
 PATHS = (
-    "/apply-template", "/completion", "/completions", "/cors-proxy", "/detokenize", "/embedding", "/embeddings",
-    "/health", "/infill", "/lora-adapters", "/models/load", "/models/sse", "/models/unload", "/props", "/slots",
-    "/tokenize", "/tools", "/v1/health",
+    "/apply-template", "/chat/completions", "/completion", "/completions", "/cors-proxy", "/detokenize", "/embedding",
+    "/embeddings", "/health", "/infill", "/lora-adapters", "/models/load", "/models/sse", "/models/unload", "/props",
+    "/slots", "/tokenize", "/tools", "/v1/health",
 )  # fmt: skip
 _TYPES = {
     400: "invalid_request_error",
