@@ -26,9 +26,6 @@ _MISSING = (
 """How paths of OpenAI's API begin, and why they are not served."""
 
 _INSTEAD = {
-    # llama-server's
-    "/completion": "POST /v1/completions",
-    "/infill": "POST /v1/completions, which takes a suffix",
 }
 """Paths of other servers -> what does the same here."""
 

@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
-
-import msgspec
 from msgspec import UNSET
 
 from localllm.errors import LocalLLMError
