@@ -7,6 +7,8 @@ until its limit. The encoders are the tiny random ones of `tests.models`.
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,10 +40,25 @@ def write_split(path: Path) -> Path:
     return shards_of(path)[0]
 
 
+FIM_TOKENS = {"fim_pre": 5, "fim_suf": 6, "fim_mid": 7}
+"""Any that the demo model seldom says: it was not taught to fill anything in."""
+
+
+def write_infill_demo(path: Path) -> Path:
+    """The same with a vocabulary that has marks for filling in the middle."""
+    plain = write_endless_demo(path.with_suffix(".plain"))
+    options = [part for name, token in FIM_TOKENS.items() for part in ("--special-token-by-id", name, str(token))]
+    command = [sys.executable, "-m", "gguf.scripts.gguf_new_metadata", "--force", *options, str(plain), str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    plain.unlink()
+    return path
+
+
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "bert-bge-small": write_embedding,
     "tinyllama-split": write_split,
     "jina-reranker": write_reranker,
+    "tinyllama-infill": write_infill_demo,
 }
 """Of the models that are no story tellers."""
 
