@@ -48,7 +48,7 @@ def stream(http: httpx.Client, **body: Any) -> list[Any]:
 
 
 def test_a_stream_adds_up_to_the_whole_reply_and_says_how_far_the_prompt_was(http: httpx.Client) -> None:
-    body = {"prompt": LONG, "cache_prompt": False, "return_tokens": True, "ignore_eos": True}
+    body: dict[str, Any] = {"prompt": LONG, "cache_prompt": False, "return_tokens": True, "ignore_eos": True}
     whole = post(http, **body)
     parts = stream(http, **body, return_progress=True)
     assert "".join(part["content"] for part in parts) == whole["content"]
@@ -71,7 +71,15 @@ def test_a_wanted_slot_is_the_one_and_keeps_what_it_computed(http: httpx.Client)
 
 
 def test_probabilities_behind_the_filters_are_those_of_what_they_leave(http: httpx.Client) -> None:
-    body = {"prompt": "Hello", "n_probs": 5, "n_predict": 4, "seed": 3, "temperature": 1, "top_k": 3, "min_p": 0}
+    body: dict[str, Any] = {
+        "prompt": "Hello",
+        "n_probs": 5,
+        "n_predict": 4,
+        "seed": 3,
+        "temperature": 1,
+        "top_k": 3,
+        "min_p": 0,
+    }
     before = post(http, **body, top_p=1)["completion_probabilities"]
     behind = post(http, **body, top_p=1, post_sampling_probs=True)["completion_probabilities"]
     assert [each["id"] for each in before] == [each["id"] for each in behind]
