@@ -13,7 +13,7 @@ from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.reading import Read, Reader
 from localllm.supervisor.mailbox import CANCELLED
 from localllm.supervisor.pending import Pending
-from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Usage
+from localllm.types import Beginning, ChatFormat, Delta, GenerationRequest, Making, Usage
 
 
 class Answer(AsyncIterator[Delta]):
@@ -27,10 +27,12 @@ class Answer(AsyncIterator[Delta]):
     """How messages were changed for the model's template, since it does not take them as they are."""
     cache_miss: str | None = None
     """Once it has ended, if its request asked for it: why its prompt was not what was computed before; or nothing."""
+    making: Making | None = None
+    """If its request asked for it: what it is made from."""
 
     def __init__(self, pending: Pending, num_prompt_tokens: int, reading: Reading | None = None) -> None:
         """`reading`: of its text; None: all of that is text."""
-        self.notes = pending.mailbox.notes
+        self.notes, self.making = pending.mailbox.notes, pending.mailbox.making
         self.num_prompt_tokens = num_prompt_tokens
         self._pending = pending
         self._reading = reading

@@ -16,6 +16,14 @@ from localllm.conversation import Message as Message
 from localllm.conversation import Rendering as Rendering
 from localllm.conversation import ToolCall as ToolCall
 from localllm.conversation import whole_calls as whole_calls
+from localllm.details import Detail as Detail
+from localllm.details import Extra as Extra
+from localllm.details import Infill as Infill
+from localllm.details import Lines as Lines
+from localllm.details import Making as Making
+from localllm.details import PromptProgress as PromptProgress
+from localllm.details import Shift as Shift
+from localllm.details import TokenLogprob as TokenLogprob
 from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource as AnswerSource
 from localllm.formats import Beginning as Beginning
@@ -73,13 +81,14 @@ class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `messages` (rendered by the model's template), `prompt` and `prompt_tokens` is set."""
+    """Exactly one of `messages` (rendered by the model's template), `prompt`, `prompt_tokens` and `infill` is set."""
 
     messages: tuple[Message, ...] | None = None
     prompt: str | None = None
     prompt_tokens: tuple[TokenId, ...] | None = None
     suffix: str | None = None
     """What comes after the answer: the prompt is then what comes before it, and the model fills in the middle."""
+    infill: Infill | None = None
     rendering: Rendering = Rendering()
     """Of the messages."""
     params: SamplingParams = SamplingParams()
@@ -97,6 +106,12 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Requests with different salts share nothing of what was computed."""
     explains_cache: bool = False
     """Of messages: say why its prompt does not begin as what was computed before. That shows some of another prompt."""
+    detail: Detail | None = None
+    """What is told of how it is made; None: nothing."""
+    slot: int | None = None
+    """It waits for that one; None: it takes the best."""
+    lines: Lines | None = None
+    shift: Shift = Shift()
     priority: int = 0
     """Lower ones wait less."""
     timeout_s: float | None = None
@@ -106,6 +121,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
+        check_range("id_slot", self.slot, 0, 255)
         check_range("priority", self.priority, -1000, 1000)
         check_range("thinking_budget", self.thinking_budget, 0, 2**31 - 1)
         check_range("timeout", self.timeout_s, 0.001, 1e6)
@@ -161,16 +177,6 @@ class Finish(msgspec.Struct, frozen=True):
     """The stop string that ended it, if one did."""
 
 
-class TokenLogprob(msgspec.Struct, frozen=True):
-    """How likely the model thought a token, in nats, before any sampling parameter; and its likeliest tokens."""
-
-    piece: bytes
-    """What the token stands for."""
-    logprob: float
-    """NaN for the first token of a prompt: nothing comes before it."""
-    top: tuple[tuple[bytes, float], ...] = ()
-
-
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """A piece of an answer: new text (whole characters only), the tokens behind it, and in the last one the finish."""
 
@@ -187,6 +193,10 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """New pieces of calls, which are not in `text`."""
     notes: tuple[str, ...] = ()
     """What the reader of the answer has to say: a call that could not be read, and is text."""
+    tokens: tuple[int, ...] = ()
+    """The ids of those tokens, if they were asked for."""
+    progress: tuple[PromptProgress, ...] = ()
+    """How far the prompt is, if that was asked for."""
 
 
 class Chat(msgspec.Struct, frozen=True):

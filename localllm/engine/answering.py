@@ -91,10 +91,10 @@ class Answers:
 
     def _delta(self, taken: Taken) -> Delta:
         sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
-        if not sequence.text.may_stop:
+        if not sequence.text_may_end:
             for sampled in tokens:
                 text += sequence.text.feed(self._bytes(sequence, sampled.token))
-        if taken.finish is not None:
+        if taken.finish is not None and (sequence.lines is None or not sequence.lines.has_ended):
             text += sequence.text.flush()
         logprobs: tuple[TokenLogprob, ...] = ()
         if sequence.logprobs is not None:
@@ -102,7 +102,8 @@ class Answers:
             # Beside those of a prompt the end token's is told too: clients count them from the end.
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
-        return Delta(text, len(tokens), taken.finish, logprobs)
+        ids = tuple([sampled.token for sampled in tokens]) if sequence.tells_tokens else ()
+        return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids)
 
     def _bytes(self, sequence: Sequence, token: int) -> bytes:
         """What a token adds to the answer's text."""
@@ -129,8 +130,14 @@ class Answers:
             return
         sequence.append(token)
         taken.tokens.append(sampled)
-        if sequence.text.may_stop:
-            taken.text += sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
+        if sequence.text_may_end:
+            text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
+            if sequence.lines is not None:
+                text = sequence.lines.feed(text, self._clock() - sequence.first_token_s)
+            taken.text += text
+            if sequence.lines is not None and sequence.lines.has_ended:
+                taken.finish = self._end(sequence, "length")
+                return
             if sequence.text.stopped:
                 taken.finish = self._end(sequence, "stop")
                 return
@@ -158,13 +165,15 @@ class Answers:
         """Its slot is full: forget the older half of what it does not have to keep."""
         assert sequence.slot is not None
         sequence.keep = min(sequence.keep, sequence.num_computed // 2)
-        drop = (sequence.num_computed - sequence.keep + 1) // 2
+        most = sequence.num_computed - sequence.keep
+        drop = min(sequence.discard, most - 1) or (most + 1) // 2
         self._kv.shift(sequence.slot, sequence.keep, drop)
         sequence.shift(drop)
 
     def _logprob(self, sampled: Sampled, spell: Callable[[int], bytes]) -> TokenLogprob:
         top = tuple((spell(token), logprob) for token, logprob in sampled.top)
-        return TokenLogprob(spell(sampled.token), sampled.logprob, top)
+        ids = tuple(token for token, _ in sampled.top)
+        return TokenLogprob(spell(sampled.token), sampled.logprob, top, sampled.token, ids)
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: str = "") -> Delta:
         """End an answer of which nothing is untold but its `last` text; the delta to send."""

@@ -21,11 +21,13 @@ from localllm.engine.cache.domain import Domain
 from localllm.engine.cache.held import NOWHERE, Held
 from localllm.engine.constraint.constraint import Constraint
 from localllm.engine.constraint.follower import Follower
+from localllm.engine.lines import LineRules
+from localllm.engine.reports import PromptReports
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sampling.parameters import Mask, Parameters
 from localllm.engine.sampling.sampler import SamplerParams
 from localllm.engine.text import TextStream
-from localllm.types import FinishReason, ResolvedSampling, Timings, Usage
+from localllm.types import Detail, FinishReason, Lines, ResolvedSampling, Timings, Usage
 
 if TYPE_CHECKING:
     from localllm.engine.proposals import Proposal
@@ -65,14 +67,19 @@ class Sequence:
         cache_salt: str = "",
         pauses: Tokens[int] = (),
         keep: int = 0,
+        discard: int = 0,
+        wanted_slot: int | None = None,
+        detail: Detail | None = None,
+        lines: Lines | None = None,
         priority: int = 0,
         created_s: float = 0.0,
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
         """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. `keep`: so
-        many tokens at the beginning stay when the context is shifted. `end_tokens` are what `min_tokens` forbids; `dry`
-        has seen the prompt; `markers` are control tokens that its text spells; times are the engine's clock's.
+        many tokens at the beginning stay when the context is shifted, and `discard` behind them go. `end_tokens` are
+        what `min_tokens` forbids; `dry` has seen the prompt; `markers` are control tokens that its text spells; times
+        are the engine's clock's.
         """
         self.id = id
         self.tokens = list(prompt)
@@ -83,6 +90,10 @@ class Sequence:
         self.num_shifted = 0
         """Tokens that were taken out of its middle."""
         self.keep = keep
+        self.discard = discard
+        """0: half of what does not have to stay."""
+        self.wanted_slot = wanted_slot
+        """It enters no other."""
         self.num_cached = 0
         """Tokens of the prompt that were in the KV cache already."""
         self.sampling = sampling
@@ -95,10 +106,19 @@ class Sequence:
         self.num_scored = 0
         """Tokens of the prompt whose log-probabilities were reported, if they are wanted."""
         self.text = TextStream(stop)
+        self.lines = None if lines is None else LineRules(lines)
+        self.tells_tokens = detail is not None and detail.tokens
+        self.reports = None if detail is None else PromptReports(every_step=detail.progress)
         self.held: Held = NOWHERE
         """What is in the KV cache of it: its slot's, or nothing."""
         self._parameters = Parameters(
-            sampling, self.tokens, num_top=logprobs, min_tokens=min_tokens, end_tokens=end_tokens, dry=dry
+            sampling,
+            self.tokens,
+            num_top=logprobs,
+            min_tokens=min_tokens,
+            end_tokens=end_tokens,
+            dry=dry,
+            tells_draws=detail is not None and detail.draws,
         )
         self.follower = None if constraint is None else Follower(constraint)
         """What its answer is held to."""
@@ -175,6 +195,11 @@ class Sequence:
     def row_params(self, assumed: Tokens[int]) -> list[SamplerParams]:
         """How to draw its next token, and one behind each of the `assumed` ones, as if these had been taken."""
         return self._parameters.rows(self.num_generated, assumed, self.masks)
+
+    @property
+    def text_may_end(self) -> bool:
+        """Whether what its text is can end the answer."""
+        return self.text.may_stop or self.lines is not None
 
     @property
     def takes_guesses(self) -> bool:

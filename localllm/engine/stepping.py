@@ -104,6 +104,7 @@ class Stepper:
         for hook in self._hooks:
             hook.before_decode(plan)
         self._masking.begin(plan)
+        self._report_prompts(plan, output)
         if self._team is not None:
             self._backend.set_threads(self._team.begin(sum(len(segment.tokens) for segment in plan.segments)))
         started, moves_cells = self._clock(), self._kv.pending.any
@@ -134,6 +135,7 @@ class Stepper:
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
+        self._report_prompts(plan, output)
         for sequence, prompt_logprobs, _ in scores:
             if prompt_logprobs is None:
                 self._answers.fail(sequence, "it gave no token any probability", output)
@@ -141,6 +143,12 @@ class Stepper:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
         if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
+
+    def _report_prompts(self, plan: StepPlan, output: StepOutput) -> None:
+        for sequence in plan.sequences:
+            if sequence.reports is not None:
+                news = sequence.reports.news(sequence, self._clock())
+                output.deltas.extend((sequence.id, delta) for delta in news)
 
     def draw_late(self, output: StepOutput) -> None:
         """Of those that sat out for their masks, who has them by now goes on."""

@@ -52,16 +52,22 @@ class Vocab:
 
         Prefix first, as llama-server's /infill and the models' own papers have it (PSM, arXiv:2207.14255).
         """
-        before, after, middle = (
-            name(self._handle)
-            for name in (self._api.llama_vocab_fim_pre, self._api.llama_vocab_fim_suf, self._api.llama_vocab_fim_mid)
-        )
-        if min(before, after, middle) < 0:
+        marks = self.infill_marks
+        before, after, middle = marks["prefix"], marks["suffix"], marks["middle"]
+        if before is None or after is None or middle is None:
             raise UnsupportedParameter(
                 "the model has no tokens for filling in the middle; send no suffix", param="suffix"
             )
-        bos = [self._api.llama_vocab_bos(self._handle)] if self._adds_bos else []
+        bos = [] if marks["bos"] is None else [marks["bos"]]
         return [*bos, before, *prefix, after, *suffix, middle]
+
+    @functools.cached_property
+    def infill_marks(self) -> dict[str, int | None]:
+        """The tokens around texts where the middle is missing, and the BOS before them; None: there is no such one."""
+        names = {"prefix": "pre", "suffix": "suf", "middle": "mid", "repository": "rep", "file": "sep"}
+        found = {name: getattr(self._api, f"llama_vocab_fim_{short}")(self._handle) for name, short in names.items()}
+        found["bos"] = self._api.llama_vocab_bos(self._handle) if self._adds_bos else -1
+        return {name: token if token >= 0 else None for name, token in found.items()}
 
     def pair(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
         """What a model is to rank: both between its special tokens, as llama-server's `format_prompt_rerank` has it."""

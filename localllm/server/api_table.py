@@ -15,6 +15,7 @@ from msgspec import inspect
 from localllm.server.app import routes
 from localllm.server.embeddings.requests import WorkFields
 from localllm.server.fields import Fates, fates_of, honoured
+from localllm.server.llamacpp.completion_requests import AnswerFields as CompletionFields
 from localllm.server.ollama.fields import AnswerFields, CommonFields
 from localllm.server.openai.requests import CommonRequest
 from localllm.server.openai.sampling import SamplingFields
@@ -28,6 +29,7 @@ _SHARED: dict[type[msgspec.Struct], str] = {
     WorkFields: "Texts to embed or rank",
     CommonFields: "Ollama's, of every model",
     AnswerFields: "Ollama's answers",
+    CompletionFields: "llama-server's completions",
 }
 """Fields of several requests, which are listed once."""
 MAX_PLACES = 2

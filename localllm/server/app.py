@@ -30,9 +30,9 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
+from localllm.server.llamacpp import completion, props, router
 from localllm.server.llamacpp import errors as llamacpp_errors
 from localllm.server.llamacpp import handlers as llamacpp
-from localllm.server.llamacpp import props, router
 from localllm.server.lmstudio import handlers as lmstudio
 from localllm.server.manage import handlers as manage
 from localllm.server.metrics import Metrics
@@ -64,6 +64,7 @@ def routes() -> list[Route]:
         *anthropic.routes(),
         *embeddings.routes(),
         *llamacpp.routes(),
+        *completion.routes(),
         *props.routes(),
         *router.routes(),
         *tei.routes(),

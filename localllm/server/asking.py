@@ -114,15 +114,17 @@ class Asking:
         *,
         id: str,
         silence: bytes = sse.COMMENT,
+        silence_s: float | None = None,
     ) -> Response:
         """The response whose bytes come as they are made. Whatever goes wrong ends it with what `failed` says, never
-        in silence; `id` is in the log's line then, and `silence` is sent while there is nothing else.
+        in silence; `id` is in the log's line then, and `silence` is sent while there is nothing else, after
+        `silence_s` (0: never; None: as the settings say).
         """
         return sse.EventStream(
             guarded(self.state, chunks, failed, id=id),
             partial(abandon, answering),
             self.headers,
-            keep_alive_s=self.state.settings.keep_alive_s,
+            keep_alive_s=self.state.settings.keep_alive_s if silence_s is None else silence_s,
             silence=silence,
         )
 

@@ -25,13 +25,6 @@ _MISSING = (
 )
 """How paths of OpenAI's API begin, and why they are not served."""
 
-_INSTEAD = {
-    # llama-server's
-    "/completion": "POST /v1/completions",
-    "/infill": "POST /v1/completions, which takes a suffix",
-}
-"""Paths of other servers -> what does the same here."""
-
 _LONGEST = 200
 """Nothing that is served has a longer path but by its ids."""
 
@@ -46,10 +39,9 @@ def hint(path: str, routes: Sequence[Route]) -> str:
     if missing is not None:
         return f": {missing}"
     vendor = next((words for start, words in _OTHERS if f"{plain}/".startswith(start)), None)
-    instead = _INSTEAD.get(plain)
     if vendor is not None:
-        return f": {vendor}; {instead or 'OpenAI clients use the base URL /v1'}" + (" is like it" if instead else "")
-    meant = instead or _served(_variants(plain), routes) or _similar(plain, routes)
+        return f": {vendor}; OpenAI clients use the base URL /v1"
+    meant = _served(_variants(plain), routes) or _similar(plain, routes)
     return f"; did you mean {meant}?" if meant else ""
 
 

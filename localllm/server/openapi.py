@@ -20,6 +20,7 @@ from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
+from localllm.server.llamacpp import completion_replies, completion_requests
 from localllm.server.llamacpp import requests as llamacpp
 from localllm.server.llamacpp.errors import ErrorBody as LlamaError
 from localllm.server.lmstudio import models as lmstudio
@@ -124,6 +125,27 @@ OPERATIONS = (
         llamacpp.SlotDone,
         query=_SLOT_QUERY,
         needs_body=False,
+    ),
+    *(
+        Operation(
+            "post",
+            path,
+            summary,
+            request,
+            (
+                completion_replies.WholeReply,
+                list[completion_replies.WholeReply],
+                list[dict[str, Any]],
+                dict[str, Any],
+            ),
+            completion_replies.PartialReply,  # the last event is as the whole reply
+            error=LlamaError,
+        )
+        for path, summary, request in (
+            ("/completion", "Continue a text, as llama-server does", completion_requests.CompletionRequest),
+            ("/completions", "The same", completion_requests.CompletionRequest),
+            ("/infill", "Fill in what is missing in the middle", completion_requests.InfillRequest),
+        )
     ),
     Operation("get", "/openapi.json", "This document", response=dict[str, Any]),
     Operation(
@@ -380,8 +402,10 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_ranges(schema: dict[str, Any]) -> None:
-    """Numbers of sampling are checked further inward, where no type says it."""
+    """Numbers of sampling are checked further inward, where no type says it; llama-server moves some into the range."""
+    properties = schema.get("properties", {})
+    moved = completion_requests.MOVED if "n_cmpl" in properties else frozenset()
     for name, (low, high) in SAMPLING_RANGES.items():
-        for kind in schema.get("properties", {}).get(name, {}).get("anyOf", ()):
+        for kind in properties.get(name, {}).get("anyOf", ()) if name not in moved else ():
             if kind.get("type") in ("number", "integer"):
                 kind.update(minimum=low, maximum=high)

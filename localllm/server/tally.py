@@ -62,7 +62,7 @@ def tally_of(request: Request) -> Tally:
 class _Counted(Answer):
     def __init__(self, answer: Answer, tally: Tally, counts_prompt: bool) -> None:
         self.num_prompt_tokens = answer.num_prompt_tokens
-        self.notes = answer.notes
+        self.notes, self.making = answer.notes, answer.making
         self._answer = answer
         self._tally = tally
         self._counts_prompt = counts_prompt

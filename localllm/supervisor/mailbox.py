@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from localllm.errors import LocalLLMError
-from localllm.types import Beginning, CacheReport, Delta, Finish, Timings, Usage
+from localllm.types import Beginning, CacheReport, Delta, Finish, Making, Timings, Usage
 
 CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
 """Of an answer that was cancelled here: the worker's own word for it is not waited for."""
@@ -27,6 +27,8 @@ class Mailbox:
         """Where the answer begins; once it is accepted."""
         self.cache: CacheReport | None = None
         """If its request asked for it; once it is accepted."""
+        self.making: Making | None = None
+        """If its request asked for it; once it is accepted."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
@@ -37,9 +39,10 @@ class Mailbox:
         notes: tuple[str, ...] = (),
         beginning: Beginning = "text",
         cache: CacheReport | None = None,
+        making: Making | None = None,
     ) -> None:
         if not self.accepted.done():
-            self.notes, self.beginning, self.cache = notes, beginning, cache
+            self.notes, self.beginning, self.cache, self.making = notes, beginning, cache, making
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:
@@ -52,6 +55,8 @@ class Mailbox:
                 delta.finish,
                 waiting.logprobs + delta.logprobs,
                 waiting.prompt_logprobs + delta.prompt_logprobs,
+                tokens=waiting.tokens + delta.tokens,
+                progress=waiting.progress + delta.progress,
             )
         self._delta = delta
         self._news.set()

@@ -63,7 +63,8 @@ class Pending:
     def put(self, delta: Delta) -> None:
         """The next piece of the answer; with its `finish` it has ended."""
         self.mailbox.put(delta)
-        self.begun.set()
+        if not delta.progress or delta.num_tokens:
+            self.begun.set()
         if delta.finish is not None:
             self._end(delta.finish)
 

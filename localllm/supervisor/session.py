@@ -312,7 +312,8 @@ class Session:
                     pending.put(delta)
         elif isinstance(message, Accepted):
             if (pending := self._find(message.id)) is not None:
-                pending.mailbox.accept(message.num_prompt_tokens, message.notes, message.beginning, message.cache)
+                accept = pending.mailbox.accept
+                accept(message.num_prompt_tokens, message.notes, message.beginning, message.cache, message.making)
         elif isinstance(message, Rejected):
             if (collector := self._collectors.get(message.id)) is not None:
                 collector.fail(from_info(message.error))

@@ -22,6 +22,7 @@ from localllm.types import (
     KvLayout,
     LoadedModel,
     LoadOptions,
+    Making,
     ModelDefaults,
     ModelInfo,
     Pooling,
@@ -151,6 +152,8 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     """How messages were changed for the model's template, and what of a tool's schema is not kept."""
     beginning: Beginning = "text"
     cache: CacheReport | None = None
+    """If the request asked for it."""
+    making: Making | None = None
     """If the request asked for it."""
 
 

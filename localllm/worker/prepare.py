@@ -7,6 +7,7 @@ render ...). Knows nothing of batches or KV.
 
 from __future__ import annotations
 
+import math
 import threading
 from array import array
 from collections.abc import Callable, Generator, Iterator
@@ -34,6 +35,7 @@ from localllm.types import (
     Finish,
     GenerationRequest,
     LoadedModel,
+    Making,
     Message,
     ModelDefaults,
     Rendering,
@@ -54,6 +56,8 @@ from localllm.worker.wanted import Wanted
 
 NO_DEFAULTS = ModelDefaults()
 PIECES_A_STEP = 1000
+KEEP_ALL = -1
+"""Of `Shift.keep`: the whole prompt."""
 
 
 class _Taker(NamedTuple):
@@ -234,12 +238,15 @@ class Preparer:
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
 
         def submit() -> None:
-            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning, report))
+            self._send(Accepted(sequence.id, sequence.num_prompt, notes, shape.beginning, report, making))
             self.remembered.begun(prompt.asked, sequence, request)
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
         request = taker.message.request
+        making = None
+        if request.detail is not None and request.detail.making:
+            making = Making(prompt.text, sequence.sampling, sequence.max_tokens)
         report = self.remembered.explain(prompt.asked) if request.explains_cache and prompt.asked else None
         self._wanted.hand_over(sequence.id, submit)
 
@@ -252,6 +259,16 @@ class Preparer:
         for token in params.stop_token_ids:
             self._check_token(token, "stop_token_ids", "stop_token_ids")
         sampling = resolve_sampling(params, self._model.info.sampling)
+        if params.ignore_eos:  # as llama.cpp's: what ends an answer never comes
+            never = dict.fromkeys(self._vocab.end_tokens, -math.inf)
+            sampling = msgspec.structs.replace(sampling, logit_bias={**sampling.logit_bias, **never})
+        request = message.request
+        keep = prompt.keep if request.shift.keep is None else request.shift.keep
+        if request.slot is not None and request.slot >= self._model.slots:
+            raise InvalidParameter(
+                f"id_slot must be below {self._model.slots}, the number of slots, or -1 for any, got {request.slot}",
+                param="id_slot",
+            )
         stays_open = params.min_tokens and not params.ignore_eos
         return Sequence(
             message.id,
@@ -269,7 +286,11 @@ class Preparer:
             cache_prompt=message.request.cache_prompt and params.prompt_logprobs is None,
             cache_salt=message.request.cache_salt,
             pauses=list(prompt.pauses),
-            keep=prompt.keep,
+            keep=len(prompt.tokens) if keep == KEEP_ALL else keep,
+            discard=request.shift.discard,
+            wanted_slot=request.slot,
+            detail=request.detail,
+            lines=request.lines,
             constraint=constraint,
             markers=self._markers if message.request.messages is not None else frozenset(),
             priority=message.request.priority,

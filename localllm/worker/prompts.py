@@ -14,9 +14,10 @@ import numpy as np
 
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.thoughts import switched
-from localllm.errors import InvalidParameter, TemplateError
+from localllm.errors import InvalidParameter, TemplateError, UnsupportedParameter
 from localllm.prefix import common_prefix
-from localllm.types import GenerationRequest, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
+from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
+from localllm.worker.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
 from localllm.worker.refusals import too_long
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 ATTENTION_SINKS = 4
 ENDING = 256
+SPELLED_A_STEP = 1000
 MOST_COUNTED = 2
 """Contexts: the tokens of a prompt that does not fit are counted up to here, so that its error can say how many."""
 
@@ -58,6 +60,9 @@ class Tokenizer(Protocol):
 
     def fill_in_middle(self, prefix: Tokens[int], suffix: Tokens[int]) -> list[int]: ...
 
+    @property
+    def infill_marks(self) -> dict[str, int | None]: ...
+
 
 class Source(NamedTuple):
     """All that the prompt depends on: requests of which this is equal have the same one."""
@@ -68,6 +73,9 @@ class Source(NamedTuple):
     suffix: str | None
     cache_prompt: bool
     rendering: Rendering = NO_RENDERING
+    infill: Infill | None = None
+    wants_text: bool = False
+    """Whether the prompt's text is asked for."""
     cache_salt: str = ""
     """Of messages: answers that are remembered are not the same with another one."""
 
@@ -91,6 +99,8 @@ class Prompt(NamedTuple):
     """How messages were changed for the template."""
     asked: Asked | None = None
     """What was found of the conversation, if answers to it are to be remembered."""
+    text: str = ""
+    """If it was asked for."""
 
 
 class Rendered(NamedTuple):
@@ -115,6 +125,8 @@ def source_of(request: GenerationRequest) -> Source:
         request.suffix,
         request.cache_prompt,
         request.rendering,
+        request.infill,
+        request.detail is not None and request.detail.making,
         "" if request.messages is None else request.cache_salt,
     )
 
@@ -198,8 +210,9 @@ class Prompts:
         """Some milliseconds at each step. Raises `InvalidParameter`, `ContextLengthExceeded`."""
         param = "prompt" if source.messages is None else "messages"
         if rendered is None:
-            tokens = yield from self._tokens(source)
+            tokens, notes = yield from self._tokens(source)
         else:
+            notes = rendered.notes
             memo: Memo = {}
             tokens = yield from self._tokens_of(rendered, param, memo)
         self._check_length(len(tokens), param)
@@ -217,9 +230,17 @@ class Prompts:
             pauses,
             keep,
             "" if rendered is None else rendered.text[-ENDING:],
-            () if rendered is None else rendered.notes,
+            notes,
             None if rendered is None else rendered.asked,
+            (yield from self._spelled(tokens)) if source.wants_text else "",
         )
+
+    def _spelled(self, tokens: Tokens[int]) -> Generator[None, None, str]:
+        pieces: list[bytes] = []
+        for start in range(0, len(tokens), SPELLED_A_STEP):
+            pieces += [self._vocab.piece(token, special=True) for token in tokens[start : start + SPELLED_A_STEP]]
+            yield
+        return b"".join(pieces).decode("utf-8", "replace")
 
     def _tokens_of(self, rendered: Rendered, param: str, memo: Memo) -> Generator[None, None, list[int]]:
         head = rendered.head
@@ -228,20 +249,44 @@ class Prompts:
         behind = yield from self._tokenize(rendered.text[head.num_characters :], param, continues=True, memo=memo)
         return head.tokens + behind
 
-    def _tokens(self, source: Source) -> Generator[None, None, list[int]]:
+    def _tokens(self, source: Source) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
+        """And what there is to say of them."""
+        if source.infill is not None:
+            return (yield from self._infill(source.infill))
         if source.prompt_tokens is not None:
             self._check_length(len(source.prompt_tokens), "prompt")
             tokens = self._vocab.check_tokens(source.prompt_tokens)
         elif source.prompt is None:
             raise InvalidParameter("give messages or a prompt", param="prompt")
-        elif source.suffix is None:
-            return (yield from self._tokenize(source.prompt, "prompt"))
         else:
-            tokens = yield from self._tokenize(source.prompt, "prompt", plain=True)
+            tokens = yield from self._tokenize(source.prompt, "prompt", plain=source.suffix is not None)
         if source.suffix is None:
-            return tokens
+            return tokens, ()
         behind = yield from self._tokenize(source.suffix, "suffix", plain=True)
-        return self._vocab.fill_in_middle(tokens, behind)
+        return self._vocab.fill_in_middle(tokens, behind), ()
+
+    def _infill(self, infill: Infill) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
+        """Raises `UnsupportedParameter`."""
+        found = self._vocab.infill_marks
+        missing = [name for name in ("prefix", "suffix", "middle") if found[name] is None]
+        if missing:
+            said = " ".join(f"{name} token is missing." for name in missing)
+            raise UnsupportedParameter(f"Infill is not supported by this model: {said}", param="input_suffix")
+        marks = Marks(**found)  # type: ignore[arg-type]
+        texts = [infill.prefix, infill.prompt, infill.suffix, PROJECT, HERE]
+        for extra in infill.extras:
+            texts += [SNIPPET if marks.file is None else f"{extra.filename}\n", extra.text]
+        made: list[list[int]] = []
+        for number, text in enumerate(texts):
+            tokens: list[int] = []
+            for step in self._vocab.tokenize_in_steps(text, add_special=False, parse_special=number == 1):
+                tokens += step
+                yield
+            made.append(tokens)
+        prefix, prompt, suffix, project, here = made[:5]
+        pieces = Pieces(prefix, prompt, suffix, project, here, [*zip(made[5::2], made[6::2], strict=True)])
+        tokens, is_cut = infill_tokens(marks, pieces, most=self._model.ctx - LEAST_ANSWER)
+        return tokens, ("input_extra: not all of it and of the texts around the gap fit",) if is_cut else ()
 
     def _tokenize(
         self, text: str, param: str, *, plain: bool = False, continues: bool = False, memo: Memo | None = None

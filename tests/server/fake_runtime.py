@@ -31,6 +31,7 @@ from localllm.types import (
     GenerationRequest,
     LoadedModel,
     LoadOptions,
+    Making,
     Message,
     ModelDefaults,
     ModelInfo,
@@ -151,6 +152,7 @@ class FakeRuntime(Runtime):
         self.notes: tuple[str, ...] = ()
         self.made: list[NewModel] = []
         self.widened: list[tuple[str, int]] = []
+        self.making: Making | None = None
 
     async def load(
         self,
@@ -368,7 +370,8 @@ class FakeRuntime(Runtime):
 
     async def _answer(self, model_id: str, request: GenerationRequest) -> Answer:
         self._check(model_id)
-        what = next(each for each in (request.messages, request.prompt, request.prompt_tokens) if each is not None)
+        kinds = (request.messages, request.prompt, request.prompt_tokens, request.infill and request.infill.prompt)
+        what = next(each for each in kinds if each is not None)
         self.asked.append((model_id, list(what) if isinstance(what, tuple) else what, request.params))
         self.requests.append(request)
         if self.refusal is not None:
@@ -381,6 +384,7 @@ class FakeRuntime(Runtime):
                 self.gave_up.set()
         self.answers.append(FakeAnswer(self.scripts.pop(0) if self.scripts else self.script))
         self.answers[-1].notes = self.notes
+        self.answers[-1].making = self.making if request.detail is not None and request.detail.making else None
         self.answered.set()
         return self.answers[-1]
 

@@ -10,7 +10,6 @@ from tests.server.conftest import Served
 @pytest.mark.parametrize(
     ("path", "meant"),
     [
-        ("/completions", "POST /v1/completions"),
         ("/models/tiny", "GET /v1/models/tiny"),
         ("/v1/v1/chat/completions", "POST /v1/chat/completions"),
         ("/v1/chat/completions/", "POST /v1/chat/completions"),
@@ -22,8 +21,6 @@ from tests.server.conftest import Served
         ("/v1/tokenize", "POST /tokenize"),
         ("/v1/metrics", "GET /metrics"),
         ("/pull", "POST /localllm/pull"),
-        ("/completion", "POST /v1/completions"),
-        ("/infill", "POST /v1/completions, which takes a suffix"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -16,6 +16,7 @@ from localllm.engine.backend import Backend
 from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.proposals import ONE_ROW, Draft
+from localllm.engine.sampling.draws import as_drawn
 from localllm.engine.sampling.parameters import Mask
 from localllm.engine.sampling.prompt_logprobs import logprob_of
 from localllm.engine.sampling.sampler import NOT_FINITE, Sampled, Sampler, SamplerParams
@@ -165,7 +166,12 @@ class Drawer:
     def _sample(self, rows: Many[Row], params: Many[SamplerParams]) -> list[Sampled]:
         if self._team is not None and rows:
             self._sampler.threads = self._team.sampler_threads(len(rows), len(rows[0]))
-        return self._sampler.sample(rows, params)
+        found = self._sampler.sample(rows, params)
+        if any(each.tells_draws for each in params):
+            for place, (row, each) in enumerate(zip(rows, params, strict=True)):
+                if each.tells_draws:
+                    found[place] = as_drawn(row, each, found[place])
+        return found
 
 
 def _refused(one: _Try) -> list[int]:

@@ -39,6 +39,7 @@ class Parameters:
         min_tokens: int,
         end_tokens: Sequence[int],
         dry: Dry | None,
+        tells_draws: bool = False,
     ) -> None:
         """`tokens`: the prompt, which `dry` has seen; `end_tokens`: what `min_tokens` forbids."""
         self._sampling = sampling
@@ -51,6 +52,7 @@ class Parameters:
         self._first_bias: Mapping[int, float] = {**sampling.logit_bias, **held_open}
         """Until there are `min_tokens`."""
         self._row = self._params(num_top)
+        self._row.tells_draws = tells_draws
         self._rows_behind: list[SamplerParams] = []
         """Of rows 1 and up, used again: making what the sampler is given of an object takes longer than a row."""
 

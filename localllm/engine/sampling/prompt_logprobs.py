@@ -82,7 +82,9 @@ class PromptScorer:
         if logprobs is None:
             return Scores(sequence, None, len(rows))
         if scored == 0:
-            logprobs.insert(0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan))
+            logprobs.insert(
+                0, TokenLogprob(self._backend.spelled(sequence.tokens[0]), math.nan, (), sequence.tokens[0])
+            )
         sequence.num_scored = until
         return Scores(sequence, tuple(logprobs), len(rows))
 
@@ -98,6 +100,8 @@ class PromptScorer:
                 spelled(token),
                 logprob_of(row, token, sampled),
                 tuple((spelled(other), logprob) for other, logprob in sampled.top[:num_top]),
+                token,
+                tuple(other for other, _ in sampled.top[:num_top]),
             )
             for row, token, sampled in zip(rows, tokens, found, strict=True)
         ]

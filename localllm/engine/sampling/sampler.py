@@ -92,6 +92,8 @@ class SamplerParams:
     seed: int = 0
     num_top: int = -1
     """Log-probabilities to report beside the chosen token's; -1: none at all."""
+    tells_draws: bool = False
+    """They are to be those of the draw, which `draws.py` finds; samplers tell the model's own."""
 
     draw: int = 0
     """How many tokens were drawn before; seed and draw alone decide."""
@@ -212,8 +214,34 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
         token = _draw_from_row(row, best, floor, params)
         if token >= 0:
             return token, mu
+    kept, weights, temperature = _candidates(row, best, floor, params)
+    if temperature < GREEDY:
+        return int(kept[0]), mu
+    sums = sums_of(weights)
+    chosen = drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
+    if params.mirostat:
+        surprise = -math.log2(float(weights[chosen]) / total(sums))
+        mu = float(np.float32(params.mirostat_mu - params.mirostat_eta * (surprise - params.mirostat_tau)))
+    return int(kept[chosen]), mu
+
+
+def candidates(row: Row, params: SamplerParams) -> tuple[Tokens, Row]:
+    """The tokens of which `sample` draws one, and what they weigh; none where it draws none."""
+    with np.errstate(over="ignore", under="ignore"):
+        row, params = _changed(row, params), _rounded(params)
+        best = row.max()
+        if best == FORBIDDEN or not np.isfinite(best):
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        if params.temperature < GREEDY:
+            return np.array([row.argmax()]), np.ones(1, np.float32)
+        floor = _sigma_bar(row, params.top_n_sigma) if params.top_n_sigma > 0 else FORBIDDEN
+        return _candidates(row, best, floor, params)[:2]
+
+
+def _candidates(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> tuple[Tokens, Row, float]:
+    """Behind all filters, with their weights and the temperature; at temperature 0 the likeliest alone."""
     kept = np.flatnonzero(row > FORBIDDEN)
-    if some:
+    if 0 < params.top_k < len(row):
         kept = kept[of_count(row[kept], params.top_k)]
     kept = kept[row[kept] >= floor]
     if params.typical_p < 1:
@@ -225,17 +253,11 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
         kept = kept[_without_top_choices(row[kept], params)]
     temperature = _dynamic_temperature(row[kept], params) if params.dynatemp_range > 0 else params.temperature
     if temperature < GREEDY:
-        return int(kept[row[kept].argmax()]), mu
+        return kept[row[kept].argmax() :][:1], np.ones(1, np.float32), temperature
     best = row[kept].max()
     if params.mirostat:
         kept = kept[_expected(row[kept], best, temperature, len(row), params)]
-    weights = weigh(row[kept], best, temperature)
-    sums = sums_of(weights)
-    chosen = drawn(weights, sums, uniform(params.seed, params.draw, TRIES))
-    if params.mirostat:
-        surprise = -math.log2(float(weights[chosen]) / total(sums))
-        mu = float(np.float32(params.mirostat_mu - params.mirostat_eta * (surprise - params.mirostat_tau)))
-    return int(kept[chosen]), mu
+    return kept, weigh(row[kept], best, temperature), temperature
 
 
 def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> int:

@@ -54,7 +54,7 @@ class Admitter:
         self.memory = WaitMemory(kv)
 
     def admit(self, sequence: Sequence, free: Many[int], running: Many[Sequence], now_s: float) -> Entering | Waits:
-        """Into one of the free slots, or why not, which is remembered."""
+        """Into one of the free slots, the one that it wants among them, or why not, which is remembered."""
         found = self._found(sequence)
         seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
@@ -135,6 +135,7 @@ class Admitter:
     def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
         """The cheapest way in, an entry of the disk included."""
         entries: list[Entry | DiskEntry] = list(self._kv.host.entries)
+        free = free if sequence.wanted_slot is None else [sequence.wanted_slot]
         if on_disk is not None and self._kv.disk is not None:
             usable = self._kv.disk.usable(on_disk, sequence.prompt[:-1], sequence.domain)
             found = found._replace(saved=[*found.saved, usable])

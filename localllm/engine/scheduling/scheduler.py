@@ -287,6 +287,8 @@ class Scheduler:
         self.kv.learn_least()
         num_looks = MAX_LOOKS
         for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
+            if sequence.wanted_slot is not None and sequence.wanted_slot not in free:
+                continue  # who runs there ends some day; then it comes before those that came later
             answer: Entering | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
             if answer is None:
                 if num_looks == 0:
@@ -332,6 +334,8 @@ class Scheduler:
             free = next((slot for slot, owner in enumerate(self._slots) if owner is None), len(self._slots))
             last = running[-1] if running else None
             if last is None or last.slot is None or free > last.slot or any(last is new for new in admitted):
+                return moved
+            if last.wanted_slot is not None:
                 return moved
             to_come = STEPS_TO_COME if last.max_tokens is None else last.max_tokens - last.num_generated
             if self._cost_of_moving(last, free) >= self._gain_a_step(free) * min(to_come, STEPS_TO_COME):

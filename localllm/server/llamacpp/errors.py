@@ -60,7 +60,7 @@ def error_body(error: LocalLLMError) -> bytes:
         ErrorBody(
             ErrorObject(
                 code=status,
-                message=clipped(public_message(error), MAX_MESSAGE_CHARS),
+                message=clipped(_sentence(error), MAX_MESSAGE_CHARS),
                 type="exceed_context_size_error" if isinstance(error, ContextLengthExceeded) else kind,
                 param=None if error.param is None else clipped(error.param),
                 reason=error.code,
@@ -74,6 +74,14 @@ def error_body(error: LocalLLMError) -> bytes:
 def _count(error: LocalLLMError, detail: str) -> int | UnsetType:
     value = error.details.get(detail)
     return value if isinstance(error, ContextLengthExceeded) and isinstance(value, int) else UNSET
+
+
+def _sentence(error: LocalLLMError) -> str:
+    """Of a prompt that is too long in the words by which its clients know it."""
+    if not isinstance(error, ContextLengthExceeded):
+        return public_message(error)
+    num_tokens, ctx = error.details.get("prompt_tokens"), error.details.get("context_length")
+    return f"request ({num_tokens} tokens) exceeds the available context size ({ctx} tokens), try increasing it"
 
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import msgspec
 from localllm import __version__
 from localllm.errors import Draining
 from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs
+from localllm.server.speed import ProgressObject, Speed, speed_of
 from localllm.types import Finish, Timings, Usage
 
 FINGERPRINT = f"b{__version__}-localllm"
@@ -127,13 +128,25 @@ class TextChoice(msgspec.Struct, frozen=True):
     reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class TimingsObject(msgspec.Struct, frozen=True):
-    """Seconds of one answer: until it had a slot, its prompt, its tokens; and from its arrival to its first token."""
+class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one answer: until it had a slot, its prompt, its tokens; and from its arrival to its first token.
 
-    queue_s: float
-    prefill_s: float
-    decode_s: float
-    ttft_s: float
+    The other fields are llama-server's, where `timings_per_token` asks for them: see `SpeedObject`.
+    """
+
+    queue_s: float | msgspec.UnsetType = msgspec.UNSET
+    prefill_s: float | msgspec.UnsetType = msgspec.UNSET
+    decode_s: float | msgspec.UnsetType = msgspec.UNSET
+    ttft_s: float | msgspec.UnsetType = msgspec.UNSET
+    cache_n: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_n: int | msgspec.UnsetType = msgspec.UNSET
+    prompt_ms: float | msgspec.UnsetType = msgspec.UNSET
+    prompt_per_token_ms: float | msgspec.UnsetType = msgspec.UNSET
+    prompt_per_second: float | msgspec.UnsetType = msgspec.UNSET
+    predicted_n: int | msgspec.UnsetType = msgspec.UNSET
+    predicted_ms: float | msgspec.UnsetType = msgspec.UNSET
+    predicted_per_token_ms: float | msgspec.UnsetType = msgspec.UNSET
+    predicted_per_second: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,6 +176,8 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     choices: list[ChoiceT]
     usage: UsageObject | msgspec.UnsetType | None = msgspec.UNSET
     timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
+    prompt_progress: ProgressObject | msgspec.UnsetType = msgspec.UNSET
+    """In a chunk of its own, while the prompt is computed, if `return_progress` asks for it."""
     localllm: Remarks | msgspec.UnsetType = msgspec.UNSET
     """Where there is something to say; in a stream with an answer's end."""
     verbose: Verbose | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="__verbose")
@@ -192,8 +207,25 @@ def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks |
 def timings_object(timings: Timings) -> TimingsObject:
     """Timings with what follows from them."""
     return TimingsObject(
-        timings.queue_s, timings.prefill_s, timings.decode_s, round(timings.queue_s + timings.prefill_s, 6)
+        queue_s=timings.queue_s,
+        prefill_s=timings.prefill_s,
+        decode_s=timings.decode_s,
+        ttft_s=round(timings.queue_s + timings.prefill_s, 6),
     )
+
+
+def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObject | msgspec.UnsetType:
+    """Of a whole answer, those that were asked for: `timings`, `timings_per_token`."""
+    if not seconds and not speed:
+        return msgspec.UNSET
+    whole = timings_object(finish.timings) if seconds else TimingsObject()
+    return msgspec.structs.replace(whole, **msgspec.structs.asdict(speed_of(finish))) if speed else whole
+
+
+def running_timings(speed: Speed) -> TimingsObject | msgspec.UnsetType:
+    """Of an answer that is on its way."""
+    told = speed.so_far()
+    return msgspec.UNSET if told is None else TimingsObject(**msgspec.structs.asdict(told))
 
 
 def finish_reason(finish: Finish) -> Literal["stop", "length"]:

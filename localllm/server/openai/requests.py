@@ -22,6 +22,7 @@ from localllm.server.openai.sampling import seed_of, with_seed
 from localllm.server.openai.structures import StructureFields, unknown_in_structures
 from localllm.server.openai.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
 from localllm.server.openai.tools import FunctionTool, Tool, unknown_in_tools
+from localllm.server.speed import detail_of
 from localllm.structures import Structure
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
 
@@ -57,6 +58,10 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
     """llama-server's name for it."""
     verbose: bool | None = None
     """llama-server's: tell the prompt as the model reads it."""
+    return_progress: bool | None = None
+    """llama-server's: chunks that say how far the prompt is."""
+    timings_per_token: bool | None = None
+    """llama-server's: how fast it is, in every chunk."""
 
     @property
     def include_usage(self) -> bool:
@@ -70,7 +75,9 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         params, structure = self.params(), self.structure()
         seeds = [seed_of(self.seed, index) for index in range(self.num_candidates)]
         drawn = [with_seed(params, seed) for seed in seeds]
-        return [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
+        made = [self.generation_of(params, structure=structure, **source) for source in sources for params in drawn]
+        detail = detail_of(self.stream, self.return_progress, self.timings_per_token)
+        return made if detail is None else [msgspec.structs.replace(each, detail=detail) for each in made]
 
     def _check_number(self, num_prompts: int, most: int) -> None:
         """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""

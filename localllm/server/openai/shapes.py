@@ -59,6 +59,10 @@ class TextStream:
         """Before anything is known of the answer."""
         return None
 
+    def nothing(self) -> out.TextChoice:
+        """Beside something else that there is to say."""
+        return out.TextChoice(self._index, "")
+
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.TextChoice]:
         """Of what is new; none where nothing is."""
         self._notes += delta.notes
@@ -165,6 +169,10 @@ class ChatStream:
         has_text = calling is None or calling.choice == "none"
         text = self._shape.begins_with if has_text or self._shape.begins_with is None else UNSET
         return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content=text))
+
+    def nothing(self) -> out.ChatChunkChoice:
+        """Beside something else that there is to say."""
+        return out.ChatChunkChoice(self._index, out.ChatDelta())
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
         """Of what is new; none where nothing is. The log-probabilities are with the first."""

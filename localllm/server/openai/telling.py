@@ -18,6 +18,7 @@ from localllm.server.openai import replies as out
 from localllm.server.openai.logprobs import echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest
 from localllm.server.openai.shapes import Shape
+from localllm.server.speed import Speed, progress_object
 from localllm.types import Delta, Finish, TokenLogprob
 
 MAX_PROMPT_LOGPROBS = 2**19
@@ -63,7 +64,7 @@ class Telling:
             object=shape.whole_object,
             choices=[self._choice(index, whole) for index, whole in enumerate(chosen)],
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
-            timings=out.timings_object(made[0].finish.timings) if body.timings else msgspec.UNSET,
+            timings=self._timings(made[0].finish),
             localllm=out.remarks(warnings, answers[0].cache_miss if body.cache_report else None),
             verbose=self._verbose,
         )
@@ -77,6 +78,10 @@ class Telling:
         if self._body.num_logprobs() is not None:
             scores = echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
         return self._shape.whole(index, whole._replace(text=echo + whole.text), scores)
+
+    def _timings(self, finish: Finish) -> out.TimingsObject | msgspec.UnsetType:
+        speed = bool(self._body.timings_per_token)
+        return out.final_timings(finish, seconds=bool(self._body.timings), speed=speed)
 
     async def events(self, answering: asyncio.Future[list[Answer]]) -> AsyncGenerator[bytes, None]:
         """The stream's, to its end. Raises what ends an answer early."""
@@ -111,7 +116,12 @@ class Telling:
         finishes: dict[int, Finish] = {}
         uncounted = [0] * len(answers)  # of each answer, tokens that are in no chunk yet
         said = _of_request(answers, shape)
+        speeds = [Speed() for _ in answers]
         async for index, delta in choices.merged(answers):
+            speeds[index].count(delta)
+            for progress in delta.progress if body.return_progress else ():
+                yield chunk(streams[index].nothing(), prompt_progress=progress_object(progress))
+            running = out.running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
             if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
                 scored[index] += delta.prompt_logprobs
                 if len(scored[index]) == answers[index].num_prompt_tokens:
@@ -125,12 +135,12 @@ class Telling:
                 counted = (
                     out.Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
                 )
-                yield chunk(made, localllm=counted)
+                yield chunk(made, timings=running, localllm=counted)
                 uncounted[index] = 0
             offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
             if delta.finish is not None:
                 finishes[index] = delta.finish
-                timings = out.timings_object(delta.finish.timings) if body.timings else msgspec.UNSET
+                timings = self._timings(delta.finish)
                 said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
                 remarks = out.remarks(said, answers[index].cache_miss if body.cache_report else None)
                 yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks, verbose=self._verbose)
@@ -139,7 +149,8 @@ class Telling:
             raise InternalError("an answer ended without a finish")
         if body.include_usage:
             ended = [finishes[index] for index in range(len(answers))]
-            yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)))
+            timings = self._timings(ended[0]) if body.timings_per_token else msgspec.UNSET
+            yield chunk(usage=out.usage_object(choices.usage(ended, body.num_candidates)), timings=timings)
 
 
 def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:

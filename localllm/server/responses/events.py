@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from localllm.server import sse
 from localllm.server.openai.logprobs import ChatLogprob
 from localllm.server.responses import replies as out
 from localllm.server.responses.items import OutputItem, OutputText, ReasoningText, SummaryText
+from localllm.server.speed import ProgressObject, SpeedObject
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -25,15 +27,17 @@ class Created(_OfResponse, frozen=True, kw_only=True, tag="response.created"):
 
 
 class InProgress(_OfResponse, frozen=True, kw_only=True, tag="response.in_progress"):
-    pass
+    prompt_progress: ProgressObject | UnsetType = UNSET
+    """Extension, for `return_progress`: once more while the prompt is computed."""
 
 
 class Completed(_OfResponse, frozen=True, kw_only=True, tag="response.completed"):
-    pass
+    timings: SpeedObject | UnsetType = UNSET
+    """Extension, for `timings_per_token`."""
 
 
 class Incomplete(_OfResponse, frozen=True, kw_only=True, tag="response.incomplete"):
-    pass
+    timings: SpeedObject | UnsetType = UNSET
 
 
 class Failed(_OfResponse, frozen=True, kw_only=True, tag="response.failed"):
@@ -100,6 +104,8 @@ class SummaryPartDone(_OfSummary, frozen=True, kw_only=True, tag="response.reaso
 class TextDelta(_OfPart, frozen=True, kw_only=True, tag="response.output_text.delta"):
     delta: str
     logprobs: list[ChatLogprob]
+    timings: SpeedObject | UnsetType = UNSET
+    """Extension, for `timings_per_token`."""
 
 
 class TextDone(_OfPart, frozen=True, kw_only=True, tag="response.output_text.done"):

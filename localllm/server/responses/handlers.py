@@ -83,6 +83,8 @@ async def create(request: Request) -> Response:
     story = Story(
         response,
         timings=bool(body.timings),
+        progress=bool(body.return_progress),
+        speed=bool(body.timings_per_token),
         seals_thoughts=body.seals_thoughts,
         summarizes_thoughts=body.summarizes_thoughts,
         origins=offered.origins,

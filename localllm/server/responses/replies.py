@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object, status_of
-from localllm.server.openai.replies import Remarks, TimingsObject, remarks, timings_object
+from localllm.server.openai.replies import Remarks, TimingsObject, remarks
 from localllm.server.responses.items import AnyItem, OutputItem, new_id
 from localllm.server.responses.requests import ResponseRequest
 from localllm.types import Finish, Usage
@@ -150,7 +150,12 @@ def begun(
 
 
 def ended(
-    response: ResponseObject, output: Sequence[OutputItem], finish: Finish, *, is_complete: bool, timings: bool
+    response: ResponseObject,
+    output: Sequence[OutputItem],
+    finish: Finish,
+    *,
+    is_complete: bool,
+    timings: TimingsObject | UnsetType,
 ) -> ResponseObject:
     """The response with its answer in it. A request's own time limit cuts as its token limit does."""
     return msgspec.structs.replace(
@@ -160,7 +165,7 @@ def ended(
         incomplete_details=None if is_complete else IncompleteDetails(),
         output=list(output),
         usage=usage_object(finish.usage),
-        timings=timings_object(finish.timings) if timings else UNSET,
+        timings=timings,
     )
 
 

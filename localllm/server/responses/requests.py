@@ -41,6 +41,7 @@ from localllm.server.responses.tools import (
     unknown_in_tools,
 )
 from localllm.server.responses.turns import to_messages
+from localllm.server.speed import detail_of
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
 
 MAX_OUTPUT_TOKENS = 2**31 - 1
@@ -119,6 +120,10 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     documents: ListField | UnsetType = UNSET
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
+    return_progress: bool | None = None
+    """llama-server's: events that say how far the prompt is."""
+    timings_per_token: bool | None = None
+    """llama-server's: how fast it is, with every piece of text and at the end."""
 
     @property
     def reasoning_effort(self) -> str | None:
@@ -186,9 +191,11 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
             elif calling.choice == "none":
                 calling = None
         rendering = self._rendering(messages, tools.told)
-        return self.generation_of(
+        asked = self.generation_of(
             self.params(), structure=structure, messages=messages, rendering=rendering, calling=calling
         )
+        detail = detail_of(self.stream, self.return_progress, self.timings_per_token)
+        return asked if detail is None else msgspec.structs.replace(asked, detail=detail)
 
     def _rendering(self, messages: tuple[Message, ...], tools: str) -> Rendering:
         rendering = rendering_of(self, messages, tools=tools)

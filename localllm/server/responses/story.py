@@ -10,11 +10,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from localllm.errors import LocalLLMError
 from localllm.server.errors import error_object
 from localllm.server.openai.logprobs import ChatLogprob, chat_logprobs
-from localllm.server.openai.replies import finish_reason
+from localllm.server.openai.replies import final_timings, finish_reason
 from localllm.server.responses import events
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import Event
@@ -43,6 +44,7 @@ from localllm.server.responses.parts import (
     told_list,
 )
 from localllm.server.responses.tools import Origin
+from localllm.server.speed import Speed, progress_object, speed_of
 from localllm.types import CallDelta, Delta, Finish, Usage
 
 _CallingPart = CallPart | CustomCallPart | McpCallPart | ApprovalPart
@@ -57,6 +59,8 @@ class Story:
         response: out.ResponseObject,
         *,
         timings: bool = False,
+        progress: bool = False,
+        speed: bool = False,
         seals_thoughts: bool = False,
         summarizes_thoughts: bool = False,
         origins: Mapping[str, Origin] | None = None,
@@ -71,6 +75,8 @@ class Story:
         self.num_logprobs = 0
         """With the alternatives to each token."""
         self._timings = timings
+        self._tells_progress = progress
+        self._speed = Speed() if speed else None
         self._seals_thoughts = seals_thoughts
         self._summarizes_thoughts = summarizes_thoughts
         self._origins = origins or {}
@@ -128,6 +134,22 @@ class Story:
 
     def feed(self, delta: Delta) -> Iterator[Event]:
         """What came: its thought, its text and its calls, not its finish."""
+        for progress in delta.progress if self._tells_progress else ():
+            yield events.InProgress(
+                sequence_number=next(self._numbers),
+                response=self.response,
+                prompt_progress=progress_object(progress),
+            )
+        if self._speed is None:
+            yield from self._pieces(delta)
+            return
+        self._speed.count(delta)
+        timings = self._speed.so_far() or UNSET
+        for event in self._pieces(delta):
+            is_text = isinstance(event, events.TextDelta)
+            yield msgspec.structs.replace(event, timings=timings) if is_text else event
+
+    def _pieces(self, delta: Delta) -> Iterator[Event]:
         self._notes += delta.notes
         if delta.thought:
             yield from self._thought(delta.thought)
@@ -183,14 +205,14 @@ class Story:
             rest += self._close(status)
             rest += self._text("", [])
         rest += self._close(status)
-        self.response = out.ended(
-            self.response, self._items, finish, is_complete=status == "completed", timings=self._timings
-        )
+        told = final_timings(finish, seconds=self._timings, speed=self._speed is not None)
+        self.response = out.ended(self.response, self._items, finish, is_complete=status == "completed", timings=told)
         self.response = out.warned(self.response, self._notes, cache_miss)
         if self._keep is not None:
             self._keep(self.response)
         last = events.Completed if status == "completed" else events.Incomplete
-        return [*rest, last(sequence_number=next(self._numbers), response=self.response)]
+        timings = UNSET if self._speed is None else speed_of(finish)
+        return [*rest, last(sequence_number=next(self._numbers), response=self.response, timings=timings)]
 
     def fail(self, error: LocalLLMError) -> list[Event]:
         """The end of one that went wrong. Twice, since there are clients that only look at one of the two."""

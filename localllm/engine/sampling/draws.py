@@ -1,0 +1,27 @@
+"""Log-probabilities of the distribution that a token was drawn from: behind mask, penalties, filters and temperature.
+
+In NumPy, whatever drew the token: both samplers draw from the same weights. Knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from localllm.engine.sampling.sampler import Sampled, SamplerParams, candidates
+from localllm.engine.sampling.selection import Row, sums_of, total
+
+
+def as_drawn(row: Row, params: SamplerParams, sampled: Sampled) -> Sampled:
+    """The same token, and its log-probabilities when it was drawn; tokens that could not come are not among them."""
+    if sampled.token < 0:
+        return sampled
+    tokens, weights = candidates(row, params)
+    whole = total(sums_of(weights))
+    order = np.argsort(-weights, kind="stable")[: max(0, params.num_top)]
+    top = tuple((int(tokens[i]), math.log(float(weights[i]) / whole)) for i in order if weights[i] > 0)
+    own = weights[tokens == sampled.token]
+    # What underflows weighs nothing, and is not drawn.
+    logprob = math.log(float(own[0]) / whole) if len(own) and own[0] > 0 else -math.inf
+    return sampled._replace(logprob=logprob, top=top)

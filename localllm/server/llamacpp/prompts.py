@@ -1,0 +1,57 @@
+"""Prompts and biases in which texts and tokens are mixed, made into what the runtime takes.
+
+A text alone stays one; what is mixed becomes tokens, of which the first text alone gets the model's BOS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from localllm.errors import InvalidParameter
+from localllm.runtime import Runtime
+from localllm.server.llamacpp.completion_requests import AnswerFields, PromptText
+from localllm.server.openai.biases import FORBIDS, MAX_DIGITS
+
+
+async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
+    """What to answer, as the fields of `GenerationRequest`. Raises as `Runtime.tokenize`."""
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    tokens: list[int] = []
+    for number, item in enumerate(prompt):
+        if isinstance(item, int):
+            tokens.append(item)
+        else:
+            tokens += await runtime.tokenize(model, item, add_special=number == 0)
+    return {"prompt_tokens": tuple(tokens)}
+
+
+async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -> AnswerFields:
+    """The request with biases of texts as biases of each of their tokens. Raises `InvalidParameter`.
+
+    What is said several times of a token is added up, as in llama.cpp, within what a bias may be.
+    """
+    given = body.logit_bias
+    if not given:
+        return body
+    sums: dict[int | str, float] = {}
+    for key, bias in given.items() if isinstance(given, dict) else given:
+        if bias is True:
+            raise InvalidParameter(
+                "logit_bias: give a number, or false for a token that must never come", param="logit_bias"
+            )
+        number = FORBIDS if bias is False else bias
+        for token in await _tokens_of(runtime, model, key):
+            total = sums.get(token, 0.0) + number
+            sums[token] = min(max(total, FORBIDS), -FORBIDS) if abs(number) <= -FORBIDS else number
+    return msgspec.structs.replace(body, logit_bias=list(sums.items()))
+
+
+async def _tokens_of(runtime: Runtime, model: str, key: int | str) -> list[int]:
+    if isinstance(key, int):
+        return [key]
+    if key.isdecimal() and len(key) <= MAX_DIGITS:
+        return [int(key)]
+    return await runtime.tokenize(model, key, add_special=False, parse_special=False)

@@ -1,0 +1,97 @@
+"""How fast an answer is made and how far its prompt is, as llama-server writes it, in whatever API has a place for it.
+
+Knows nothing of the answers themselves.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from localllm.types import Delta, Detail, Finish, PromptProgress
+
+
+class ProgressObject(msgspec.Struct, frozen=True):
+    """`prompt_progress`: tokens, and milliseconds since the prompt has a slot."""
+
+    total: int
+    cache: int
+    processed: int
+    """The cached ones included."""
+    time_ms: int
+
+
+class SpeedObject(msgspec.Struct, frozen=True):
+    """`timings`: of the prompt's tokens that had to be computed, and of those that were made."""
+
+    cache_n: int
+    prompt_n: int
+    prompt_ms: float
+    prompt_per_token_ms: float
+    prompt_per_second: float
+    predicted_n: int
+    predicted_ms: float
+    predicted_per_token_ms: float
+    predicted_per_second: float
+
+
+def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
+    """What a stream has to be told for these fields; a whole reply has no place for what is only on its way."""
+    return Detail(progress=bool(return_progress)) if stream and (return_progress or timings_per_token) else None
+
+
+def progress_object(progress: PromptProgress) -> ProgressObject:
+    """In milliseconds."""
+    return ProgressObject(progress.total, progress.cached, progress.computed, int(1000 * progress.seconds))
+
+
+def speed_of(finish: Finish) -> SpeedObject:
+    """Of a whole answer."""
+    usage, timings = finish.usage, finish.timings
+    num_computed = usage.prompt_tokens - usage.cached_tokens
+    return _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
+
+
+class Speed:
+    """Of an answer that is on its way."""
+
+    def __init__(self) -> None:
+        self.num_tokens = 0
+        self.progress: PromptProgress | None = None
+        self._first_s = 0.0
+
+    def count(self, delta: Delta) -> None:
+        """What came."""
+        if delta.progress:
+            self.progress = delta.progress[-1]
+        if delta.num_tokens and not self.num_tokens:
+            self._first_s = time.perf_counter()
+        self.num_tokens += delta.num_tokens
+
+    def so_far(self) -> SpeedObject | None:
+        """None before its prompt is whole."""
+        if self.progress is None or not self.num_tokens:
+            return None
+        progress, decode_s = self.progress, time.perf_counter() - self._first_s
+        num_computed = progress.total - progress.cached
+        return _speed(progress.cached, num_computed, progress.seconds, self.num_tokens, decode_s)
+
+
+def _speed(num_cached: int, num_computed: int, prefill_s: float, num_made: int, decode_s: float) -> SpeedObject:
+    return SpeedObject(
+        num_cached,
+        num_computed,
+        round(1000 * prefill_s, 3),
+        _rate(1000 * prefill_s, num_computed),
+        _rate(num_computed, prefill_s),
+        num_made,
+        round(1000 * decode_s, 3),
+        _rate(1000 * decode_s, num_made),
+        _rate(num_made, decode_s),
+    )
+
+
+def _rate(part: float, whole: float) -> float:
+    """0 where there is nothing to divide by, which JSON could not say."""
+    return round(part / whole, 3) if whole > 0 else 0.0
