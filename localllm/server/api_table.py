@@ -20,7 +20,7 @@ from localllm.server.ollama.fields import AnswerFields, CommonFields
 from localllm.server.openai.requests import CommonRequest
 from localllm.server.openai.sampling import SamplingFields
 from localllm.server.openai.structures import StructureFields
-from localllm.server.openapi import OPERATIONS, Operation
+from localllm.server.operations import OPERATIONS, Operation
 
 _SHARED: dict[type[msgspec.Struct], str] = {
     SamplingFields: "Sampling, scheduling and caching",

@@ -39,7 +39,7 @@ from localllm.server.openai import messages as openai_messages
 from localllm.server.openai import requests as openai
 from localllm.server.openai import tools as openai_tools
 from localllm.server.openai.structures import JsonSchema, ResponseFormat
-from localllm.server.openapi import OPERATIONS
+from localllm.server.operations import OPERATIONS
 from localllm.server.responses import requests as responses
 from localllm.server.responses.inputs import InputItem
 from localllm.server.responses.tools import NamespacedTool, ResponseTool

@@ -44,6 +44,7 @@ STREAMS: dict[str, tuple[str, dict[str, Any], tuple[Step, ...]]] = {
     ),
     "chat-logprobs": ("/v1/chat/completions", {**CHAT, "logprobs": True, "top_logprobs": 2}, (LIKELY, END)),
     "completions": ("/v1/completions", {"model": "tiny", "prompt": "Hi", "stream": True}, (*TOLD[2:], END)),
+    "llama-completion": ("/completion", {"prompt": "Hi", "stream": True}, (*TOLD[2:], END)),
     "responses": (
         "/v1/responses",
         {"model": "tiny", "input": "Hi", "stream": True, "tools": [{"type": "function", **FUNCTION}]},

@@ -163,6 +163,13 @@ def ollama(told: list[Json]) -> Said:
     return Said(thought, text, made, last["done_reason"], (last["prompt_eval_count"], last["eval_count"]))
 
 
+def native(told: list[Json]) -> Said:
+    last = told[-1]
+    text = "".join(event["content"] for event in told)
+    finish = "length" if last["stop_type"] == "limit" else "stop"
+    return Said("", text, [], finish, (last["tokens_evaluated"], last["tokens_predicted"]))
+
+
 class Dialect(NamedTuple):
     """`whole` and `stream` read what the server says."""
 
@@ -182,6 +189,14 @@ DIALECTS = {
     "chat": Dialect("/v1/chat/completions", USER | OF_CHAT, chat, chat_stream, asks=USAGE),
     "completions": Dialect(
         "/v1/completions", {"model": "tiny", "prompt": "Hi"}, completion, completion_stream, False, False, USAGE
+    ),
+    "llama-completion": Dialect(
+        "/completion",
+        {"prompt": "Hi"},
+        lambda told: native([told]),
+        lambda told: native(list(events(told))),
+        has_thoughts=False,
+        has_calls=False,
     ),
     "responses": Dialect(
         "/v1/responses",

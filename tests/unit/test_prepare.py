@@ -63,6 +63,10 @@ class Letters:
     def fill_in_middle(self, prefix: Sequence[int], suffix: Sequence[int]) -> list[int]:
         return [*prefix, 1, *suffix, 2]
 
+    @property
+    def infill_marks(self) -> dict[str, int | None]:
+        return {}
+
 
 class Machine(Engine):
     """Takes what is prepared, and computes nothing."""
