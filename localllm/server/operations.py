@@ -101,7 +101,7 @@ OPERATIONS = (
     Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
     Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
     Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),
-    Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot]),
+    Operation("get", "/slots", "What every slot of every model does", response=list[llamacpp.Slot], error=LlamaError),
     Operation(
         "post",
         "/slots/{id_slot}",
@@ -110,6 +110,7 @@ OPERATIONS = (
         llamacpp.SlotDone,
         query=_SLOT_QUERY,
         needs_body=False,
+        error=LlamaError,
     ),
     *(
         Operation(
@@ -258,14 +259,15 @@ OPERATIONS = (
             ("/reranking", "As /v1/rerank"),
         )
     ),
-    Operation("post", "/tokenize", "Text to tokens", llamacpp.TokenizeRequest, llamacpp.Tokens),
-    Operation("post", "/detokenize", "Tokens to text", llamacpp.DetokenizeRequest, llamacpp.Content),
+    Operation("post", "/tokenize", "Text to tokens", llamacpp.TokenizeRequest, llamacpp.Tokens, error=LlamaError),
+    Operation("post", "/detokenize", "Tokens to text", llamacpp.DetokenizeRequest, llamacpp.Content, error=LlamaError),
     Operation(
         "post",
         "/apply-template",
         "The prompt that a conversation becomes",
         llamacpp.ApplyTemplateRequest,
         llamacpp.Prompt,
+        error=LlamaError,
     ),
     Operation("get", "/localllm/ps", "The models that have a process", response=manage.Processes),
     Operation("get", "/localllm/models", "The models on this machine", response=manage.Models),
