@@ -58,7 +58,7 @@ def test_the_server_has_what_we_extend() -> None:
     there = vars(Server).keys() | vars(Server(Config(None, log_config=None))).keys()  # type: ignore[arg-type]
     assert there >= OF_THE_SERVER
     own = {name for cls in (http.HttpServer, http._Server) for name in _used(cls, "self._server")}
-    assert own <= OF_THE_SERVER | {"stopping"}
+    assert own <= OF_THE_SERVER | {"plain", "stopping"}
 
 
 def test_the_allowed_versions_are_one_minor_version() -> None:
