@@ -13,13 +13,13 @@ import msgspec
 from msgspec import inspect
 
 from localllm.server.app import routes
+from localllm.server.common.sampling import SamplingFields
+from localllm.server.common.structures import StructureFields
 from localllm.server.embeddings.requests import WorkFields
 from localllm.server.fields import Fates, fates_of, honoured
 from localllm.server.llamacpp.completion_requests import AnswerFields as CompletionFields
 from localllm.server.ollama.fields import AnswerFields, CommonFields
 from localllm.server.openai.requests import CommonRequest
-from localllm.server.openai.sampling import SamplingFields
-from localllm.server.openai.structures import StructureFields
 from localllm.server.operations import OPERATIONS, Operation
 
 _SHARED: dict[type[msgspec.Struct], str] = {

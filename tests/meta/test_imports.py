@@ -198,6 +198,18 @@ def test_every_branch_on_the_operating_system_lives_in_osdep() -> None:
                 assert (node.value.id, node.attr) not in forbidden, f"{path}:{node.lineno}"
 
 
+DIALECTS = {"openai", "responses", "anthropic", "ollama", "llamacpp", "lmstudio"}
+"""Of the server's rooms. TEI's is written over that of embeddings, with which it shares `/rerank`."""
+
+
+def test_no_dialect_of_the_server_knows_another() -> None:
+    edges = [edge for path in modules() for edge in local_imports(path)]
+    for edge in edges:
+        importer, imported = edge.importer.split(".")[:2], edge.imported.split(".")[:2]
+        if importer[0] == imported[0] == "server" and {importer[-1], imported[-1]} <= DIALECTS:
+            assert importer == imported, edge
+
+
 def test_modules_say_what_they_are_and_stay_small() -> None:
     for path in modules():
         text = path.read_text("utf-8")

@@ -30,15 +30,16 @@ from localllm.server.anthropic import contents
 from localllm.server.anthropic import requests as anthropic
 from localllm.server.anthropic.tools import MessagesChoice, MessagesTool
 from localllm.server.app import routes
+from localllm.server.common import messages as openai_messages
+from localllm.server.common import tools as openai_tools
+from localllm.server.common.sampling import StreamOptions
+from localllm.server.common.structures import JsonSchema, ResponseFormat
 from localllm.server.embeddings.requests import EmbeddingsBody, RerankBody
 from localllm.server.fields import fates_of, honoured
 from localllm.server.ollama import fields as ollama_fields
 from localllm.server.ollama import messages as ollama_messages
 from localllm.server.ollama import requests as ollama
-from localllm.server.openai import messages as openai_messages
 from localllm.server.openai import requests as openai
-from localllm.server.openai import tools as openai_tools
-from localllm.server.openai.structures import JsonSchema, ResponseFormat
 from localllm.server.operations import OPERATIONS
 from localllm.server.responses import requests as responses
 from localllm.server.responses.inputs import InputItem
@@ -61,13 +62,13 @@ CLIENTS: list[tuple[Any, type[msgspec.Struct]]] = [
     ),
     (chat_api.ChatCompletionMessageFunctionToolCallParam, openai_messages.MessageCall),
     (chat_api.ChatCompletionMessageCustomToolCallParam, openai_messages.MessageCall),
-    (chat_api.ChatCompletionStreamOptionsParam, openai.StreamOptions),
+    (chat_api.ChatCompletionStreamOptionsParam, StreamOptions),
     (shared_params.ResponseFormatJSONSchema, ResponseFormat),
     (shared_params.response_format_json_schema.JSONSchema, JsonSchema),
     (shared_params.FunctionDefinition, openai_tools.FunctionTool),
     (completion_create_params.CompletionCreateParamsStreaming, openai.CompletionRequest),
     (response_create_params.ResponseCreateParamsStreaming, responses.ResponseRequest),
-    (response_create_params.StreamOptions, openai.StreamOptions),
+    (response_create_params.StreamOptions, StreamOptions),
     (shared_params.Reasoning, responses.Reasoning),
     (responses_api.ResponseTextConfigParam, responses.TextConfig),
     (responses_api.ResponseFormatTextJSONSchemaConfigParam, ResponseFormat),

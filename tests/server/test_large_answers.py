@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from localllm.server.openai import choices
+from localllm.server.common import choices
 from localllm.types import Delta, TokenLogprob
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH

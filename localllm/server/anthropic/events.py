@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from localllm.server import sse
 from localllm.server.anthropic.replies import AnswerBlock, ErrorReply, MessageObject, MessageUsage, StopReason
-from localllm.server.openai.replies import Remarks, TimingsObject
+from localllm.server.common.remarks import Remarks, TimingsObject
 
 
 class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter, clipped
+from localllm.server.common.remarks import Remarks, TimingsObject, finish_reason
 from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
-from localllm.server.openai.replies import Remarks, TimingsObject, finish_reason
 from localllm.types import Finish, Usage
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]

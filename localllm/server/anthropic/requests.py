@@ -22,10 +22,10 @@ from localllm.server.anthropic.tools import (
     offered_tools,
     unknown_in_tools,
 )
+from localllm.server.common.rendering import Thinking, rendering_of
+from localllm.server.common.sampling import SamplingFields
+from localllm.server.common.structures import SchemaField, schema_structure
 from localllm.server.fields import Fates, Refused, parse_known, unknown_fields
-from localllm.server.openai.rendering import Thinking, rendering_of
-from localllm.server.openai.sampling import SamplingFields
-from localllm.server.openai.structures import SchemaField, schema_structure
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure
 from localllm.types import GenerationRequest, Message, Rendering, SamplingParams

@@ -23,7 +23,7 @@ from localllm.server.anthropic.replies import (
     stop_reason,
     usage_of,
 )
-from localllm.server.openai.replies import remarks, timings_object
+from localllm.server.common.remarks import remarks, timings_object
 from localllm.types import CallDelta, Delta, Finish
 
 

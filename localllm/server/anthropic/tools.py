@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.common.structures import SchemaField
+from localllm.server.common.tool_choice import ToolChoice, Tooling, tooling
+from localllm.server.common.tools import Declared, FunctionTool, ToolName, declared_function
 from localllm.server.fields import Fates, unknown_fields
-from localllm.server.openai.structures import SchemaField
-from localllm.server.openai.tool_choice import ToolChoice, Tooling, tooling
-from localllm.server.openai.tools import Declared, FunctionTool, ToolName, declared_function
 from localllm.server.parse import Fields
 
 HostedTools = Literal["ignore", "refuse"]

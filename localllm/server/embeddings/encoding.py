@@ -12,15 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from localllm.embeddings import Embeddings
+from localllm.server.common.decimals import short_decimals
 from localllm.server.embeddings.replies import EmbeddingList, EmbeddingObject, cut, usage
-
-_DIGITS = 9
-"""Significant ones, which are enough for any float32; as a double it would be written with 17."""
-_LEAST, _MOST = 1e-13, 1e8
-"""Beyond these the power of ten that it takes is not exact, so numbers are written as doubles are."""
 
 _NUMBERS_AT_A_TIME = 32_768
 
@@ -80,12 +75,3 @@ def _texts(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
 def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:
     """Of each item's vectors, [begin, end)."""
     return itertools.pairwise(itertools.accumulate(made.num_vectors, initial=0))
-
-
-def short_decimals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The doubles next to each number's decimal form of 9 digits, which is what they are then written as."""
-    exact = values.astype(np.float64)
-    sizes = np.abs(exact)
-    is_within = (sizes > _LEAST) & (sizes < _MOST)
-    scale = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(np.where(is_within, sizes, 1.0))))
-    return np.where(is_within, np.rint(exact * scale) / scale, exact)

@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.common import fields
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.embeddings.inputs import Inputs, check_number
 from localllm.server.fields import Fates, fates_of, parse_known, unknown_fields
-from localllm.server.openai import fields
 from localllm.server.parse import Fields, parse
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1

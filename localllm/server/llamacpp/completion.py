@@ -19,6 +19,7 @@ from localllm.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.asking import Asking, asking_of
 from localllm.server.body import read_json, unknown_fields_header
+from localllm.server.common import choices
 from localllm.server.errors import NotServed
 from localllm.server.fields import parse_known
 from localllm.server.llamacpp.completion_replies import WholeReply, only
@@ -26,7 +27,6 @@ from localllm.server.llamacpp.completion_requests import AnswerFields, Completio
 from localllm.server.llamacpp.completion_story import CompletionStory
 from localllm.server.llamacpp.errors import error_body
 from localllm.server.llamacpp.prompts import source_of, with_biased_tokens
-from localllm.server.openai import choices
 from localllm.server.state import ServerState
 
 BodyT = TypeVar("BodyT", CompletionRequest, InfillRequest)

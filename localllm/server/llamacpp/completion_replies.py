@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
-from localllm.server.openai.replies import Remarks
+from localllm.server.common.remarks import Remarks
 from localllm.server.speed import ProgressObject, SpeedObject
 from localllm.types import DrySampling, Finish, Making, TokenLogprob
 

@@ -12,11 +12,11 @@ from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
+from localllm.server.common.sampling import SamplingFields, seed_of, with_seed
+from localllm.server.common.structures import SchemaField, is_given, schema_structure
 from localllm.server.fields import Fates
 from localllm.server.llamacpp.fields import COMPLETION_FATES
 from localllm.server.llamacpp.samplers import samplers_of, switched_off
-from localllm.server.openai.sampling import SamplingFields, seed_of, with_seed
-from localllm.server.openai.structures import SchemaField, is_given, schema_structure
 from localllm.structures import Structure
 from localllm.types import (
     NO_LIMIT,

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from localllm.errors import Draining
 from localllm.runtime import Answer
 from localllm.server.body import field_notes
+from localllm.server.common.remarks import remarks
 from localllm.server.llamacpp.completion_replies import (
     Chosen,
     GenerationSettings,
@@ -24,7 +25,6 @@ from localllm.server.llamacpp.completion_replies import (
     stop_type,
 )
 from localllm.server.llamacpp.completion_requests import AnswerFields
-from localllm.server.openai.replies import remarks
 from localllm.server.speed import Speed, progress_object, speed_of
 from localllm.types import Delta, Finish, Making, ResolvedSampling, TokenLogprob
 

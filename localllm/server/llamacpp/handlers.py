@@ -15,12 +15,12 @@ from localllm.errors import InvalidParameter, SlotNotFound
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, read_optional_json, unknown_fields_header
 from localllm.server.callers import caller_of
+from localllm.server.common.messages import to_messages
+from localllm.server.common.rendering import rendering_of
+from localllm.server.common.tools import told_tools
 from localllm.server.errors import Overloaded
 from localllm.server.fields import parse_known
 from localllm.server.llamacpp import requests as body
-from localllm.server.openai.messages import to_messages
-from localllm.server.openai.rendering import rendering_of
-from localllm.server.openai.tools import told_tools
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 

@@ -11,8 +11,8 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.runtime import Runtime
+from localllm.server.common.biases import FORBIDS, MAX_DIGITS
 from localllm.server.llamacpp.completion_requests import AnswerFields, PromptText
-from localllm.server.openai.biases import FORBIDS, MAX_DIGITS
 
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.server.openai.messages import ChatMessage
-from localllm.server.openai.rendering import ListField, ObjectField, Thinking
-from localllm.server.openai.tools import Tool
+from localllm.server.common.messages import ChatMessage
+from localllm.server.common.rendering import ListField, ObjectField, Thinking
+from localllm.server.common.tools import Tool
 from localllm.types import TokenId
 
 

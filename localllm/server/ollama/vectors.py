@@ -95,7 +95,7 @@ def _numbers(made: Embeddings) -> list[list[float]]:
     """In the digits that give the same float32 again."""
     import numpy as np
 
-    from localllm.server.embeddings.encoding import short_decimals
+    from localllm.server.common.decimals import short_decimals
 
     numbers: list[list[float]] = short_decimals(np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)).tolist()
     return numbers

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from localllm.server import sse
 from localllm.server.asking import Asking, asking_of, close
 from localllm.server.body import json_response, read_json, unknown_fields_header
+from localllm.server.common import choices
 from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import error_body
-from localllm.server.openai import choices
 from localllm.server.openai.requests import CommonRequest, parse_chat, parse_completion
 from localllm.server.openai.shapes import ChatShape, Shape, TextShape
 from localllm.server.openai.telling import Telling

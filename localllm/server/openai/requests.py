@@ -12,16 +12,16 @@ from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
 from localllm.ranges import check_range, shown
+from localllm.server.common import fields
+from localllm.server.common.messages import ChatMessage as ChatMessage
+from localllm.server.common.messages import to_messages as to_messages
+from localllm.server.common.messages import unknown_in_messages
+from localllm.server.common.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
+from localllm.server.common.sampling import StreamOptions, seed_of, with_seed
+from localllm.server.common.structures import StructureFields, unknown_in_structures
+from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
+from localllm.server.common.tools import FunctionTool, Tool, unknown_in_tools
 from localllm.server.fields import Fates, parse_known
-from localllm.server.openai import fields
-from localllm.server.openai.messages import ChatMessage as ChatMessage
-from localllm.server.openai.messages import to_messages as to_messages
-from localllm.server.openai.messages import unknown_in_messages
-from localllm.server.openai.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
-from localllm.server.openai.sampling import seed_of, with_seed
-from localllm.server.openai.structures import StructureFields, unknown_in_structures
-from localllm.server.openai.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
-from localllm.server.openai.tools import FunctionTool, Tool, unknown_in_tools
 from localllm.server.speed import detail_of
 from localllm.structures import Structure
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
@@ -32,17 +32,6 @@ MAX_PROMPTS = 2048
 """OpenAI's limit for the prompts of one completion request."""
 MAX_LIMIT = 2**31 - 1
 """Of an answer's tokens."""
-
-
-class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What else is told in a stream."""
-
-    fates: ClassVar[Fates] = Fates(
-        ignored={"include_obfuscation": "it pads against eavesdroppers, of whom there are none on this machine"}
-    )
-
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
 
 
 class CommonRequest(StructureFields, frozen=True, kw_only=True):

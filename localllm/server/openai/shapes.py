@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from localllm.server.common.choices import Whole
+from localllm.server.common.customs import InputReader, input_of
+from localllm.server.common.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
+from localllm.server.common.remarks import finish_reason
+from localllm.server.common.tool_choice import Tooling
 from localllm.server.openai import replies as out
-from localllm.server.openai.choices import Whole
-from localllm.server.openai.customs import InputReader, input_of
-from localllm.server.openai.logprobs import ChatLogprobs, TextLogprobs, chat_logprobs, text_logprobs
-from localllm.server.openai.tool_choice import Tooling
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall
 
 
@@ -31,7 +32,7 @@ class TextShape(NamedTuple):
 
     def whole(self, index: int, whole: Whole, logprobs: Any) -> out.TextChoice:
         """`logprobs` is what the method of that name gives, or None."""
-        reason = out.finish_reason(whole.finish)
+        reason = finish_reason(whole.finish)
         return out.TextChoice(index, whole.text, reason, logprobs, reasoning_content=whole.thought or UNSET)
 
     @property
@@ -72,7 +73,7 @@ class TextStream:
 
     def last(self, finish: Finish) -> out.TextChoice:
         """At the answer's end."""
-        return out.TextChoice(self._index, "", out.finish_reason(finish))
+        return out.TextChoice(self._index, "", finish_reason(finish))
 
     def warnings(self, finish: Finish) -> list[str]:  # noqa: ARG002
         """What there is to say of it, then."""
@@ -127,7 +128,7 @@ class ChatShape(NamedTuple):
 
     def ended(self, finish: Finish, *, has_calls: bool) -> out.FinishReason:
         """As OpenAI's answers end: a call of the function that a request named is no news."""
-        reason = out.finish_reason(finish)
+        reason = finish_reason(finish)
         if reason != "stop" or not has_calls or self.tooling.is_named:
             return reason
         return "function_call" if self.tooling.is_legacy else "tool_calls"

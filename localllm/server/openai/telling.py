@@ -13,9 +13,11 @@ from localllm.errors import InternalError, InvalidParameter
 from localllm.runtime import Answer
 from localllm.server import sse
 from localllm.server.body import field_notes
-from localllm.server.openai import choices
+from localllm.server.common import choices
+from localllm.server.common.logprobs import echo_logprobs, text_logprobs, text_of
+from localllm.server.common.remarks import Remarks, TimingsObject, final_timings, running_timings
+from localllm.server.common.remarks import remarks as remarks_of
 from localllm.server.openai import replies as out
-from localllm.server.openai.logprobs import echo_logprobs, text_logprobs, text_of
 from localllm.server.openai.requests import CommonRequest
 from localllm.server.openai.shapes import Shape
 from localllm.server.speed import Speed, progress_object
@@ -65,7 +67,7 @@ class Telling:
             choices=[self._choice(index, whole) for index, whole in enumerate(chosen)],
             usage=out.usage_object(choices.usage([each.finish for each in made], body.num_candidates)),
             timings=self._timings(made[0].finish),
-            localllm=out.remarks(warnings, answers[0].cache_miss if body.cache_report else None),
+            localllm=remarks_of(warnings, answers[0].cache_miss if body.cache_report else None),
             verbose=self._verbose,
         )
         return msgspec.json.encode(reply)
@@ -79,9 +81,9 @@ class Telling:
             scores = echo_logprobs(whole.prompt_logprobs, echo) + text_logprobs(whole.logprobs, len(echo))
         return self._shape.whole(index, whole._replace(text=echo + whole.text), scores)
 
-    def _timings(self, finish: Finish) -> out.TimingsObject | msgspec.UnsetType:
+    def _timings(self, finish: Finish) -> TimingsObject | msgspec.UnsetType:
         speed = bool(self._body.timings_per_token)
-        return out.final_timings(finish, seconds=bool(self._body.timings), speed=speed)
+        return final_timings(finish, seconds=bool(self._body.timings), speed=speed)
 
     async def events(self, answering: asyncio.Future[list[Answer]]) -> AsyncGenerator[bytes, None]:
         """The stream's, to its end. Raises what ends an answer early."""
@@ -121,7 +123,7 @@ class Telling:
             speeds[index].count(delta)
             for progress in delta.progress if body.return_progress else ():
                 yield chunk(streams[index].nothing(), prompt_progress=progress_object(progress))
-            running = out.running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
+            running = running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
             if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
                 scored[index] += delta.prompt_logprobs
                 if len(scored[index]) == answers[index].num_prompt_tokens:
@@ -132,9 +134,7 @@ class Telling:
             logprobs = shape.logprobs(delta.logprobs, offsets[index]) if delta.logprobs else None
             uncounted[index] += delta.num_tokens
             for made in streams[index].chunks(delta, logprobs):
-                counted = (
-                    out.Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
-                )
+                counted = Remarks(num_tokens=uncounted[index]) if body.timings and uncounted[index] else msgspec.UNSET
                 yield chunk(made, timings=running, localllm=counted)
                 uncounted[index] = 0
             offsets[index] += sum(len(text_of(item.piece)) for item in delta.logprobs)
@@ -142,7 +142,7 @@ class Telling:
                 finishes[index] = delta.finish
                 timings = self._timings(delta.finish)
                 said += _numbered(streams[index].warnings(delta.finish), index, len(answers))
-                remarks = out.remarks(said, answers[index].cache_miss if body.cache_report else None)
+                remarks = remarks_of(said, answers[index].cache_miss if body.cache_report else None)
                 yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks, verbose=self._verbose)
                 said = []
         if len(finishes) < len(answers):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.server import sse
-from localllm.server.openai.logprobs import ChatLogprob
+from localllm.server.common.logprobs import ChatLogprob
 from localllm.server.responses import replies as out
 from localllm.server.responses.items import OutputItem, OutputText, ReasoningText, SummaryText
 from localllm.server.speed import ProgressObject, SpeedObject

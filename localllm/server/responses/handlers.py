@@ -20,9 +20,9 @@ from localllm.server import log, sse
 from localllm.server.asking import asking_of
 from localllm.server.body import json_response, left_out_header, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
+from localllm.server.common import choices
 from localllm.server.counting import TokenCount, num_prompt_tokens
 from localllm.server.errors import NotFound, PreviousResponseNotFound
-from localllm.server.openai import choices
 from localllm.server.paths import both
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import encode

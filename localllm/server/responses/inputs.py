@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.common.messages import ContentPart
 from localllm.server.fields import Fates
-from localllm.server.openai.messages import ContentPart
 from localllm.server.parse import small
 from localllm.server.responses.items import (
     AdditionalTools,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.server.openai.logprobs import ChatLogprob
+from localllm.server.common.logprobs import ChatLogprob
 from localllm.server.responses.tools import ResponseTool
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from localllm.server.openai.customs import InputReader
-from localllm.server.openai.logprobs import ChatLogprob
+from localllm.server.common.customs import InputReader
+from localllm.server.common.logprobs import ChatLogprob
 from localllm.server.responses import events
 from localllm.server.responses.events import Event
 from localllm.server.responses.items import (

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import LocalLLMError
+from localllm.server.common.remarks import Remarks, TimingsObject, remarks
 from localllm.server.errors import error_object, status_of
-from localllm.server.openai.replies import Remarks, TimingsObject, remarks
 from localllm.server.responses.items import AnyItem, OutputItem, new_id
 from localllm.server.responses.requests import ResponseRequest
 from localllm.types import Finish, Usage

@@ -15,9 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range
 from localllm.server.call_ids import with_ids
-from localllm.server.fields import Fates, parse_known, unknown_fields
-from localllm.server.openai import fields
-from localllm.server.openai.rendering import (
+from localllm.server.common import fields
+from localllm.server.common.rendering import (
     MAX_EFFORT_CHARS,
     ListField,
     ObjectField,
@@ -25,10 +24,10 @@ from localllm.server.openai.rendering import (
     rendering_of,
     unknown_in_thinking,
 )
-from localllm.server.openai.requests import StreamOptions
-from localllm.server.openai.sampling import SamplingFields
-from localllm.server.openai.structures import ResponseFormat, unknown_in_format
-from localllm.server.openai.tool_choice import ToolChoice
+from localllm.server.common.sampling import SamplingFields, StreamOptions
+from localllm.server.common.structures import ResponseFormat, unknown_in_format
+from localllm.server.common.tool_choice import ToolChoice
+from localllm.server.fields import Fates, parse_known, unknown_fields
 from localllm.server.parse import fields_of
 from localllm.server.responses.inputs import Finder, InputItem, Taken, taken, unknown_in_items
 from localllm.server.responses.items import AdditionalTools, AnyItem

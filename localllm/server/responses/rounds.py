@@ -17,8 +17,8 @@ from localllm.mcp.outcome import Outcome
 from localllm.runtime import Answer
 from localllm.server.asking import Asking
 from localllm.server.body import field_notes
+from localllm.server.common.remarks import finish_reason
 from localllm.server.mcp import McpHubs
-from localllm.server.openai.replies import finish_reason
 from localllm.server.responses.events import Event
 from localllm.server.responses.items import AnyItem
 from localllm.server.responses.mcp import ended_call

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET
 
 from localllm.errors import LocalLLMError
+from localllm.server.common.logprobs import ChatLogprob, chat_logprobs
+from localllm.server.common.remarks import final_timings, finish_reason
 from localllm.server.errors import error_object
-from localllm.server.openai.logprobs import ChatLogprob, chat_logprobs
-from localllm.server.openai.replies import final_timings, finish_reason
 from localllm.server.responses import events
 from localllm.server.responses import replies as out
 from localllm.server.responses.events import Event

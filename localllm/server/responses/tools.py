@@ -13,10 +13,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.fields import Fates, Refused, unknown_fields
-from localllm.server.openai.structures import SchemaField
-from localllm.server.openai.tool_choice import ToolChoice, Tooling, ToolReference, tooling
-from localllm.server.openai.tools import (
+from localllm.server.common.structures import SchemaField
+from localllm.server.common.tool_choice import ToolChoice, Tooling, ToolReference, tooling
+from localllm.server.common.tools import (
     CustomFormat,
     CustomTool,
     Declared,
@@ -25,6 +24,7 @@ from localllm.server.openai.tools import (
     declared_custom,
     declared_function,
 )
+from localllm.server.fields import Fates, Refused, unknown_fields
 from localllm.server.parse import small
 
 HostedTools = Literal["ignore", "refuse"]

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
+from localllm.server.common.structures import SchemaField, is_given, schema_structure
 from localllm.server.fields import unknown_fields
-from localllm.server.openai.structures import SchemaField, is_given, schema_structure
 from localllm.server.parse import Fields, fields_of
 from localllm.types import Function
 

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
+from localllm.server.common.sampling import SamplingFields
 from localllm.server.fields import Fates, unknown_fields
-from localllm.server.openai.sampling import SamplingFields
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure, StructureKind, Whitespace
 

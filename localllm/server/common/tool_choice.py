@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, UnsupportedParameter, clipped
-from localllm.server.openai.tools import (
+from localllm.server.common.tools import (
     Declared,
     FunctionTool,
     ToolName,

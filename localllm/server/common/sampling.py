@@ -6,15 +6,16 @@ Knows neither messages nor prompts, nor how an API spells its limits.
 from __future__ import annotations
 
 import copy
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
+from localllm.server.common.biases import Biases, biases_of
 from localllm.server.durations import keep_alive_seconds
-from localllm.server.openai.biases import Biases, biases_of
+from localllm.server.fields import Fates
 from localllm.structures import Structure
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
 
@@ -38,6 +39,17 @@ def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
     twin = copy.copy(params)
     msgspec.structs.force_setattr(twin, "seed", seed)
     return twin
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What else is told in a stream."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={"include_obfuscation": "it pads against eavesdroppers, of whom there are none on this machine"}
+    )
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):

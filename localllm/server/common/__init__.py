@@ -1,0 +1,1 @@
+"""What several APIs have alike: fields of requests with their meaning, and pieces of replies."""
