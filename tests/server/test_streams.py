@@ -226,7 +226,7 @@ def cut(draw: st.DrawFn, text: str) -> list[str]:
     return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
 
 
-WORDS = st.text(st.characters() | st.sampled_from("\x85\u2028\u2029\x1c\n"), max_size=8)
+WORDS = st.text(st.characters(codec="utf-8") | st.sampled_from("\x85\u2028\u2029\x1c\n"), max_size=8)
 """With all that ends a line for somebody: clients in Python read streams by `splitlines`."""
 
 
