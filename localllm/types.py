@@ -5,7 +5,7 @@ Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are second
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -70,6 +70,34 @@ FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
 
 
+SourceName = Literal["lookup", "prediction", "draft"]
+"""Who guesses what comes next: what was written before in the prompt and the answer; the text that a request predicts;
+a small model."""
+SPECULATION_SOURCES: tuple[SourceName, ...] = get_args(SourceName)
+MAX_GUESSES = 64
+"""That a request may allow for a step; how many are computed is decided by what they cost."""
+
+
+class Speculative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What may be guessed for an answer, which is the same without: only sooner or later."""
+
+    n_max: int | None = None
+    """The most tokens to guess in a step; 0: none; None: as many as pay."""
+    sources: tuple[SourceName, ...] | None = None
+    """None: all there are."""
+
+    def __post_init__(self) -> None:
+        check_range("speculative.n_max", self.n_max, 0, MAX_GUESSES)
+
+    @property
+    def is_off(self) -> bool:
+        return self.n_max == 0 or self.sources == ()
+
+    def takes(self, source: SourceName) -> bool:
+        """Whether that one may guess."""
+        return not self.is_off and (self.sources is None or source in self.sources)
+
+
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model's manifest says for requests that say nothing of their own."""
 
@@ -118,6 +146,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Where it is not answered by then: an error while it waits, the end of the answer while it runs."""
     queue_timeout_s: float | None = None
     """Where it has no slot by then: an error."""
+    speculative: Speculative = Speculative()
+    prediction: str | None = None
+    """What the answer is expected to be like, to be computed sooner where it is."""
 
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
@@ -138,6 +169,10 @@ class Usage(msgspec.Struct, frozen=True):
     """That the model had forgotten when the answer ended (context shift)."""
     reasoning_tokens: int = 0
     """Of the completion's, those of its thought."""
+    accepted_guesses: int = 0
+    """Of the completion's, those that were guessed and computed before it was their turn."""
+    rejected_guesses: int = 0
+    """Tokens that were guessed and computed, and did not come."""
 
     @property
     def total_tokens(self) -> int:
@@ -330,6 +365,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
+    speculation: Literal["auto", "off"] = "auto"
+    """Whether tokens are guessed and checked several at a time, where that pays; the answer is the same."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)

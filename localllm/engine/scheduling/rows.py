@@ -89,10 +89,12 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
         return plain
     plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
-    if is_unified:
+    if is_unified or len(wishes) == 1:
         shapes = _level_shapes(wishes)
     else:
         twice_s = cost([(wish.slot, wish.depth, 2) for wish in wishes])
+        if _cannot_pay(wishes, plain_s, twice_s):
+            return plain
         shapes = [each.rows(wishes) for each in _likely_shapes(wishes, plain_s, twice_s, most)]
     best, best_rate = plain, len(wishes) / plain_s
     for shape in shapes:
@@ -110,8 +112,20 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
 
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     """Where lengths may differ: all rows from which as much is to be expected."""
+    if len(wishes) == 1:
+        most = 1 + _useful(wishes[0], MOST_ROWS)
+        return [[Rows(count)] for count in sorted({min(level, most) for level in _LEVELS} - {1})]
     bars = sorted({gain for wish in wishes for gain in wish.gains[: MOST_ROWS - 1]}, reverse=True)
     return [[Rows(1 + _useful(wish, MOST_ROWS, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]]
+
+
+def _cannot_pay(wishes: Sequence[Wish], plain_s: float, twice_s: float) -> bool:
+    """Whether all that may be gained is less than what one more row for everybody costs, or one more pass."""
+    gains, count = sum([sum(wish.gains[: MOST_ROWS - 1]) for wish in wishes]), len(wishes)
+    least_s = rows_s = twice_s - plain_s
+    if wishes[-1].slot - wishes[0].slot >= count:  # those beside a gap may get more rows alone, at no pass more
+        least_s /= count
+    return gains / count * plain_s <= min(least_s, plain_s - rows_s)
 
 
 class _Shape(NamedTuple):
