@@ -5,7 +5,7 @@ Knows nothing of processes, HTTP or llama.cpp. Sizes are bytes, times are second
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -46,6 +46,8 @@ from localllm.sampling import DrySampling as DrySampling
 from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
+from localllm.speculation import SourceName as SourceName
+from localllm.speculation import Speculative as Speculative
 from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
@@ -68,34 +70,6 @@ the last one's, or a score by the model's ranking head."""
 
 FinishReason = Literal["stop", "length", "timeout", "cancelled"]
 """`timeout`: the request's own time was over."""
-
-
-SourceName = Literal["lookup", "prediction", "draft"]
-"""Who guesses what comes next: what was written before in the prompt and the answer; the text that a request predicts;
-a small model."""
-SPECULATION_SOURCES: tuple[SourceName, ...] = get_args(SourceName)
-MAX_GUESSES = 64
-"""That a request may allow for a step; how many are computed is decided by what they cost."""
-
-
-class Speculative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What may be guessed for an answer, which is the same without: only sooner or later."""
-
-    n_max: int | None = None
-    """The most tokens to guess in a step; 0: none; None: as many as pay."""
-    sources: tuple[SourceName, ...] | None = None
-    """None: all there are."""
-
-    def __post_init__(self) -> None:
-        check_range("speculative.n_max", self.n_max, 0, MAX_GUESSES)
-
-    @property
-    def is_off(self) -> bool:
-        return self.n_max == 0 or self.sources == ()
-
-    def takes(self, source: SourceName) -> bool:
-        """Whether that one may guess."""
-        return not self.is_off and (self.sources is None or source in self.sources)
 
 
 class ModelDefaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -405,6 +379,9 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """How it writes thoughts and calls."""
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
+    speculation: Literal["auto", "off"] = "off"
+    """Whether tokens are guessed where that pays; `speculation_reason`: why not."""
+    speculation_reason: str = ""
     threads: int
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""

@@ -220,7 +220,7 @@ def test_the_answer_with_texts_to_guess_from_is_the_answer_without(
     sequences, experience = requests(count, sampling, options), Experience()
     for one in sequences:
         predicted = mutated(first.of(one.id).tokens[3:], seed)
-        one.guesser = Guesser(one.tokens, Speculative(n_max=n_max), experience, prediction=predicted)
+        one.guesser = Guesser(Speculative(n_max=n_max), experience, prediction=predicted)
     backend = made()
     guessed = run(sequences, backend, shifts=shifts, proposer=Speculator(), rows=cost)
     for id in range(count):
@@ -238,9 +238,7 @@ def test_a_good_prediction_saves_steps_and_a_request_may_have_none() -> None:
 
     def steps(**wanted: Any) -> int:
         backend, sequences = FakeBackend(), requests(1, GREEDY, {"max_tokens": 40})
-        sequences[0].guesser = Guesser(
-            sequences[0].tokens, Speculative(**wanted), Experience(), prediction=plain.tokens[3:]
-        )
+        sequences[0].guesser = Guesser(Speculative(**wanted), Experience(), prediction=plain.tokens[3:])
         answers = run(sequences, backend, proposer=Speculator(), rows=assumed_cost)
         assert answers.of(0) == plain
         return len(backend.batches)
@@ -299,7 +297,7 @@ def test_a_prompt_of_a_hundred_thousand_tokens_costs_two_megabytes_at_most() -> 
 
 def test_a_guesser_follows_a_context_that_shifts() -> None:
     sequence = Sequence(0, [1, 2, 3, 4, 5] * 8, sampling=GREEDY, keep=4)
-    sequence.guesser = Guesser(sequence.tokens, Speculative(), Experience())
+    sequence.guesser = Guesser(Speculative(), Experience())
     assert sequence.guesser.propose(sequence) is not None
     sequence.shift(10)
     for token in (1, 2, 3):

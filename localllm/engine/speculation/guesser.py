@@ -1,7 +1,7 @@
 """What one sequence may go on with: the best guess of its sources.
 
-Made where a request is prepared, since a long prompt takes a while; then used by the engine's thread. How many of the
-guessed tokens are computed, if any, is decided elsewhere.
+Texts are indexed when the first token has come, so that requests that wait hold nothing. How many of the guessed tokens
+are computed, if any, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ class Guesser:
 
     def __init__(
         self,
-        tokens: Tokens[int],
         wanted: Speculative,
         experience: Experience,
         *,
         prediction: Tokens[int] = (),
     ) -> None:
-        """`tokens`: the prompt, in the sequence's own list, that grows; `prediction`: what the answer may be like."""
+        """`prediction`: what the answer may be like."""
         self._most = MOST_ROWS - 1 if wanted.n_max is None else min(wanted.n_max, MOST_ROWS - 1)
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
@@ -51,12 +50,12 @@ class Guesser:
             self._texts["lookup"] = None
         self._rates = {name: experience.rates(name) for name in self._texts}
         self._num_shifted = 0
-        self._sources = self._made(tokens)
+        self._sources: list[Source] | None = None
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        if sequence.num_shifted != self._num_shifted:
+        if self._sources is None or sequence.num_shifted != self._num_shifted:
             self._num_shifted = sequence.num_shifted
-            self._sources = self._made(sequence.tokens)
+            self._sources = self._made(sequence)
         best: Guess | None = None
         for source in self._sources:
             guess = source.propose(sequence.tokens, self._most)
@@ -66,8 +65,10 @@ class Guesser:
                 best = guess
         return None if best is None else Proposal((), best.tokens, best.chances)
 
-    def _made(self, tokens: Tokens[int]) -> list[Source]:
-        return [Lookup(name, self._rates[name], tokens, text) for name, text in self._texts.items()]
+    def _made(self, sequence: Sequence) -> list[Source]:
+        tokens = sequence.tokens
+        num_before = len(tokens) if sequence.num_shifted else sequence.num_prompt
+        return [Lookup(name, self._rates[name], tokens, text, num_before) for name, text in self._texts.items()]
 
 
 class Speculator:

@@ -4,9 +4,9 @@
                    ^^^^^ ^ at                                   ^^^^^ agree: e is expected, then f, g, h
 
 The text is the sequence's own (its prompt, in which a conversation's past is, and what it has answered), or one that
-the answer is predicted to be. A hash table of `NGRAM` tokens to the last place behind them is filled at once for what is
-there, and token by token for what comes: linear, 16 bytes a token at most. Where the answer leaves the text, the place is
-found again a little further on: an edit. Knows nothing of sequences, and of whether a guess is computed.
+the answer is predicted to be. A hash table of `NGRAM` tokens to the last place behind them is filled at once for what
+is there, and token by token for what comes: linear, 16 bytes a token at most. Where the answer leaves the text, the
+place is found again a little further on: an edit. Knows nothing of sequences, and of whether a guess is computed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,21 @@ class Lookup:
     """A `Source`."""
 
     def __init__(
-        self, name: SourceName, rates: Rates, tokens: Sequence[int], text: Sequence[int] | None = None
+        self,
+        name: SourceName,
+        rates: Rates,
+        tokens: Sequence[int],
+        text: Sequence[int] | None = None,
+        num_before: int | None = None,
     ) -> None:
-        """In `text`, of which the answer is expected to begin with the beginning; None: in the sequence's `tokens`."""
+        """In `text`, of which the answer is expected to begin with the beginning, behind the first `num_before` of the
+        sequence's `tokens` (None: all there are). Without a text, in these tokens.
+        """
         self.name: SourceName = name
         self._rates = rates
         self._grows = text is None
         self._text = tokens if text is None else text
-        self._num_seen = len(tokens)
+        self._num_seen = len(tokens) if text is None or num_before is None else num_before
         """Of the sequence."""
         self._at = -1 if self._grows else 0
         """In the text: the token that is expected next; -1: none is."""
