@@ -31,6 +31,8 @@ LOST_FOR = 24
 """For so many tokens."""
 NEAR = 6
 """So near with a single one; and for so many tokens, as many others are taken to stand for them, whatever they are."""
+PREDICTED = 8
+"""Somebody expects the beginning of a prediction: as if so many tokens before it had agreed."""
 TRUSTED = 4
 """A text that agreed for fewer tokens is not looked for again so eagerly when it is left."""
 _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
@@ -59,7 +61,7 @@ class Lookup:
         """Of the sequence."""
         self._at = -1 if self._grows else 0
         """In the text: the token that is expected next; -1: none is."""
-        self._num_agreed = 0
+        self._num_agreed = 0 if self._grows else PREDICTED
         self._lost_at = -1
         """In the text: where the answer left it."""
         self._lost_since = 0
@@ -90,7 +92,7 @@ class Lookup:
             if is_right:
                 self._at, self._num_agreed = at + 1, self._num_agreed + 1
                 return
-            if self._num_agreed >= TRUSTED or (not self._grows and self._lost_at < 0):
+            if self._num_agreed >= TRUSTED:
                 self._lost_at, self._lost_since = at, place
         self._look_up(tokens, place + 1)
 
