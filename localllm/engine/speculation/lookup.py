@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from localllm.engine.speculation.rates import LONGEST, Rates
+from localllm.engine.speculation.rates import DOUBTFUL, LONGEST, Rates
 from localllm.engine.speculation.source import Guess
 from localllm.types import SourceName
 
@@ -33,6 +33,9 @@ NEAR = 6
 """So near with a single one; and for so many tokens, as many others are taken to stand for them, whatever they are."""
 PREDICTED = 8
 """Somebody expects the beginning of a prediction: as if so many tokens before it had agreed."""
+FIRST_DOUBT = 2
+"""So often a token has to be right where another one stood, before its place is believed in as others are: that of a
+value behind a key."""
 TRUSTED = 4
 """A text that agreed for fewer tokens is not looked for again so eagerly when it is left."""
 _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
@@ -65,6 +68,8 @@ class Lookup:
         self._lost_at = -1
         """In the text: where the answer left it."""
         self._lost_since = 0
+        self._doubts = bytearray(len(self._text))
+        """Of each place in the text: how often the token there has to be right before it is believed in again."""
         self._table, self._shift = _table(self._text)
         if self._grows:
             self._look_up(tokens, len(tokens))
@@ -76,24 +81,32 @@ class Lookup:
         at, text = self._at, self._text
         if at < 0 or at >= len(text):
             return None
-        found = tuple(text[at : at + most])
+        found, doubts = tuple(text[at : at + most]), self._doubts[at : at + most]
         if self._grows and len(found) < most:  # it repeats itself: what is guessed is text as well
-            found = (found * (most // len(found) + 1))[:most]
-        return Guess(found, self._rates.chances(self._num_agreed, len(found)))
+            times = most // len(found) + 1
+            found, doubts = (found * times)[:most], (doubts * times)[:most]
+        return Guess(found, self._rates.chances(self._num_agreed, doubts))
 
     def _take(self, tokens: Sequence[int], place: int) -> None:
         """The token at that place has come."""
         at, token, text = self._at, tokens[place], self._text
         if self._grows and place >= NGRAM:
             self._table[_hash(tokens, place) >> self._shift] = place
+        if at >= len(text):  # of a prediction that the answer goes beyond
+            at = -1
         if at >= 0:
-            is_right = at < len(text) and text[at] == token
-            self._rates.learn(self._num_agreed, is_right=is_right)
+            is_right, doubts = text[at] == token, self._doubts
+            self._rates.learn(DOUBTFUL if doubts[at] else self._num_agreed, is_right=is_right)
+            doubts[at] = max(0, doubts[at] - 1) if is_right else FIRST_DOUBT
+            if self._grows:  # it may be a value, and the text may be copied again
+                doubts.append(doubts[at])
             if is_right:
                 self._at, self._num_agreed = at + 1, self._num_agreed + 1
                 return
             if self._num_agreed >= TRUSTED:
                 self._lost_at, self._lost_since = at, place
+        elif self._grows:
+            self._doubts.append(FIRST_DOUBT if self._lost_at >= 0 else 0)
         self._look_up(tokens, place + 1)
 
     def _look_up(self, tokens: Sequence[int], end: int) -> None:
