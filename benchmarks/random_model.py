@@ -9,7 +9,6 @@ from pathlib import Path
 
 import gguf
 import numpy as np
-import numpy.typing as npt
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -28,13 +27,8 @@ def write_random_model(
     n_kv: int = 3,
     ctx: int = 8192,
     seed: int = 0,
-    next_tokens: npt.NDArray[np.int64] | None = None,
 ) -> None:
-    """F16 weights; the tokenizer is copied from the vocabulary-only GGUF `vocabulary`.
-
-    `next_tokens`, of each token: the likeliest by far is that one, whatever came before. The last matrix of each part of
-    a block is zero then, which takes the same time, and the head's row of a token is the embedding of the one before.
-    """
+    """F16 weights; the tokenizer is copied from the vocabulary-only GGUF `vocabulary`."""
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name(path.stem)
     writer.add_block_count(n_layer)
@@ -54,9 +48,6 @@ def write_random_model(
     random = np.random.default_rng(seed)
 
     def matrix(name: str, rows: int, columns: int, scale: float | None = None) -> None:
-        if next_tokens is not None and name.endswith(("attn_output.weight", "ffn_down.weight")):
-            writer.add_tensor(name, np.zeros((rows, columns), dtype=np.float16))
-            return
         weights = random.standard_normal((rows, columns), dtype=np.float32) * (scale or columns**-0.5)
         writer.add_tensor(name, weights.astype(np.float16))
 
@@ -64,13 +55,7 @@ def write_random_model(
         writer.add_tensor(name, np.ones(n_embd, dtype=np.float32))
 
     head = n_embd // n_head
-    if next_tokens is None:
-        matrix("token_embd.weight", vocabulary_size, n_embd, scale=1.0)
-    else:
-        embeddings = random.standard_normal((vocabulary_size, n_embd), dtype=np.float32).astype(np.float16)
-        writer.add_tensor("token_embd.weight", embeddings)
-        before = np.argsort(next_tokens)  # of a permutation: its inverse
-        writer.add_tensor("output.weight", embeddings[before])
+    matrix("token_embd.weight", vocabulary_size, n_embd, scale=1.0)
     norm("output_norm.weight")
     for layer in range(n_layer):
         block = f"blk.{layer}."

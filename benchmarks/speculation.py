@@ -1,18 +1,17 @@
 """What guesses gain and cost: against ours without, and against llama-server with its n-grams; in turns, over HTTP.
 
-    python -m benchmarks.speculation PEERS [--streams 1 8] [--rounds N] [--only SCENARIO] [--model FILE]
+    python -m benchmarks.speculation PEERS [--streams 1 8] [--rounds N] [--only SCENARIO] [--alone]
 
-PEERS is what `benchmarks.peers` built. Random weights copy nothing, so the model is made: it has the shape and the time of
-a step of the other benchmarks' (193 M, Q8_0), but each token is followed by a certain other one, in one long cycle. So
-what comes is known, every matrix is multiplied as ever, and how much of the answer stands in the prompt is up to us: the
-prompt is the answer with changes. Each answer is checked to be that of the cycle. Which tokens are guessed and
-whether they are computed is left to each server.
+PEERS is what `benchmarks.peers` built. Random weights repeat nothing, so a model is made that writes a given text
+(`scripted_model`): about the size of the other benchmarks', all its matrices multiplied. Prompts and answers are real
+texts; each answer is checked to be the one that the model has to write. What is guessed is left to each server.
 
-    random   nothing of the answer is in the prompt            hostile  every few tokens of it a wrong one: guesses miss
-    edit     a file that comes back with a few changes         json     of 11 tokens 8 are keys that were there before
-    quotes   48 tokens of a quote, 16 of one's own, by turns
+    random   words by lot                          hostile  of four words three stand in the prompt, another behind them
+    edit     a file that comes back, changed       json     records: the keys repeat, the values do not
+    quotes   a document is quoted between sentences of one's own
 
-Prints milliseconds a token, of the median stream, and ratios (above 1: ours with guesses is faster).
+Streams begin at different places of the answer, as streams do. Prints milliseconds a token, of the median stream, and
+ratios (above 1: ours with guesses is faster). The first round is not counted: the prompts are in the caches then.
 """
 
 from __future__ import annotations
@@ -22,30 +21,32 @@ import asyncio
 import contextlib
 import json
 import random
+import re
 import socket
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import gguf
 import httpx
-import numpy as np
 
+from benchmarks.load import text
 from benchmarks.peers import run, unpack_source
-from benchmarks.random_model import write_random_model
 from benchmarks.results import save
+from benchmarks.scripted_model import write_script, write_scripted_model
+from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 
 SLOTS, THREADS, CTX, OUT = 8, 2, 2048, 192
-KINDS = 8000
-"""Tokens in the cycle."""
+STAGGER = 23
+"""Tokens between the places where streams begin."""
 SETTLED_S = 0.1
-MODEL = "models/cycle135m-Q8_0.gguf"
+MODEL = "models/scripted-Q8_0.gguf"
 PEER_OPTIONS = {
     "llama-server": ["--spec-type", "ngram-simple"],
     "llama-server, short": [
@@ -53,77 +54,66 @@ PEER_OPTIONS = {
     ],
 }  # fmt: skip
 """As it is, and with n-grams as short as ours: it takes 12 tokens to find a place, and guesses 48, by itself."""
-
-Change = Callable[[list[int], random.Random, list[int]], list[int]]
-"""The answer to what the prompt has of it; other tokens are from the last list."""
+HERE = Path(__file__).parent
 
 
-def nothing(answer: list[int], chooser: random.Random, others: list[int]) -> list[int]:
-    return [chooser.choice(others) for _ in answer]
+class Scenario(NamedTuple):
+    """What is asked, and what the model answers."""
+
+    prompt: str
+    answer: str
 
 
-def hostile(answer: list[int], chooser: random.Random, others: list[int]) -> list[int]:
-    """Three to five right ones, then a wrong one."""
-    changed, until = [], 4
-    for token in answer:
-        until -= 1
-        changed.append(token if until else chooser.choice(others))
-        until = until or chooser.randrange(4, 7)
-    return changed
+def words_by_lot() -> Scenario:
+    return Scenario(text(200, 1), text(500, 2))
 
 
-def edit(answer: list[int], chooser: random.Random, others: list[int]) -> list[int]:
-    """Of 64 tokens one is another, of 96 one is missing."""
-    changed = [chooser.choice(others) if place % 64 == 40 else token for place, token in enumerate(answer)]
-    return [token for place, token in enumerate(changed) if place % 96 != 70]
+def hostile() -> Scenario:
+    """Each run of three words is in the prompt, and is gone on with by another one there."""
+    answer = text(500, 3).split()
+    prompt = [word if place % 4 != 3 else f"not{place}" for place, word in enumerate(answer)]
+    return Scenario(" ".join(prompt[:500]), " ".join(answer))
 
 
-def keys(answer: list[int], chooser: random.Random, others: list[int]) -> list[int]:
-    return [chooser.choice(others) if place % 11 in (4, 9, 10) else token for place, token in enumerate(answer)]
+def edit() -> Scenario:
+    """A variable gets another name, a line is new, and one is gone."""
+    lines = (HERE / "load.py").read_text("utf-8").splitlines()[40:130]
+    changed = [re.sub(r"\bparts\b", "pieces", line) for number, line in enumerate(lines) if number != 7]
+    changed.insert(14, "    # Asked for once.")
+    return Scenario("Rename parts:\n" + "\n".join(lines) + "\nThe whole file:\n", "\n".join(changed))
 
 
-def quotes(answer: list[int], chooser: random.Random, others: list[int]) -> list[int]:
-    runs = [answer[start : start + 48] for start in range(0, len(answer), 64)]
-    chooser.shuffle(runs)
-    return [token for run in runs for token in (*run, *(chooser.choice(others) for _ in range(16)))]
+def records() -> Scenario:
+    chooser, names = random.Random(4), text(4000, 5).split()
+
+    def record() -> dict[str, Any]:
+        return {
+            "id": chooser.randrange(10_000),
+            "full_name": f"{chooser.choice(names)} {chooser.choice(names)}".title(),
+            "department": chooser.choice(names),
+            "is_active": chooser.random() < 0.5,
+            "contact": {"email": f"{chooser.choice(names)}@example.com", "phone": str(chooser.randrange(10**6))},
+        }
+
+    made = [json.dumps(record(), indent=2) for _ in range(16)]
+    return Scenario("Write records such as these:\n" + ",\n".join(made[:2]) + ",\n", ",\n".join(made[2:]))
 
 
-SCENARIOS: dict[str, Change] = {"random": nothing, "hostile": hostile, "edit": edit, "json": keys, "quotes": quotes}
+def quotes() -> Scenario:
+    document = (HERE.parent / "localllm/ARCHITECTURE.md").read_text("utf-8").splitlines()
+    lines = [line for line in document if len(line) > 90][:14]
+    said = [f"It says: {line}\nThat is {text(14, number)}.\n" for number, line in enumerate(lines[1:13])]
+    return Scenario("\n".join(lines) + "\nWhat does it say?\n", "".join(said))
 
 
-class Cycle(NamedTuple):
-    """Tokens, each followed by the next, the last by the first; and others."""
-
-    tokens: list[int]
-    others: list[int]
-
-    def request(self, change: Change, seed: int) -> tuple[list[int], list[int]]:
-        """A prompt and its answer."""
-        chooser = random.Random(seed)
-        start = chooser.randrange(len(self.tokens))
-        doubled = self.tokens + self.tokens
-        answer = doubled[start + 1 : start + 1 + OUT]
-        return [*change(answer, chooser, self.others), self.tokens[start]], answer
+SCENARIOS = {"random": words_by_lot, "hostile": hostile, "edit": edit, "json": records, "quotes": quotes}
 
 
-def make_cycle(vocabulary: Path) -> tuple[Cycle, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Of plain English words, and each token's next one: a permutation of the whole vocabulary."""
-    pieces = gguf.GGUFReader(vocabulary).fields["tokenizer.ggml.tokens"].contents()
-    words = [
-        id for id, piece in enumerate(pieces) if piece[:1] == "\u0120" and piece[1:].isascii() and piece[1:].isalpha()
-    ]
-    random.Random(1).shuffle(words)
-    tokens, others = words[:KINDS], words[KINDS : 2 * KINDS]
-    following = np.arange(len(pieces), dtype=np.int64)
-    following[tokens] = np.roll(np.asarray(tokens), -1)
-    return Cycle(tokens, others), following
-
-
-def made_model(peers: Path, cycle_of: Path, following: np.ndarray[Any, np.dtype[np.int64]]) -> Path:
+def base_model(peers: Path, vocabulary: Path) -> Path:
     model = peers / MODEL
     if not model.exists():
         full = model.with_name(model.name.replace("Q8_0", "f16"))
-        write_random_model(full, cycle_of, next_tokens=following)
+        write_scripted_model(full, vocabulary)
         run(peers / "bin/llama-quantize", full, model, "Q8_0")
         full.unlink()
     return model
@@ -154,19 +144,28 @@ def llama_server(peers: Path, model: Path, options: list[str]) -> Iterator[str]:
             process.wait()
 
 
-class Asked(NamedTuple):
-    """Whom, and with what beside the prompt."""
+class Told(NamedTuple):
+    """An answer."""
+
+    token_s: float
+    """Seconds a token behind the first."""
+    text: str
+    accepted: int
+    rejected: int
+
+
+class Party(NamedTuple):
+    """Whom to ask, and with what beside the prompt."""
 
     url: str
     key: str
-    model: str
     extra: dict[str, Any]
 
     async def events(self, prompt: list[int]) -> AsyncIterator[dict[str, Any]]:
         parts = urlsplit(self.url)
         body = {
-            "model": self.model, "prompt": prompt, "max_tokens": OUT, "temperature": 0, "ignore_eos": True,
-            "stream": True, "stream_options": {"include_usage": True}, **self.extra,
+            "prompt": prompt, "max_tokens": OUT, "temperature": 0, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}, **self.extra,
         }  # fmt: skip
         encoded = json.dumps(body).encode()
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 24)
@@ -176,8 +175,7 @@ class Asked(NamedTuple):
                 f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(encoded)}\r\n\r\n"
             )
             writer.write(head.encode() + encoded)
-            status = await reader.readline()
-            if b" 200 " not in status:
+            if b" 200 " not in await reader.readline():
                 raise RuntimeError((await reader.read()).decode(errors="replace")[-500:])
             while line := await reader.readline():
                 if line.startswith(b"data: {"):
@@ -185,61 +183,65 @@ class Asked(NamedTuple):
         finally:
             writer.close()
 
-    async def answer(self, prompt: list[int]) -> tuple[float, str, dict[str, Any]]:
-        """Seconds a token behind the first, the text, and the usage."""
-        times, text, usage = [], "", {}
+    async def answer(self, prompt: list[int]) -> Told:
+        times, pieces = [], []
+        usage: dict[str, Any] = {}
         async for event in self.events(prompt):
             usage = event.get("usage") or usage
             if piece := "".join(choice["text"] for choice in event.get("choices", ())):
                 times.append(time.perf_counter())
-                text += piece
-        return (times[-1] - times[0]) / (OUT - 1), text, usage
+                pieces.append(piece)
+        details = usage.get("completion_tokens_details") or {}
+        return Told(
+            (times[-1] - times[0]) / (OUT - 1),
+            "".join(pieces),
+            details.get("accepted_prediction_tokens", 0),
+            details.get("rejected_prediction_tokens", 0),
+        )
+
+    async def answers(self, prompts: list[list[int]]) -> list[Told]:
+        return list(await asyncio.gather(*(self.answer(prompt) for prompt in prompts)))
 
 
-async def answers(asked: Asked, prompts: list[list[int]]) -> list[tuple[float, str, dict[str, Any]]]:
-    return list(await asyncio.gather(*(asked.answer(prompt) for prompt in prompts)))
+class Asked(NamedTuple):
+    """Of one scenario, in tokens."""
+
+    prompt: list[int]
+    answer: list[int]
+
+    def streams(self, count: int) -> list[list[int]]:
+        """Prompts, each with a part of the answer."""
+        return [self.prompt + self.answer[: number * STAGGER] for number in range(count)]
+
+    def texts(self, count: int, client: Client, model: str) -> list[str]:
+        starts = [number * STAGGER for number in range(count)]
+        return [client.detokenize(model, self.answer[start : start + OUT]) for start in starts]
 
 
-def accepted(told: list[tuple[float, str, dict[str, Any]]]) -> tuple[int, int]:
-    details = [usage.get("completion_tokens_details") or {} for _, _, usage in told]
-    return (
-        sum(each.get("accepted_prediction_tokens", 0) for each in details),
-        sum(each.get("rejected_prediction_tokens", 0) for each in details),
-    )
-
-
-def compare(
-    cycle: Cycle | None,
-    change: Change,
-    streams: int,
-    rounds: int,
-    parties: dict[str, Asked],
-    texts: Callable[[list[int]], str],
-) -> dict[str, Any]:
-    """Medians of all rounds."""
+def compare(asked: Asked, streams: int, rounds: int, parties: dict[str, Party], expected: list[str]) -> dict[str, Any]:
+    """Medians of all rounds but the first."""
     found: dict[str, list[float]] = {name: [] for name in parties}
     guesses: list[tuple[int, int]] = []
-    for number in range(rounds):
-        seed = random.randrange(1 << 30)
-        assert cycle is not None
-        both = [cycle.request(change, seed + stream) for stream in range(streams)]
-        order = list(parties)
+    order = list(parties)
+    for number in range(rounds + 1):
         random.shuffle(order)
         for name in order:
-            told = asyncio.run(answers(parties[name], [prompt for prompt, _ in both]))
-            for (_, expected), (_, text, _) in zip(both, told, strict=True):
-                assert text.split() == texts(expected).split(), f"{name} answers something else"
-            found[name].append(1e3 * statistics.median(seconds for seconds, _, _ in told))
-            if name == "ours":
-                guesses.append(accepted(told))
+            told = asyncio.run(parties[name].answers(asked.streams(streams)))
+            for each, text_of in zip(told, expected, strict=True):
+                assert each.text.strip() == text_of.strip(), f"{name} answers something else"
             time.sleep(SETTLED_S)
+            if number:
+                found[name].append(1e3 * statistics.median(each.token_s for each in told))
+            if number and name == "ours":
+                guesses += [(each.accepted, each.rejected) for each in told]
     row: dict[str, Any] = {f"{name}_ms": round(statistics.median(times), 3) for name, times in found.items()}
-    for name in found:
+    for name, times in found.items():
         if name != "ours":
-            ratios = [theirs / mine for theirs, mine in zip(found[name], found["ours"], strict=True)]
-            row[f"of {name}"] = round(statistics.median(ratios), 3)
-    right, wrong = sum(each[0] for each in guesses), sum(each[1] for each in guesses)
-    row["accepted"], row["rejected"] = (round(part / rounds / streams / OUT, 3) for part in (right, wrong))
+            row[f"of {name}"] = round(
+                statistics.median(theirs / mine for theirs, mine in zip(times, found["ours"], strict=True)), 3
+            )
+    for name, counts in zip(("accepted", "rejected"), zip(*guesses, strict=True), strict=True):
+        row[name] = round(sum(counts) / len(counts) / OUT, 3)
     return row
 
 
@@ -253,29 +255,34 @@ def main() -> None:
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()
     vocabulary = unpack_source(peers) / "models/ggml-vocab-qwen2.gguf"
-    cycle, following = make_cycle(vocabulary)
-    pieces = gguf.GGUFReader(vocabulary).fields["tokenizer.ggml.tokens"].contents()
-    model = made_model(peers, vocabulary, following)
+    num_tokens = len(gguf.GGUFReader(vocabulary).fields["tokenizer.ggml.tokens"].contents())
+    model = base_model(peers, vocabulary)
     figures: dict[str, Any] = {}
     options = [str(model), f"--slots={SLOTS}", f"--ctx={CTX}", f"--threads={THREADS}", "--log-level=warning"]
-    with contextlib.ExitStack() as stack:
-        ours = stack.enter_context(Sidecar.start(options))
-        parties = {
-            name: Asked(ours.url, ours.token or "", model.stem, extra)
-            for name, extra in (("ours", {}), ("without", {"speculative": False}))
-        }
-        for name, extra_options in {} if arguments.alone else PEER_OPTIONS.items():
-            url = stack.enter_context(llama_server(peers, model, extra_options))
-            parties[name] = Asked(url, "none", model.stem, {})
-        for streams in arguments.streams:
-            for name, change in SCENARIOS.items():
-                if arguments.only in name:
-                    row = compare(
-                        cycle, change, streams, arguments.rounds, parties,
-                        lambda tokens: "".join(pieces[token] for token in tokens).replace("\u0120", " "),
-                    )  # fmt: skip
-                    figures.setdefault(f"{streams} streams", {})[name] = row
-                    print(f"{streams} x {name:8}", row, flush=True)
+    for name, scenario in SCENARIOS.items():
+        if arguments.only not in name:
+            continue
+        made = scenario()
+        with Sidecar.start([*options, "--slots=1"]) as ours:  # for its tokenizer
+            client, id = Client(ours.url, ours.token or ""), ours.ready.model or ""
+            asked = Asked(*(client.tokenize(id, part, add_special=False) for part in made))
+        assert len(asked.answer) >= OUT + max(arguments.streams) * STAGGER, f"{name} is too short"
+        write_script(model, len(asked.prompt), asked.answer, num_tokens)
+        with contextlib.ExitStack() as stack:
+            ours = stack.enter_context(Sidecar.start(options))
+            client, id = Client(ours.url, ours.token or ""), ours.ready.model or ""
+            parties = {
+                "ours": Party(ours.url, ours.token or "", {}),
+                "without": Party(ours.url, ours.token or "", {"speculative": False}),
+            }
+            for peer, its_options in {} if arguments.alone else PEER_OPTIONS.items():
+                url = stack.enter_context(llama_server(peers, model, its_options))
+                parties[peer] = Party(url, "none", {})
+            for streams in arguments.streams:
+                expected = asked.texts(streams, client, id)
+                row = compare(asked, streams, arguments.rounds, parties, expected)
+                figures.setdefault(f"{streams} streams", {})[name] = row
+                print(f"{streams} x {name:8}", row, flush=True)
     save("speculation", figures)
 
 

@@ -12,8 +12,13 @@ from collections.abc import Sequence as Many
 
 from localllm.engine.scheduling.rows import Cost, Part, passes
 
-LEARNING, LEARNING_FIRST = 0.3, 0.8
-"""How much of the error of a shape one step changes, and the first one."""
+SLOWER, FASTER = 0.1, 0.4
+"""How much of the error of a shape a step changes that took longer than predicted, and one that took less: what holds a
+step up is others' work."""
+FIRST = 0.5
+"""As much as the first one does."""
+EAGER = math.log(1.25)
+"""Where no streams of that number ever had several rows, these are taken to cost less than the model says, once."""
 LARGEST = math.log(2.0)
 """An error beyond that is an accident of one step: another program had the cores."""
 FORGETTING = 0.995
@@ -46,7 +51,8 @@ class RowCost:
         error = math.log(max(seconds, 1e-9) / self._base(parts))
         if of_streams:
             error = max(-LARGEST, min(LARGEST, error - known))
-            error = known + error * (LEARNING if shape in of_streams else LEARNING_FIRST)
+            gain = SLOWER if error > 0 else FASTER
+            error = known + error * (gain if shape in of_streams else FIRST)
         self._num_shapes += shape not in of_streams
         of_streams.pop(shape, None)
         of_streams[shape] = error
@@ -67,6 +73,8 @@ class RowCost:
             num_passes, num_rows = shape
             likeliest = min(of_streams, key=lambda other: (abs(other[0] - num_passes), abs(other[1] - num_rows)))
             error = of_streams[likeliest]
+            if len(of_streams) == 1 and likeliest == (1, num_streams):
+                error -= EAGER
         return error
 
     def _forget(self, kept: int) -> None:
