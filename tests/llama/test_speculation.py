@@ -1,4 +1,8 @@
-"""Guesses on real models: the answer is the one without, on every memory, whatever is asked for beside it."""
+"""Guesses on real models: the answer is the one without, on every memory, whatever is asked for beside it.
+
+Not in a unified cache: there what is cut leaves other cells free, so that sums are rounded in another order (log-
+probabilities by up to 0.003 here), and a draw may fall on the other side. `test_rows` has one in which none does.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,11 @@ REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[each for each in LAYOUTS if each.ubatch_tokens is None], ids=lambda one: one[0])
+@pytest.fixture(
+    scope="module",
+    params=[each for each in LAYOUTS if each.ubatch_tokens is None and not each.is_unified],
+    ids=lambda one: one[0],
+)
 def backend(
     request: pytest.FixtureRequest, loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LlamaBackend]:

@@ -85,6 +85,28 @@ def test_a_text_that_is_built_at_once_is_found_as_one_that_came_token_by_token(s
     assert (first and first.tokens) == (second and second.tokens)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), max_size=20),
+    st.lists(st.integers(0, 4) | st.integers(0, 50), max_size=80),
+    st.none() | st.lists(st.integers(0, 4), min_size=1, max_size=40),
+    st.lists(st.integers(1, 6), min_size=80, max_size=80),
+)
+def test_it_does_not_matter_how_many_tokens_come_at_a_time(
+    prompt: list[int], answer: list[int], prediction: list[int] | None, sizes: list[int]
+) -> None:
+    tokens, others = list(prompt), list(prompt)
+    one_by_one = Lookup("lookup", Rates(), tokens, prediction)
+    in_pieces = Lookup("lookup", Rates(), others, prediction)
+    for size in sizes:
+        for token in answer[len(tokens) - len(prompt) :][:size]:
+            tokens.append(token)
+            guess = one_by_one.propose(tokens, MOST)
+        if len(tokens) > len(others):
+            others += tokens[len(others) :]
+            assert in_pieces.propose(others, MOST) == guess
+
+
 def test_what_is_copied_is_guessed_from_its_first_tokens_on() -> None:
     prompt = text(3000)
     found = looked_up(prompt, prompt[1000:1200])

@@ -128,7 +128,8 @@ class Lookup:
         """Whether it may go on a little behind where the answer left it: with other tokens, with fewer, with more."""
         text, lost_at, num_lost = self._text, self._lost_at, end - self._lost_since
         token, before = tokens[end - 1], tokens[end - 2]
-        last, found = min(lost_at + REACH, len(text) - 1), -1
+        known = end if self._grows else len(text)  # several may have come at once
+        last, found = min(lost_at + REACH, known - 1), -1
         for place in range(max(lost_at, 1), last):
             if text[place] == token:
                 if text[place - 1] == before:
@@ -138,7 +139,7 @@ class Lookup:
                     found = place
         if found >= 0:
             self._at, self._num_agreed = found + 1, 1
-        elif num_lost <= NEAR and lost_at + num_lost < len(text):
+        elif num_lost <= NEAR and lost_at + num_lost < known:
             self._at, self._num_agreed = lost_at + num_lost, 0
         return self._at >= 0
 
