@@ -14,7 +14,7 @@ from operator import mul
 from localllm.engine.backend import Segment
 from localllm.engine.proposals import ASSUMED_CHANCE, Draft, Proposal
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
+from localllm.engine.scheduling.rows import LONGEST, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
@@ -68,7 +68,7 @@ class Drafter:
 
     def _wish(self, sequence: Sequence) -> Wish:
         assert sequence.slot is not None
-        room = min(MOST_ROWS, self._slot_capacity - sequence.num_computed)
+        room = min(LONGEST, self._slot_capacity - sequence.num_computed)
         useful = self._slot_capacity - sequence.num_tokens
         if sequence.max_tokens is not None:
             useful = min(useful, sequence.max_tokens - sequence.num_generated)

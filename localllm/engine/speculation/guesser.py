@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Tokens
 
 from localllm.engine.proposals import Proposal
-from localllm.engine.scheduling.rows import MOST_ROWS
+from localllm.engine.scheduling.rows import LONGEST
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.lookup import Lookup
 from localllm.engine.speculation.rates import Rates
@@ -42,7 +42,7 @@ class Guesser:
         prediction: Tokens[int] = (),
     ) -> None:
         """`prediction`: what the answer may be like."""
-        self._most = MOST_ROWS - 1 if wanted.n_max is None else min(wanted.n_max, MOST_ROWS - 1)
+        self._most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
             self._texts["prediction"] = prediction
