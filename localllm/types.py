@@ -340,7 +340,6 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"
-    """Whether tokens are guessed and checked several at a time, where that pays; the answer is the same."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
@@ -380,7 +379,6 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
     speculation: Literal["auto", "off"] = "off"
-    """Whether tokens are guessed where that pays; `speculation_reason`: why not."""
     speculation_reason: str = ""
     threads: int
     layers_per_device: dict[str, int]

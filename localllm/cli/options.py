@@ -80,6 +80,7 @@ Thinking = Annotated[
 MetricsNames = Annotated[
     str | None,
     Option("--metrics-names", metavar="localllm|llamacpp|both", help="In /metrics [default: localllm]"),
+]
 Speculation = Annotated[
     str | None,
     Option("--speculation", metavar="auto|off", help="Guess tokens, check several at a time [default: auto]"),

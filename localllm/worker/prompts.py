@@ -241,6 +241,7 @@ class Prompts:
             pieces += [self._vocab.piece(token, special=True) for token in tokens[start : start + SPELLED_A_STEP]]
             yield
         return b"".join(pieces).decode("utf-8", "replace")
+
     def predicted(self, text: str) -> Generator[None, None, list[int]]:
         """The tokens of what an answer is expected to be, as far as it may get."""
         tokens: list[int] = []
