@@ -77,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     loaded; None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so where a request does not say; auto: as each template does."""
+    speculation: Literal["auto", "off"] = "auto"
+    """Whether an answer's next tokens are guessed, from its prompt, what is answered already and what the request
+    predicts, and checked several at a time, where that pays: the answer is the same."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -272,6 +275,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             embedding_ctx=self.embedding_ctx,
             chat_template=self.chat_template,
             thinking=self.thinking,
+            speculation=self.speculation,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,

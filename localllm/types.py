@@ -46,6 +46,8 @@ from localllm.sampling import DrySampling as DrySampling
 from localllm.sampling import ResolvedSampling as ResolvedSampling
 from localllm.sampling import SamplingParams as SamplingParams
 from localllm.sampling import TokenId as TokenId
+from localllm.speculation import SourceName as SourceName
+from localllm.speculation import Speculative as Speculative
 from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
@@ -118,6 +120,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Where it is not answered by then: an error while it waits, the end of the answer while it runs."""
     queue_timeout_s: float | None = None
     """Where it has no slot by then: an error."""
+    speculative: Speculative = Speculative()
+    prediction: str | None = None
+    """What the answer is expected to be like, to be computed sooner where it is."""
 
     def __post_init__(self) -> None:
         check_token_ids("prompt", self.prompt_tokens or (), MAX_TOKEN_ID)
@@ -138,6 +143,10 @@ class Usage(msgspec.Struct, frozen=True):
     """That the model had forgotten when the answer ended (context shift)."""
     reasoning_tokens: int = 0
     """Of the completion's, those of its thought."""
+    accepted_guesses: int = 0
+    """Of the completion's, those that were guessed and computed before it was their turn."""
+    rejected_guesses: int = 0
+    """Tokens that were guessed and computed, and did not come."""
 
     @property
     def total_tokens(self) -> int:
@@ -330,6 +339,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
+    speculation: Literal["auto", "off"] = "auto"
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
@@ -368,6 +378,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """How it writes thoughts and calls."""
     flash_attn: Literal["on", "off"] = "on"
     flash_attn_reason: str = ""
+    speculation: Literal["auto", "off"] = "off"
+    speculation_reason: str = ""
     threads: int
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""

@@ -163,6 +163,7 @@ def serve(
     embedding_ctx: opt.EmbeddingCtx = None,
     chat_template: opt.ChatTemplate = None,
     thinking: opt.Thinking = None,
+    speculation: opt.Speculation = None,
     max_grammar_bytes: gate.MaxGrammarBytes = None,
     max_grammar_cpu_s: gate.MaxGrammarCpu = None,
     max_grammar_mb: gate.MaxGrammarMb = None,

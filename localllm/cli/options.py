@@ -81,6 +81,10 @@ MetricsNames = Annotated[
     str | None,
     Option("--metrics-names", metavar="localllm|llamacpp|both", help="In /metrics [default: localllm]"),
 ]
+Speculation = Annotated[
+    str | None,
+    Option("--speculation", metavar="auto|off", help="Guess tokens, check several at a time [default: auto]"),
+]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),

@@ -130,6 +130,8 @@ class CachedTokens(msgspec.Struct, frozen=True):
 
 class ThoughtTokens(msgspec.Struct, frozen=True):
     reasoning_tokens: int = 0
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
 
 
 class UsageObject(msgspec.Struct, frozen=True):
@@ -140,8 +142,16 @@ class UsageObject(msgspec.Struct, frozen=True):
     shifted_tokens: int = 0
 
     def counted(self) -> Usage:
-        cached, thought = self.prompt_tokens_details.cached_tokens, self.completion_tokens_details.reasoning_tokens
-        return Usage(self.prompt_tokens, self.completion_tokens, cached, self.shifted_tokens, thought)
+        cached, details = self.prompt_tokens_details.cached_tokens, self.completion_tokens_details
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            cached,
+            self.shifted_tokens,
+            details.reasoning_tokens,
+            details.accepted_prediction_tokens,
+            details.rejected_prediction_tokens,
+        )
 
 
 class Chunk(msgspec.Struct, frozen=True):

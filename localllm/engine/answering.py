@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from localllm.engine.backend import Backend
 from localllm.engine.cache.kvcache import KvCache
@@ -15,7 +16,7 @@ from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.constraint.follower import Follower
 from localllm.engine.inbox import StepOutput
 from localllm.engine.sampling.drawing import Drawn
-from localllm.engine.sampling.sampler import Sampled
+from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
@@ -65,14 +66,16 @@ class Answers:
         sequence, tokens, num_behind, slot = drawn[:4]
         taken = Taken(sequence, sequence.first_token_s is None)
         self.untold.append(taken)
-        self._take_token(taken, tokens[0])
+        guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
+        sequence.num_guesses += len(drawn.guessed)
+        self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
             if taken.has_ended:
                 break
             self._scheduler.advance(sequence)
             num_kept += 1
-            self._take_token(taken, sampled)
+            self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
         if num_kept < num_behind:
             self._kv.cut(slot)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
@@ -118,7 +121,7 @@ class Answers:
         if drawn.num_behind:
             self._kv.cut(drawn.slot)
 
-    def _take_token(self, taken: Taken, sampled: Sampled) -> None:
+    def _take_token(self, taken: Taken, sampled: Sampled, *, is_guess: bool = False) -> None:
         """Append a forced or sampled token, or end the answer."""
         sequence, token = taken.sequence, sampled.token
         sequence.sampled(sampled.mirostat_mu)
@@ -129,6 +132,7 @@ class Answers:
             taken.end, taken.finish = sampled, self._end(sequence, "stop")
             return
         sequence.append(token)
+        sequence.num_right_guesses += is_guess
         taken.tokens.append(sampled)
         if sequence.text_may_end:
             text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)

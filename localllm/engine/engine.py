@@ -29,6 +29,8 @@ from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import StepCost
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.row_cost import RowCost
+from localllm.engine.scheduling.rows import assumed_unified_cost
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
@@ -83,8 +85,9 @@ class Engine:
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
         self.scheduler.drafter.max_rows = min(backend.batch_capacity, backend.max_outputs)
         cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
-        if backend.num_cells is None:  # a unified cache takes unequal rows in one pass, which that does not know
-            self.scheduler.drafter.cost = cost.seconds
+        # A unified cache takes unequal rows in one pass, which the cost of steps does not know.
+        row_cost = RowCost(cost.seconds if backend.num_cells is None else assumed_unified_cost)
+        self.scheduler.drafter.cost = row_cost
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
@@ -113,6 +116,7 @@ class Engine:
             self._answers,
             sampler,
             pace=pace,
+            row_cost=row_cost,
             scorer=scorer,
             whole=self._whole,
             interruptions=self._interruptions,

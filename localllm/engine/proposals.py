@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from localllm.engine.sequence import Sequence
 
 
+ASSUMED_CHANCE = 0.8
+"""Of a guess to be right, where nobody says."""
+
+
 class Proposal(NamedTuple):
     """What a sequence may go on with; how much of it is computed is the scheduler's decision."""
 
     forced: tuple[int, ...] = ()
     guessed: tuple[int, ...] = ()
     """Behind the forced ones."""
+    chances: tuple[float, ...] = ()
+    """Of each guessed one, that it is right if those before it are; of what is missing, `ASSUMED_CHANCE`."""
 
     def draft(self, num_rows: int) -> Draft:
         """Of a step in which the sequence gets so many rows, at least one."""

@@ -32,15 +32,10 @@ from localllm.types import Detail, FinishReason, Lines, ResolvedSampling, Timing
 if TYPE_CHECKING:
     from localllm.engine.proposals import Proposal
     from localllm.engine.scheduling.waits import Wait
+    from localllm.engine.speculation.guesser import Guesser
 
 SHIFTED_ANSWER = 8
 """An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
-
-
-OPTIMISTIC_RATE = 0.8
-"""How often guesses are right, before any was tried."""
-LEARNING, FORGETTING = 0.1, 0.01
-"""How much of that a guess changes, and one that was not computed."""
 
 
 class Sequence:
@@ -127,8 +122,10 @@ class Sequence:
         """What is allowed in each row that is drawn next; beyond them everything is."""
         self.proposal: Proposal | None = None
         """What may be computed behind its last token in the next step."""
-        self.guess_rate = OPTIMISTIC_RATE
-        """How often a guess was right lately; optimistic until measured."""
+        self.guesser: Guesser | None = None
+        """Who says so."""
+        self.num_guesses = self.num_right_guesses = 0
+        """Tokens that were guessed and computed, and those of them that came."""
         self.leaders: set[int] = set()
         """Ids of the sequences whose work on the same prefix it has waited for."""
         self.wait: Wait | None = None
@@ -237,23 +234,20 @@ class Sequence:
         """Take the sampler's state for the next token."""
         self._parameters.sampled(mirostat_mu)
 
-    def guessed(self, *, is_right: bool | None) -> None:
-        """A guess of its next token was right, or not; None: guesses were not computed.
-
-        Then the rate comes slowly back to what is assumed: what is not tried is never learned.
-        """
-        if is_right is None:
-            self.guess_rate += FORGETTING * (OPTIMISTIC_RATE - self.guess_rate)
-        else:
-            self.guess_rate += LEARNING * (is_right - self.guess_rate)
-
     @property
     def may_end(self) -> bool:
         """Whether what was generated, the token just drawn included, is enough."""
         return self.num_generated >= self.min_tokens
 
     def usage(self) -> Usage:
-        return Usage(self.num_prompt, self.num_generated, self.num_cached, self.num_shifted)
+        return Usage(
+            self.num_prompt,
+            self.num_generated,
+            self.num_cached,
+            self.num_shifted,
+            accepted_guesses=self.num_right_guesses,
+            rejected_guesses=self.num_guesses - self.num_right_guesses,
+        )
 
     def timings(self, now_s: float) -> Timings:
         admitted = now_s if self.admitted_s is None else self.admitted_s

@@ -23,6 +23,8 @@ from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FIN
 from localllm.engine.sampling.selection import Row
 from localllm.engine.scheduling.pace import Pace
 from localllm.engine.scheduling.plan import StepPlan
+from localllm.engine.scheduling.row_cost import RowCost
+from localllm.engine.scheduling.rows import Part
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.scheduling.whole import Interruptions, WholeBatches
 from localllm.engine.sequence import Sequence
@@ -42,6 +44,7 @@ class Stepper:
         sampler: Sampler,
         *,
         pace: Pace,
+        row_cost: RowCost,
         scorer: PromptScorer,
         whole: WholeBatches,
         interruptions: Interruptions,
@@ -65,6 +68,7 @@ class Stepper:
         self._masking = masking
         self._hooks = hooks
         self._pace = pace
+        self._row_cost = row_cost
         self._scorer = scorer
         self._whole = whole
         self._interruptions = interruptions
@@ -131,7 +135,9 @@ class Stepper:
             num_rows = sum(each.num_rows for each in scores)
             self._scorer.observe(num_rows, seconds, self._scheduler.num_streams)
         elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
-            self._learn_pace(plan, seconds)
+            self._whole.is_measured = True
+            if not plan.drafts:  # a few rows of each say little of prompts
+                self._pace.observe(_parts(plan), seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
                 self._kv.checkpoint(segment.slot)
@@ -143,6 +149,8 @@ class Stepper:
                 output.deltas.append((sequence.id, Delta(prompt_logprobs=prompt_logprobs)))
         if ready := self._in_time(plan, self._ready(plan, output), output):
             self._take(self._drawer.draw(plan, ready), output)
+        if plan.is_weighed and not moves_cells:
+            self._row_cost.observe(_parts(plan), self._clock() - started)
 
     def _report_prompts(self, plan: StepPlan, output: StepOutput) -> None:
         for sequence in plan.sequences:
@@ -249,11 +257,6 @@ class Stepper:
             if wants_checkpoint:
                 self._kv.checkpoint(segment.slot)
 
-    def _learn_pace(self, plan: StepPlan, seconds: float) -> None:
-        parts = [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]
-        self._whole.is_measured = True
-        self._pace.observe(parts, seconds)
-
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
         """After a decode that failed, of which only what stood in the slots before is sure.
 
@@ -275,3 +278,7 @@ class Stepper:
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
+
+
+def _parts(plan: StepPlan) -> list[Part]:
+    return [(each.slot, each.start, len(each.tokens) + each.num_padding) for each in plan.segments]

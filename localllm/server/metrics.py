@@ -74,6 +74,10 @@ class Metrics(Observer):
         self._prompt = counter("prompt_tokens_total", "Prompt tokens of finished requests")
         self._cached = counter("cached_tokens_total", "Prompt tokens that were in the KV cache already")
         self._completion = counter("completion_tokens_total", "Tokens made by finished requests")
+        self._accepted = counter(
+            "accepted_guesses_total", "Of these, tokens that were guessed before it was their turn"
+        )
+        self._rejected = counter("rejected_guesses_total", "Tokens that were guessed, computed, and did not come")
         self._texts = counter("embedded_texts_total", "Texts that were embedded, and documents that were ranked")
         self._text_tokens = counter("embedded_tokens_total", "Tokens of these")
         self._key_requests = counter(
@@ -129,6 +133,8 @@ class Metrics(Observer):
         self._prompt.labels(model_id).inc(usage.prompt_tokens)
         self._cached.labels(model_id).inc(usage.cached_tokens)
         self._completion.labels(model_id).inc(usage.completion_tokens)
+        self._accepted.labels(model_id).inc(usage.accepted_guesses)
+        self._rejected.labels(model_id).inc(usage.rejected_guesses)
         if finish.reason == "cancelled":
             return  # by the worker's own end: its times say nothing
         first_s = timings.queue_s + timings.prefill_s

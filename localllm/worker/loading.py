@@ -95,6 +95,8 @@ def load_model(
         format=format(),
         flash_attn="on" if (load.options.flash_attn != "off" if backend is None else backend.flash_attn) else "off",
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
+        speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
+        speculation_reason="" if backend is None else _why_no_guesses(load, backend),
         threads=threads,
         layers_per_device=model.layers_per_device,
         backend=library.choice.label(),
@@ -121,6 +123,15 @@ def _reason(attention: Settled, backend: LlamaBackend) -> str:
     if attention.flash_attn == "auto" and not backend.flash_attn:
         return "llama.cpp has no flash attention for this model here"
     return attention.reason
+
+
+def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
+    """Nothing: they are made."""
+    if load.options.speculation == "off":
+        return "as asked for"
+    if not backend.can_rewind:
+        return f"a {backend.memory_kind} memory cannot take back what was guessed wrong"
+    return ""
 
 
 def _backend(library: Library, model: LlamaModel, load: Load, threads: int, attention: Settled) -> LlamaBackend:

@@ -21,6 +21,7 @@ from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.guesser import Experience, Guesser
 from localllm.errors import (
     InternalError,
     InvalidParameter,
@@ -88,14 +89,18 @@ class Preparer:
         context_shift: bool = False,
         thinking: ThinkingDefault = "auto",
         grammars: Grammars | None = None,
+        experience: Experience | None = None,
     ) -> None:
-        """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers."""
+        """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers; `experience`:
+        with guesses, None where none are made.
+        """
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
         self._renderer = renderer
         self._engine = engine
         self._grammars = grammars
+        self._experience = experience
         self._send = send
         self._markers = frozenset[int]() if renderer is None else control_tokens(model.format.literals, vocab)
         self._prompts = Prompts(model, vocab, defaults, context_shift=context_shift, thinking=thinking)
@@ -175,7 +180,8 @@ class Preparer:
             self._check_kind(draft.source)
             prompt = yield from self._prompts.make(draft.source, rendered)
             while (taker := self._next_taker(draft)) is not None:
-                self._hand_over(taker, prompt)
+                guesser = yield from self._guesser(taker.message.request)
+                self._hand_over(taker, prompt, guesser)
                 yield
 
     def _check_kind(self, source: Source) -> None:
@@ -206,12 +212,21 @@ class Preparer:
                 del self._drafts[draft.source]
             return bool(draft.takers)
 
-    def _hand_over(self, taker: _Taker, prompt: Prompt) -> None:
+    def _guesser(self, request: GenerationRequest) -> Generator[None, None, Guesser | None]:
+        wanted, prediction = request.speculative, request.prediction
+        if self._experience is None or wanted.is_off:
+            return None
+        tokens: list[int] = []
+        if prediction and wanted.takes("prediction"):
+            tokens = yield from self._prompts.predicted(prediction)
+        return Guesser(wanted, self._experience, prediction=tokens)
+
+    def _hand_over(self, taker: _Taker, prompt: Prompt, guesser: Guesser | None) -> None:
         with errors_to(partial(self._reject, taker)):
             request = taker.message.request
             shape = shape_of(request, self._model.format, prompt.ending)
             if shape.structure is None:
-                self._submit(taker, prompt, shape, None)
+                self._submit(taker, prompt, shape, None, guesser)
             elif self._grammars is None:
                 raise UnsupportedParameter(
                     f"{self._model.id} writes no structured answers", param=shape.structure.param
@@ -221,20 +236,32 @@ class Preparer:
                 self._grammars.add(
                     shape.structure,
                     shape.preface,
-                    partial(self._constrained, taker, prompt, shape),
+                    partial(self._constrained, taker, prompt, shape, guesser),
                     lambda: taker.message.id in self._wanted,
                 )
 
     def _constrained(
-        self, taker: _Taker, prompt: Prompt, shape: Shape, result: MatcherConstraint | LocalLLMError
+        self,
+        taker: _Taker,
+        prompt: Prompt,
+        shape: Shape,
+        guesser: Guesser | None,
+        result: MatcherConstraint | LocalLLMError,
     ) -> None:
         """On a thread of the grammars."""
         with errors_to(partial(self._reject, taker)):
             if isinstance(result, LocalLLMError):
                 raise result
-            self._submit(taker, prompt, shape, result)
+            self._submit(taker, prompt, shape, result, guesser)
 
-    def _submit(self, taker: _Taker, prompt: Prompt, shape: Shape, constraint: MatcherConstraint | None) -> None:
+    def _submit(
+        self,
+        taker: _Taker,
+        prompt: Prompt,
+        shape: Shape,
+        constraint: MatcherConstraint | None,
+        guesser: Guesser | None,
+    ) -> None:
         notes = prompt.notes if constraint is None else prompt.notes + constraint.notes
 
         def submit() -> None:
@@ -243,6 +270,7 @@ class Preparer:
             self._engine.submit(sequence)
 
         sequence = self._sequence(taker.message, taker.arrived_s, prompt, constraint)
+        sequence.guesser = guesser if sequence.takes_guesses else None
         request = taker.message.request
         making = None
         if request.detail is not None and request.detail.making:

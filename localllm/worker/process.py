@@ -24,6 +24,7 @@ from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
+from localllm.engine.speculation.guesser import Experience, Speculator
 from localllm.errors import InternalError, InvalidParameter, LocalLLMError
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
@@ -213,6 +214,7 @@ class Worker:
                 debug=arguments.debug,
                 beside=embedder,
                 team=team,
+                proposer=None if model.speculation == "off" else Speculator(),
             )
             if disk is not None:
                 self._saving = engine
@@ -230,6 +232,7 @@ class Worker:
             grammars=None
             if grammar_tokens is None or grammar_child is None
             else Grammars(grammar_tokens, load.options.grammar, child=grammar_child),
+            experience=None if model.speculation == "off" else Experience(),
         )
         self._engine = engine
         self._outbox.on_unsaid = self._cancel

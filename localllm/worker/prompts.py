@@ -242,6 +242,16 @@ class Prompts:
             yield
         return b"".join(pieces).decode("utf-8", "replace")
 
+    def predicted(self, text: str) -> Generator[None, None, list[int]]:
+        """The tokens of what an answer is expected to be, as far as it may get."""
+        tokens: list[int] = []
+        for step in self._vocab.tokenize_in_steps(text, add_special=False, parse_special=False):
+            tokens += step
+            if len(tokens) >= self._model.ctx:
+                break
+            yield
+        return tokens[: self._model.ctx]
+
     def _tokens_of(self, rendered: Rendered, param: str, memo: Memo) -> Generator[None, None, list[int]]:
         head = rendered.head
         if head is None:

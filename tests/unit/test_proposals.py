@@ -7,6 +7,7 @@ from collections.abc import Sequence as Many
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import event, given, settings
@@ -54,6 +55,11 @@ class Answers:
             self._parts[id].append(delta)
         self._failures.update((id, str(error)) for id, error in output.failures)
 
+    def guesses(self, id: int) -> tuple[int, int]:
+        """Accepted and rejected ones."""
+        finish = self._parts[id][-1].finish if self._parts[id] else None
+        return (finish.usage.accepted_guesses, finish.usage.rejected_guesses) if finish else (0, 0)
+
     def of(self, id: int) -> Answer:
         parts = self._parts[id]
         finish = parts[-1].finish if parts else None
@@ -62,7 +68,7 @@ class Answers:
             sum(part.num_tokens for part in parts),
             tuple(logprob for part in parts for logprob in part.logprobs),
             finish and finish.reason,
-            finish and finish.usage,
+            finish and msgspec.structs.replace(finish.usage, accepted_guesses=0, rejected_guesses=0),
             self._failures.get(id, ""),
             tuple(self._sequences[id].tokens),
         )
@@ -93,7 +99,8 @@ class Knowing:
         self._answers = answers
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        return Proposal((), self._answers.get(sequence.id, ())[sequence.num_tokens :])
+        known = self._answers.get(sequence.id, ())[sequence.num_tokens :]
+        return Proposal((), known, (1.0,) * len(known))
 
 
 class Always:
@@ -243,6 +250,10 @@ def test_the_answer_with_guesses_is_the_answer_without(
     guessed = run(requests(count, sampling, options), guessed_backend, shifts=shifts, proposer=guesser, rows=cost)
     for id in range(count):
         assert guessed.of(id) == plain.of(id)
+        accepted, rejected = guessed.guesses(id)
+        assert 0 <= accepted <= guessed.of(id).num_tokens
+        assert rejected >= 0
+        assert plain.guesses(id) == (0, 0)
     if count == 1:
         assert guessed_backend.cells == plain_backend.cells
     if kind in ("window", "recurrent"):
@@ -289,10 +300,10 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     backend = FakeBackend(slot_capacity=64)
     observed: list[int] = []
     sequences = requests(1, GREEDY, {"max_tokens": 30})
-    engine = Engine(backend, Answers(sequences), proposer=Knowing(known))
-    monkeypatch.setattr(
-        engine._pace, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts))
-    )
+    answers = Answers(sequences)
+    engine = Engine(backend, answers, proposer=Knowing(known))
+    for learner in (engine._pace, engine._stepper._row_cost):
+        monkeypatch.setattr(learner, "observe", lambda parts, _seconds: observed.append(sum(part[2] for part in parts)))
     engine.submit(sequences[0])
     engine.step()
     assert sequences[0].is_prefilling is False
@@ -302,6 +313,8 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     assert observed == [sum(len(each.tokens) for each in batch) for batch in backend.batches], (
         "rows are learned as rows"
     )
+    accepted, rejected = answers.guesses(0)
+    assert (accepted, rejected) == (30 - len(backend.batches), 0), "but for what each step draws behind them"
 
 
 def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
@@ -367,16 +380,6 @@ def test_beside_a_prompt_streams_get_one_row(what: str) -> None:
     assert len(beside) > 10
     assert all(len(batch[0].tokens) == 1 for batch in beside[1:])
     assert answers.of(0).num_tokens == 40
-
-
-def test_a_sequence_whose_guesses_are_wrong_gets_fewer_and_tries_again_later() -> None:
-    backend = FakeBackend(slot_capacity=2048)
-    sequences = requests(1, GREEDY, {"max_tokens": 400})
-    run(sequences, backend, proposer=Always(96, 96, 96), rows=assumed_cost)
-    rows = [len(batch[0].tokens) for batch in backend.batches[1:]]
-    assert rows[0] > 1
-    assert sum(rows) < 1.3 * len(rows), "most steps have one row"
-    assert max(rows[100:]) > 1, "and a few try again"
 
 
 def test_rows_thrown_away_are_cut_from_the_cache() -> None:

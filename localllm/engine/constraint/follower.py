@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import repeat
 
 from localllm.engine.constraint.constraint import Constraint, ConstraintFailed
 from localllm.engine.proposals import Proposal
@@ -123,7 +124,8 @@ class Follower:
         tokens = (*guess.forced, *guess.guessed)
         with self._lock:
             tokens = tokens[: self._constraint.num_allowed(tokens)]
-        return Proposal(forced, tokens[len(forced) :])
+        chances = (*repeat(1.0, len(guess.forced)), *guess.chances)
+        return Proposal(forced, tokens[len(forced) :], chances[len(forced) : len(tokens)])
 
     @property
     def current_work(self) -> Work | None:

@@ -40,6 +40,10 @@ class Drawn(NamedTuple):
     """From which it draws when its mask is known; it takes nothing now."""
     failure: ConstraintFailed | None = None
     """It takes nothing: this is the end of it."""
+    num_forced: int = 0
+    """Of the tokens, the first that were not drawn."""
+    guessed: tuple[int, ...] = ()
+    """What the next ones were taken to be."""
 
 
 @dataclass(slots=True)
@@ -72,8 +76,10 @@ class _Try:
             late_row = self.rows[0] if self.is_late else None
             return Drawn(sequence, [], len(draft.tokens), self.slot, late_row, self.failure)
         tokens = _forced(sequence, draft.forced, [*zip(self.scored, self.best, strict=True)])
-        tokens += _verified(sequence, draft, self.found)
-        return Drawn(sequence, _up_to_a_failure(tokens), len(draft.tokens), self.slot)
+        tokens += _verified(draft, self.found)
+        tokens = _up_to_a_failure(tokens)
+        num_forced, guessed = len(draft.forced), draft.guessed
+        return Drawn(sequence, tokens, len(draft.tokens), self.slot, num_forced=num_forced, guessed=guessed)
 
 
 class Drawer:
@@ -208,16 +214,13 @@ def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampl
     ]
 
 
-def _verified(sequence: Sequence, draft: Draft, found: list[Sampled]) -> list[Sampled]:
-    """What is drawn up to the first that is not what was guessed; the sequence learns how often it is."""
+def _verified(draft: Draft, found: list[Sampled]) -> list[Sampled]:
+    """What is drawn up to the first that is not what was guessed."""
     taken = []
     for place, sampled in enumerate(found):
         taken.append(sampled)
-        if place < len(draft.guessed):
-            is_right = sampled.token == draft.guessed[place]
-            sequence.guessed(is_right=is_right)
-            if not is_right:
-                break
+        if place < len(draft.guessed) and sampled.token != draft.guessed[place]:
+            break
     return taken
 
 

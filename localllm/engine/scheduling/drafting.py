@@ -12,9 +12,9 @@ from itertools import accumulate, repeat
 from operator import mul
 
 from localllm.engine.backend import Segment
-from localllm.engine.proposals import Draft, Proposal
+from localllm.engine.proposals import ASSUMED_CHANCE, Draft, Proposal
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
+from localllm.engine.scheduling.rows import LONGEST, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
@@ -42,7 +42,8 @@ class Drafter:
             return plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
         shares: Many[Rows]
-        if self._can_rewind and len(streams) == len(plan.sequences):
+        is_weighed = self._can_rewind and len(streams) == len(plan.sequences)
+        if is_weighed:
             wishes = [self._wish(sequence) for sequence in streams]
             shares = share_rows(wishes, most=self.max_rows, cost=self.cost, is_unified=self._is_unified)
         else:
@@ -53,7 +54,7 @@ class Drafter:
         }
         both = zip(plan.sequences, plan.segments, strict=True)
         segments = [drafted.get(sequence.id, segment) for sequence, segment in both]
-        return plan._replace(segments=segments, drafts=drafts)
+        return StepPlan(segments, plan.sequences, drafts, is_weighed)
 
     def _segment(self, sequence: Sequence, rows: Rows, drafts: dict[int, Draft]) -> Segment:
         assert sequence.slot is not None
@@ -63,18 +64,17 @@ class Drafter:
             drafts[sequence.id] = draft
             tokens += draft.tokens
             num_outputs = len(tokens) if sequence.logprobs is not None else draft.num_drawn
-        if proposal.guessed and not draft.guessed:
-            sequence.guessed(is_right=None)
         return Segment(sequence.slot, sequence.num_computed, tokens, num_outputs, rows.num_padding)
 
     def _wish(self, sequence: Sequence) -> Wish:
         assert sequence.slot is not None
-        room = min(MOST_ROWS, self._slot_capacity - sequence.num_computed)
+        room = min(LONGEST, self._slot_capacity - sequence.num_computed)
         useful = self._slot_capacity - sequence.num_tokens
         if sequence.max_tokens is not None:
             useful = min(useful, sequence.max_tokens - sequence.num_generated)
-        forced, guessed = sequence.proposal or Proposal()
-        num_guesses = len(guessed) if sequence.takes_guesses else 0
-        rights = [right for right in accumulate(repeat(sequence.guess_rate, num_guesses), mul) if right >= HARDLY]
-        gains = [*(1.0 for _ in forced), *rights]
+        forced, guessed, chances = sequence.proposal or Proposal()
+        if not sequence.takes_guesses:
+            guessed = ()
+        chances = chances[: len(guessed)] + (ASSUMED_CHANCE,) * (len(guessed) - len(chances))
+        gains = [*repeat(1.0, len(forced)), *(right for right in accumulate(chances, mul) if right >= HARDLY)]
         return Wish(sequence.slot, gains[: max(0, min(useful, room) - 1)], room, sequence.num_computed)

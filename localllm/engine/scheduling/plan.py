@@ -18,6 +18,8 @@ class StepPlan(NamedTuple):
     """`sequences[i]` owns `segments[i]`."""
     drafts: Mapping[int, Draft] = {}
     """What is computed behind sequences' last tokens, by their ids."""
+    is_weighed: bool = False
+    """A step of streams of which it was asked how many rows each gets: what it takes is to be learned."""
 
     def without_guesses(self) -> StepPlan:
         """The same, but one row for everybody: forced tokens are taken one by one."""

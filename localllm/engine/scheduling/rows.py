@@ -14,15 +14,17 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 MOST_ROWS = 8
-"""That one stream gets in a step: its last token and what is computed behind it. Logits of `num_slots` times as many
-rows are a step's most, beside those of prompts to be scored."""
+"""That every stream may get in a step at the same time: its last token and what is computed behind it. Logits of
+`num_slots` times as many rows are a step's most, beside those of prompts to be scored."""
+LONGEST = 32
+"""Rows that one gets where few stream: 16 cost little more than 8 where kernels compute that many together."""
 MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
 PASS_COST = 4.5
 """Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
 MOST_TRIED = 3
 """Shapes of which the cost is asked."""
-_LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8), (2, 4, 8)
+_LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
 """Lengths to try; for more than `FEW` streams, to be quick."""
 FEW = 4
 
@@ -89,10 +91,12 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
         return plain
     plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
-    if is_unified:
+    if is_unified or len(wishes) == 1:
         shapes = _level_shapes(wishes)
     else:
         twice_s = cost([(wish.slot, wish.depth, 2) for wish in wishes])
+        if _cannot_pay(wishes, plain_s, twice_s):
+            return plain
         shapes = [each.rows(wishes) for each in _likely_shapes(wishes, plain_s, twice_s, most)]
     best, best_rate = plain, len(wishes) / plain_s
     for shape in shapes:
@@ -110,8 +114,20 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
 
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     """Where lengths may differ: all rows from which as much is to be expected."""
-    bars = sorted({gain for wish in wishes for gain in wish.gains[: MOST_ROWS - 1]}, reverse=True)
-    return [[Rows(1 + _useful(wish, MOST_ROWS, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]]
+    if len(wishes) == 1:
+        most = 1 + _useful(wishes[0], LONGEST)
+        return [[Rows(count)] for count in sorted({min(level, most) for level in _LEVELS} - {1})]
+    bars = sorted({gain for wish in wishes for gain in wish.gains[: LONGEST - 1]}, reverse=True)
+    return [[Rows(1 + _useful(wish, LONGEST, bar)) for wish in wishes] for bar in bars[:: max(1, len(bars) // 16)]]
+
+
+def _cannot_pay(wishes: Sequence[Wish], plain_s: float, twice_s: float) -> bool:
+    """Whether all that may be gained is less than what one more row for everybody costs, or one more pass."""
+    gains, count = sum([sum(wish.gains[: LONGEST - 1]) for wish in wishes]), len(wishes)
+    least_s = rows_s = twice_s - plain_s
+    if wishes[-1].slot - wishes[0].slot >= count:  # those beside a gap may get more rows alone, at no pass more
+        least_s /= count
+    return gains / count * plain_s <= min(least_s, plain_s - rows_s)
 
 
 class _Shape(NamedTuple):
@@ -138,7 +154,7 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
     run_of, ends = [length for length in runs for _ in range(length)], [*accumulate(runs)]
     pass_s = max(plain_s - count * row_s, 0.0) / len(runs)
     found = []
-    sums = [[0.0, *accumulate(wish.gains[: _useful(wish, MOST_ROWS)])] for wish in wishes]
+    sums = [[0.0, *accumulate(wish.gains[: _useful(wish, LONGEST)])] for wish in wishes]
     longest, levels = max(map(len, sums)), _LEVELS if count <= FEW else _FEWER_LEVELS
     for length in sorted({min(level, longest) for level in levels}) if longest > 1 else ():
         gains = [each[length - 1] if length <= len(each) else each[-1] for each in sums]

@@ -90,6 +90,8 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
         cached_tokens=sum(each.cached_tokens for each in prompts),
         shifted_tokens=sum(finish.usage.shifted_tokens for finish in finishes),
         reasoning_tokens=sum(finish.usage.reasoning_tokens for finish in finishes),
+        accepted_guesses=sum(finish.usage.accepted_guesses for finish in finishes),
+        rejected_guesses=sum(finish.usage.rejected_guesses for finish in finishes),
     )
 
 

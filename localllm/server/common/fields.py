@@ -16,7 +16,6 @@ _OF_CACHES = "the cache keeps whatever it has room for; `cache_salt` parts it"
 NO_EFFECT: Mapping[str, str] = {
     "guided_decoding_backend": "vLLM has several, here is one",
     "metadata": "nothing is kept of a request",
-    "prediction": "it only ever makes the same answer faster",
     "prompt_cache_key": _OF_CACHES,
     "prompt_cache_options": _OF_CACHES,
     "prompt_cache_retention": _OF_CACHES,
@@ -136,7 +135,7 @@ RESPONSES = Fates(
         "response_format": _renamed("text.format"),
         "verbosity": _renamed("text.verbosity"),
     },
-    {name: why for name, why in NO_EFFECT.items() if name not in ("metadata", "prediction")}
+    {name: why for name, why in NO_EFFECT.items() if name != "metadata"}
     | {
         "access_programs": _OF_ACCOUNTS,
         "client_metadata": "Codex tells about itself",

@@ -14,6 +14,7 @@ from msgspec import Meta
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
 from localllm.server.common.biases import Biases, biases_of
+from localllm.server.common.speculating import SpeculativeField, speculative_of
 from localllm.server.durations import keep_alive_seconds
 from localllm.server.fields import Fates
 from localllm.structures import Structure
@@ -98,6 +99,8 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     """As vLLM's: only prompts with the same salt, of the same key, start from what was computed for each other."""
     cache_report: bool | None = None
     """Of messages: say why the prompt was not in the cache, as `localllm.cache_miss`."""
+    speculative: bool | SpeculativeField | None = None
+    """False: no token is guessed. The answer is the same."""
     timings: bool | None = None
     keep_alive: float | str | None = None
     """How long the model stays loaded after this answer: seconds, or `5m`; negative: for ever, 0: not at all."""
@@ -146,6 +149,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
             explains_cache=bool(self.cache_report),
             priority=self.priority or 0,
             timeout_s=self.timeout,
+            speculative=speculative_of(self.speculative),
         )
 
     def budgets(self) -> dict[str, int]:

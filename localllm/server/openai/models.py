@@ -102,6 +102,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     kv_reason: str | msgspec.UnsetType = msgspec.UNSET
     flash_attn: Literal["on", "off"] | msgspec.UnsetType = msgspec.UNSET
     flash_attn_reason: str | msgspec.UnsetType = msgspec.UNSET
+    speculation: Literal["auto", "off"] | msgspec.UnsetType = msgspec.UNSET
+    """`auto`: tokens are guessed where that pays; `speculation_reason`: why not."""
+    speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
     """`rank`: it ranks; otherwise it embeds."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
@@ -184,6 +187,8 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         kv_reason=model.kv_reason if model.slots else msgspec.UNSET,
         flash_attn=model.flash_attn if model.slots else msgspec.UNSET,
         flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
+        speculation=model.speculation if model.slots else msgspec.UNSET,
+        speculation_reason=model.speculation_reason or msgspec.UNSET,
         pooling=model.pooling,
         dimensions=model.dimensions,
         embedding_ctx=model.embedding_ctx,

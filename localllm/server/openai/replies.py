@@ -25,6 +25,10 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
 
 class CompletionTokensDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int
+    accepted_prediction_tokens: int
+    """Of the completion's, those that were guessed, by whomever, and computed before it was their turn."""
+    rejected_prediction_tokens: int
+    """Computed in vain."""
 
 
 class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -159,6 +163,6 @@ def usage_object(usage: Usage) -> UsageObject:
         usage.completion_tokens,
         usage.total_tokens,
         PromptTokensDetails(usage.cached_tokens),
-        CompletionTokensDetails(usage.reasoning_tokens),
+        CompletionTokensDetails(usage.reasoning_tokens, usage.accepted_guesses, usage.rejected_guesses),
         usage.shifted_tokens,
     )

@@ -18,6 +18,7 @@ from localllm.server.common.messages import to_messages as to_messages
 from localllm.server.common.messages import unknown_in_messages
 from localllm.server.common.rendering import ListField, ObjectField, Thinking, rendering_of, unknown_in_thinking
 from localllm.server.common.sampling import StreamOptions, seed_of, with_seed
+from localllm.server.common.speculating import Prediction
 from localllm.server.common.structures import StructureFields, unknown_in_structures
 from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling, legacy_tooling, tooling
 from localllm.server.common.tools import FunctionTool, Tool, unknown_in_tools
@@ -130,6 +131,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     enable_thinking: bool | None = None
     thinking: Thinking | None = None
     reasoning_effort: str | None = None
+    prediction: Prediction | None = None
     reasoning_format: str | None = None
     """llama-server's: `none` leaves thoughts in the text; `auto` and `deepseek` part them from it, as without it."""
     documents: ListField | UnsetType = UNSET
@@ -160,8 +162,10 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     def sources(self) -> list[dict[str, Any]]:
         messages, tools = to_messages(self.messages), self.tooling()
         rendering = rendering_of(self, messages, tools.told)
-        splits = self._splits_thoughts()
-        return [{"messages": messages, "rendering": rendering, "calling": tools.calling, "splits_thoughts": splits}]
+        source: dict[str, Any] = {"messages": messages, "rendering": rendering, "calling": tools.calling}
+        if self.prediction is not None:
+            source["prediction"] = self.prediction.text
+        return [{**source, "splits_thoughts": self._splits_thoughts()}]
 
     def generation_of(
         self, params: SamplingParams, *, structure: Structure | None = None, **source: Any

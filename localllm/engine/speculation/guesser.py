@@ -1,0 +1,78 @@
+"""What one sequence may go on with: the best guess of its sources.
+
+Texts are indexed when the first token has come, so that requests that wait hold nothing. How many of the guessed tokens
+are computed, if any, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Tokens
+
+from localllm.engine.proposals import Proposal
+from localllm.engine.scheduling.rows import LONGEST
+from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.lookup import Lookup
+from localllm.engine.speculation.rates import Rates
+from localllm.engine.speculation.source import Guess, Source
+from localllm.types import SourceName, Speculative
+
+HOPELESS = 0.08
+"""A guess that is right less often is not looked at any further."""
+
+
+class Experience:
+    """What sequences of one model teach those that come."""
+
+    def __init__(self) -> None:
+        self._rates: dict[SourceName, Rates] = {}
+
+    def rates(self, name: SourceName) -> Rates:
+        """For a new sequence."""
+        return Rates(self._rates.setdefault(name, Rates()))
+
+
+class Guesser:
+    """Of one sequence, whose tokens are all that it knows of it."""
+
+    def __init__(
+        self,
+        wanted: Speculative,
+        experience: Experience,
+        *,
+        prediction: Tokens[int] = (),
+    ) -> None:
+        """`prediction`: what the answer may be like."""
+        self._most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
+        self._texts: dict[SourceName, Tokens[int] | None] = {}
+        if prediction and wanted.takes("prediction"):
+            self._texts["prediction"] = prediction
+        if wanted.takes("lookup"):
+            self._texts["lookup"] = None
+        self._rates = {name: experience.rates(name) for name in self._texts}
+        self._num_shifted = 0
+        self._sources: list[Source] | None = None
+
+    def propose(self, sequence: Sequence) -> Proposal | None:
+        if self._sources is None or sequence.num_shifted != self._num_shifted:
+            self._num_shifted = sequence.num_shifted
+            self._sources = self._made(sequence)
+        best: Guess | None = None
+        for source in self._sources:
+            guess = source.propose(sequence.tokens, self._most)
+            if guess is None or guess.chances[0] < HOPELESS:
+                continue
+            if best is None or guess.worth > best.worth:
+                best = guess
+        return None if best is None else Proposal((), best.tokens, best.chances)
+
+    def _made(self, sequence: Sequence) -> list[Source]:
+        tokens = sequence.tokens
+        num_before = len(tokens) if sequence.num_shifted else sequence.num_prompt
+        return [Lookup(name, self._rates[name], tokens, text, num_before) for name, text in self._texts.items()]
+
+
+class Speculator:
+    """A `Proposer`: asks each sequence's own guesser."""
+
+    def propose(self, sequence: Sequence) -> Proposal | None:
+        return None if sequence.guesser is None else sequence.guesser.propose(sequence)

@@ -1,0 +1,82 @@
+"""What requests say of guesses: taken as it is, or refused by name; and what usage says came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from localllm.types import Delta, Finish, Speculative, Timings, Usage
+from tests.server.conftest import Served
+
+CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("def f():\n", "def f():\n"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab"),
+        ("", ""),
+    ],
+)
+def test_a_prediction_goes_along(served: Served, content: Any, text: str) -> None:
+    body = {**CHAT, "prediction": {"type": "content", "content": content}}
+    response = served.http.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    assert "x-localllm-ignored" not in response.headers
+    asked = served.runtime.requests[-1]
+    assert asked.prediction == text
+
+
+@pytest.mark.parametrize(
+    ("field", "wanted"),
+    [
+        (None, Speculative()),
+        (True, Speculative()),
+        (False, Speculative(n_max=0)),
+        ({}, Speculative()),
+        ({"n_max": 4}, Speculative(n_max=4)),
+        ({"sources": ["lookup"]}, Speculative(sources=("lookup",))),
+        ({"sources": []}, Speculative(sources=())),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses"])
+def test_a_request_says_who_may_guess_how_much(served: Served, path: str, field: Any, wanted: Speculative) -> None:
+    words = (
+        {"messages": CHAT["messages"]} if "chat" in path else {"input": "Hi"} if "resp" in path else {"prompt": "Hi"}
+    )
+    response = served.http.post(path, json={"model": "tiny", "speculative": field, **words})
+    assert response.status_code == 200
+    asked = served.runtime.requests[-1]
+    assert asked.speculative == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"speculative": {"n_max": -1}}, "speculative.n_max"),
+        ({"speculative": {"n_max": 65}}, "speculative.n_max"),
+        ({"speculative": {"n_mux": 4}}, "speculative"),
+        ({"speculative": {"sources": ["oracle"]}}, "speculative.sources"),
+        ({"speculative": "no"}, "speculative"),
+        ({"prediction": {"type": "content"}}, "prediction"),
+        ({"prediction": {"type": "patch", "content": "x"}}, "prediction.type"),
+        ({"prediction": "x"}, "prediction"),
+    ],
+)
+def test_what_is_none_is_refused_by_name(served: Served, fields: dict[str, Any], param: str) -> None:
+    response = served.http.post("/v1/chat/completions", json={**CHAT, **fields})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"].startswith(param)
+
+
+def test_usage_and_metrics_count_guesses(served: Served) -> None:
+    usage = Usage(prompt_tokens=7, completion_tokens=30, accepted_guesses=20, rejected_guesses=5)
+    served.runtime.script = (Delta("Hello", 30, Finish("stop", usage, Timings(0.1, 0.2, 0.3))),)
+    details = served.http.post("/v1/chat/completions", json={**CHAT, "n": 2}).json()["usage"]
+    assert details["completion_tokens_details"] == {
+        "reasoning_tokens": 0,
+        "accepted_prediction_tokens": 40,
+        "rejected_prediction_tokens": 10,
+    }
