@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ def pull_model(settings: Settings, name: str, *, as_json: bool) -> int:
     if model is None:
         return report.INTERRUPTED
     if as_json:
-        sys.stdout.write(msgspec.json.encode(model).decode() + "\n")
+        report.write_json(msgspec.json.encode(model), indented=False)
     else:
         report.say(f"localllm: {model.id} is here ({size(model.size_bytes)}): localllm run {model.id}")
     return report.OK
