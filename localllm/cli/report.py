@@ -5,10 +5,12 @@ Everything printed here is printable: what a file, a registry or a server said g
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from localllm.errors import LocalLLMError
+from localllm.errors import LocalLLMError, sentence_of
 from localllm.printable import printable, printable_json
 
 if TYPE_CHECKING:
@@ -41,6 +43,24 @@ def complain(error: LocalLLMError) -> int:
     """One sentence on stderr; returns the exit code."""
     say(f"localllm: {error.message}")
     return exit_code(error)
+
+
+def refused(error: OSError) -> int:
+    """One sentence on stderr about what the system refused; returns the exit code."""
+    say(f"localllm: {sentence_of(error)}")
+    return FAILURE
+
+
+def end_output(code: int) -> int:
+    """Everything printed is where it was to go; returns the exit code, of a failure where it is not."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again at its end
+        if error.errno == errno.EPIPE:
+            return FAILURE
+        return code if code else refused(error)
+    return code
 
 
 def say(text: str) -> None:
