@@ -50,7 +50,7 @@ def import_models(
     how: How = "auto",
     as_json: bool = False,
 ) -> int:
-    """Everything that is found, or what is `wanted`: files, folders, or names as `--list` prints them.
+    """Everything that is found, or what is `wanted`: files, folders, or names as the list without any prints them.
 
     One that fails does not keep the others. Raises `InvalidParameter` and `ModelNotFound`.
     """
@@ -88,8 +88,8 @@ def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
     for text in names:
         if not any(text in (model.name, model.suggested_name) for model in found):
             raise ModelNotFound(
-                f"there is no file {text!r}, and no other program has a model of that name; localllm import --list "
-                "shows what there is",
+                f"there is no file {text!r}, and no other program has a model of that name; localllm import shows "
+                "what there is",
                 param="model",
             )
     return found
