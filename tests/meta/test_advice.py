@@ -34,6 +34,8 @@ OTHERS_OPTIONS = {
 PLACEHOLDERS = {"LOCALLLM_X_Y", "--x-y"}
 """Of any setting, in the words about all of them."""
 
+LLAMA_SERVERS = {"--props"}
+"""Options of llama-server that are spoken of."""
 NO_SETTINGS = {"LOCALLLM_API_KEY", "LOCALLLM_REGISTRY_LOGINS"}
 """Set by launch for an agent to read; read by `registry/credentials.py`."""
 
@@ -98,7 +100,7 @@ def faults(text: Text) -> Iterator[str]:
             yield f"localllm {command} has no {action[1]}"
     if not text.place.startswith(tuple(OTHERS_OPTIONS)):
         for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)\b(?!-?[-{>])", text.words):
-            if option not in every_option() | PLACEHOLDERS:
+            if option not in every_option() | PLACEHOLDERS | LLAMA_SERVERS:
                 yield f"no command has {option}"
 
 
