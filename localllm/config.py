@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 from localllm import osdep
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, sentence_of
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
 from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, ThinkingDefault
 
@@ -224,7 +224,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.api_key_file is not None:
             try:
                 lines = self.api_key_file.read_text("utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
+            except OSError as error:
+                raise InvalidParameter(f"api_key_file: {sentence_of(error)}", param="api_key_file") from error
+            except UnicodeDecodeError as error:
                 raise InvalidParameter(f"api_key_file cannot be read: {error}", param="api_key_file") from error
             keys += tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
             if not keys:
@@ -318,7 +320,9 @@ def _from_file(path: Path, known: set[str]) -> dict[str, tuple[Any, str]]:
         content = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise InvalidParameter(sentence_of(error)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidParameter(f"{path} cannot be read: {error}") from error
     for name in content:
         if name not in known:

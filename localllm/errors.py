@@ -34,6 +34,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any, ClassVar
 
 import msgspec
@@ -47,6 +49,33 @@ MAX_ECHO_CHARS = 200
 def clipped(text: str, most: int = MAX_ECHO_CHARS) -> str:
     """The text, or its first `most` characters and `...`."""
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+_HOME = "LOCALLLM_HOME chooses another folder for what localllm keeps"
+_REMEDIES = {
+    errno.ENOSPC: f"make room (localllm gc deletes what no model needs); {_HOME}",
+    errno.EDQUOT: f"make room (localllm gc deletes what no model needs); {_HOME}",
+    errno.EACCES: f"allow it for this user; {_HOME}",
+    errno.EPERM: f"allow it for this user; {_HOME}",
+    errno.EROFS: f"write elsewhere; {_HOME}",
+    errno.ENOTDIR: f"a file is where a folder is needed: move it away; {_HOME}",
+    errno.EEXIST: f"something else is there already: move it away; {_HOME}",
+    errno.EISDIR: "a folder is where a file is needed: move it away",
+    errno.EMFILE: "allow more open files (ulimit -n), and start it again",
+    errno.ENFILE: "the whole system has too many files open: close other programs",
+    errno.EIO: "the disk may be failing: look at the system's log, and save what matters",
+    errno.ENAMETOOLONG: f"use a shorter path; {_HOME}",
+}
+
+
+def sentence_of(error: OSError) -> str:
+    """What the system refused, about which file, and what helps."""
+    what = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        name = error.filename
+        what = f"{os.fsdecode(name) if isinstance(name, str | bytes) else name}: {what}"
+    remedy = _REMEDIES.get(error.errno or 0)
+    return what if remedy is None else f"{what}; {remedy}"
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.client.sse import EventDecoder
+from localllm.printable import one_line
 
 MAX_MESSAGE_CHARS = 300
 
@@ -210,5 +211,5 @@ def message_of(error: Any) -> str:
 
 def clean(text: str) -> str:
     """What a server said, for a terminal: one line without control characters, cut where it gets long."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join(one_line(text).split())
     return line if len(line) <= MAX_MESSAGE_CHARS else line[: MAX_MESSAGE_CHARS - 3] + "..."

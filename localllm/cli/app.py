@@ -43,7 +43,9 @@ def run_app() -> int:
         code = end.code
     except LocalLLMError as error:
         return report.complain(error)
-    return code if isinstance(code, int) else report.OK
+    except OSError as error:
+        code = report.refused(error)
+    return report.end_output(code if isinstance(code, int) else report.OK)
 
 
 @app.callback(invoke_without_command=True)

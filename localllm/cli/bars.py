@@ -31,7 +31,13 @@ class Bar:
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
             from rich.progress import TransferSpeedColumn as Speed
 
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), Speed(), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                DownloadColumn(),
+                Speed(),
+                TimeRemainingColumn(),
+            )
             self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         return self
 

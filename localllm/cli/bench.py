@@ -205,15 +205,13 @@ class Progress:
         if not self._on_terminal:
             report.say(line)
             return
-        sys.stderr.write("\r" + line.ljust(self._width))
-        sys.stderr.flush()
+        report.draw(line.ljust(self._width), before="\r")
         self._width = len(line)
 
     def clear(self) -> None:
         """Leave an empty line."""
         if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
+            report.draw(" " * self._width, before="\r", after="\r")
             self._width = 0
 
     def _line(self, run: LevelRun) -> str:
@@ -245,7 +243,7 @@ def _environment() -> Environment:
 def _publish(found: Report, options: BenchOptions) -> None:
     """Stdout first: a full disk must not cost the figures."""
     if options.as_json:
-        sys.stdout.write(to_json(found))
+        report.write_json(to_json(found).encode(), indented=False)
     elif found.levels:
         _print_table(found)
     for note in found.remarks:
@@ -261,9 +259,9 @@ def _publish(found: Report, options: BenchOptions) -> None:
 def _print_table(found: Report) -> None:
     rows = table(found.levels)
     lines = aligned(rows)
-    sys.stdout.write("\n".join(map(clean, headline(found))) + "\n\n")
+    report.write(*map(clean, headline(found)), "")
     if not sys.stdout.isatty():
-        sys.stdout.write("\n".join(lines) + "\n")
+        report.write(*lines)
         return
     from rich import box
     from rich.console import Console
@@ -279,4 +277,4 @@ def _print_table(found: Report) -> None:
     if console.measure(drawn).minimum <= console.width:
         console.print(drawn)
     else:  # it would be cut off: the lines wrap instead, and nothing is lost
-        sys.stdout.write("\n".join(lines) + "\n")
+        report.write(*lines)

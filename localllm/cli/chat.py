@@ -246,10 +246,10 @@ class Conversation:
         self.totals.add(finish, printed.first_token_s, self.talk.ctx)
         ctx = self.talk.ctx
         for note in printed.notes:
-            report.say(f"[{tools.harmless(note)}]")
+            report.say(f"[{note}]")
         for call in printed.calls:
             if tools.parsed(call) is None:
-                report.say(f"[the call of {tools.harmless(call.name)} is not whole, and is left out]")
+                report.say(f"[the call of {call.name} is not whole, and is left out]")
         if not printed.text.strip() and not printed.calls and not printed.notes:
             report.say("[the answer is empty]")
         if finish.reason == "timeout":

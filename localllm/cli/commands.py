@@ -92,7 +92,7 @@ def _thoughts(chat: Conversation, argument: str) -> None:
     for thought in chat.thoughts[-most:]:
         size = f", {thought.num_tokens} tokens" if thought.num_tokens else ""
         report.say(f"[thought{f' for {thought.seconds:.1f} s' if thought.seconds else ''}{size}]")
-        report.say(tools.harmless(thought.text))
+        report.say(thought.text)
 
 
 def _tools(chat: Conversation, argument: str) -> None:

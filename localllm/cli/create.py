@@ -36,7 +36,7 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
     for notice in modelfile.notices:
         report.say(f"localllm: {notice}")
     if as_json:
-        sys.stdout.write(msgspec.json.encode(described(made)).decode() + "\n")
+        report.write_json(msgspec.json.encode(described(made)), indented=False)
     else:
         report.say(f"localllm: {made.name} is made: localllm run {made.name}")
     return report.OK

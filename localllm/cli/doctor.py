@@ -14,6 +14,7 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.cli.formats import in_generic_format
+from localllm.cli.report import write, write_json
 from localllm.config import Settings
 from localllm.diagnosis import Candidate, Question, Report
 from localllm.types import DeviceInfo
@@ -38,8 +39,10 @@ def doctor(settings: Settings, model: str | None = None, *, as_json: bool = Fals
     report = examine(settings, fresh=fresh)
     generic = in_generic_format(names, settings.data_dir)
     report = msgspec.structs.replace(report, generic_formats=generic)
-    lines = [msgspec.json.format(msgspec.json.encode(report), indent=2).decode()] if as_json else story(report)
-    sys.stdout.write("\n".join(lines) + "\n")
+    if as_json:
+        write_json(msgspec.json.encode(report))
+    else:
+        write(*story(report))
     return EXIT_WORKS if report.works else EXIT_BROKEN
 
 

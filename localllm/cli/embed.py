@@ -146,7 +146,7 @@ def _embed(client: Client, model: str, options: EmbedOptions, batches: Iterator[
         if options.as_json or options.npy is not None:
             vectors += made.vectors
         else:
-            sys.stdout.write("".join(f"{bytes(vector).decode()}\n" for vector in made.vectors))
+            report.write(*(bytes(vector).decode() for vector in made.vectors))
             sys.stdout.flush()
     if options.as_json:
         _print_json({"model": model, "embeddings": vectors, "prompt_tokens": num_tokens, "truncated": truncated})
@@ -193,7 +193,7 @@ def _rank(client: Client, model: str, options: EmbedOptions, batches: Iterator[_
         results = [{"index": index, "relevance_score": scores[index], "text": texts[index]} for index in best]
         _print_json({"model": model, "results": results, "prompt_tokens": num_tokens, "truncated": truncated})
     else:
-        sys.stdout.write("".join(f"{scores[index]:.4f}\t{_shown(texts[index])}\n" for index in best))
+        report.write_text("".join(f"{scores[index]:.4f}\t{texts[index]}\n" for index in best))
     _say_cut(truncated, len(texts))
     return report.OK
 
@@ -259,13 +259,4 @@ def _say_cut(truncated: Sequence[int], num_texts: int) -> None:
 
 
 def _print_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
-
-
-def _shown(text: str) -> str:
-    """A terminal gets nothing that it would obey."""
-    if not sys.stdout.isatty():
-        return text
-    from localllm.cli.render.cells import harmless
-
-    return harmless(text)
+    report.write_json(msgspec.json.encode(content), indented=False)

@@ -5,7 +5,6 @@ Knows nothing of how they are found or verified.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.bars import Bar
-from localllm.cli.units import size, table
+from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 
@@ -51,7 +50,7 @@ def import_models(
     how: How = "auto",
     as_json: bool = False,
 ) -> int:
-    """Everything that is found, or what is `wanted`: files, folders, or names as `--list` prints them.
+    """Everything that is found, or what is `wanted`: files, folders, or names as the list without any prints them.
 
     One that fails does not keep the others. Raises `InvalidParameter` and `ModelNotFound`.
     """
@@ -66,7 +65,7 @@ def import_models(
     else:
         rows = [_import(model, store, name, how) for model in models]
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+        report.write_json(msgspec.json.encode(rows))
     else:
         _show(rows, list_only=list_only)
     failed = any(row.state == "failed" or (row.state == "unusable" and wanted) for row in rows)
@@ -89,20 +88,15 @@ def _find(wanted: Sequence[str], tool: Tool | None) -> list[ForeignModel]:
     for text in names:
         if not any(text in (model.name, model.suggested_name) for model in found):
             raise ModelNotFound(
-                f"there is no file {text!r}, and no other program has a model of that name; localllm import --list "
-                "shows what there is",
+                f"there is no file {text!r}, and no other program has a model of that name; localllm import shows "
+                "what there is",
                 param="model",
             )
     return found
 
 
 def _say_skipped(text: str) -> None:
-    report.say(f"localllm: {_plain(text)}")
-
-
-def _plain(text: str) -> str:
-    """Names of others' files may hold what a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    report.say(f"localllm: {text}")
 
 
 def _import(model: ForeignModel, store: Any, name: str | None, how: How) -> Row:
@@ -148,16 +142,16 @@ def _show(rows: Sequence[Row], *, list_only: bool) -> None:
     if not rows:
         report.say("localllm: no models of other programs are found; name a file or folder to look at")
         return
-    cells = [(row.program, _plain(row.name), size(row.size_bytes), row.quant or "", _told(row)) for row in rows]
-    sys.stdout.write(table(("PROGRAM", "MODEL", "SIZE", "QUANT", "AS" if list_only else "RESULT"), cells))
+    cells = [(row.program, row.name, size(row.size_bytes), row.quant or "", _told(row)) for row in rows]
+    report.write_table(("PROGRAM", "MODEL", "SIZE", "QUANT", "AS" if list_only else "RESULT"), cells)
     for row in rows:
         for notice in row.notices if row.state == "imported" else ():
-            report.say(f"localllm: {row.imported_as}: {_plain(notice)}")
+            report.say(f"localllm: {row.imported_as}: {notice}")
     if list_only and any(row.state == "found" for row in rows):
         report.say("localllm: localllm import takes all of them in without copying, or those that are named")
 
 
 def _told(row: Row) -> str:
     if row.reason is not None:
-        return f"{'cannot be used' if row.state == 'unusable' else 'failed'}: {_plain(row.reason)}"
+        return f"{'cannot be used' if row.state == 'unusable' else 'failed'}: {row.reason}"
     return row.imported_as if row.state == "found" else f"{row.state}, as {row.imported_as}"

@@ -8,7 +8,7 @@ from collections import defaultdict
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.units import ago, size, table
+from localllm.cli.units import ago, size
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable
 from localllm.kvdisk.folder import Busy
@@ -22,7 +22,7 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
     """What is saved, per model; with JSON per fingerprint, with all that it depends on. Raises `ModelNotFound`."""
     found = _found(settings, model)
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        report.write_json(msgspec.json.encode(found))
         return report.OK
     groups: defaultdict[str, list[Kept]] = defaultdict(list)
     for kept in found:
@@ -38,7 +38,7 @@ def list_saved(settings: Settings, model: str | None, *, as_json: bool) -> int:
         )
         for name, group in groups.items()
     ]
-    sys.stdout.write(table(("MODEL", "CONVERSATIONS", "SLOTS", "TOKENS", "SIZE", "LAST USED"), rows))
+    report.write_table(("MODEL", "CONVERSATIONS", "SLOTS", "TOKENS", "SIZE", "LAST USED"), rows)
     if unreadable := sum(kept.unreadable for kept in found):
         report.say(f"localllm: {unreadable} of them cannot be read; they go when there is no room, or with kv clear")
     return report.OK
@@ -56,7 +56,7 @@ def clear_saved(settings: Settings, model: str | None, *, sure: bool, as_json: b
     except (Busy, OSError) as error:
         raise Unavailable(f"saved conversations cannot be removed: {error}; try again") from error
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(cleared)).decode() + "\n")
+        report.write_json(msgspec.json.encode(cleared))
     else:
         report.say(
             f"localllm: {_counted(cleared.conversations, cleared.slots)} removed, {size(cleared.size_bytes)} freed"
@@ -85,6 +85,4 @@ def _agreed(what: str, size_bytes: int, model: str | None) -> bool:
     if not sys.stdin.isatty():
         raise InvalidParameter("nobody can be asked whether to remove them; add --yes", param="yes")
     of = "of all models" if model is None else f"of {model}"
-    sys.stderr.write(f"Remove {what} {of} ({size(size_bytes)})? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return report.ask(f"Remove {what} {of} ({size(size_bytes)})? [y/N] ").lower() in ("y", "yes")

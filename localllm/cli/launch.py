@@ -17,7 +17,6 @@ from localllm import config
 from localllm.cli import launch_server, report
 from localllm.cli.launch_process import run_agent
 from localllm.cli.launch_server import Plan, Served
-from localllm.cli.units import table
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.launch import exports, journal
@@ -53,7 +52,7 @@ def list_agents() -> int:
         found = find(agent)
         state = "prints settings" if not agent.program else found or "not installed"
         rows.append((agent.name, agent.title, state, agent.uses))
-    sys.stdout.write(table(("AGENT", "WHAT", "PROGRAM", "USES"), rows))
+    report.write_table(("AGENT", "WHAT", "PROGRAM", "USES"), rows)
     report.say("localllm launch AGENT starts one; with --print it only says what would be set")
     return report.OK
 
@@ -124,14 +123,15 @@ def _print(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
             "launch without --print loads it with this one"
         )
     if setup.panel:
-        sys.stdout.write(setup.panel)
+        report.write_text(setup.panel)
         return report.OK
     command = [agent.program, *setup.arguments, *options.arguments]
     powershell = exports.uses_powershell(os.environ)
-    sys.stdout.writelines(f"{line}\n" for line in exports.lines(setup, folder, command, powershell=powershell))
+    lines = exports.lines(setup, folder, command, powershell=powershell)
+    report.write_text("".join(f"{line}\n" for line in lines))
     if setup.change is not None:
         planned = journal.plan(setup.change)
-        sys.stdout.writelines(f"# {line}\n" for line in planned.diff.splitlines())
+        report.write_text("".join(f"# {line}\n" for line in planned.diff.splitlines()))
     return report.OK
 
 
@@ -139,7 +139,7 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     """Settings that a person types, and the server for them, until Ctrl-C."""
     if options.arguments:
         raise InvalidParameter(f"{agent.title} takes no arguments: nothing of it is started", param="args")
-    sys.stdout.write(agent.set_up(plan.target, Place(Path.home(), os.environ, Path())).panel)
+    report.write_text(agent.set_up(plan.target, Place(Path.home(), os.environ, Path())).panel)
     sys.stdout.flush()
     if plan.running is not None:
         if plan.has_to_be_loaded:
@@ -176,7 +176,7 @@ def _with_surroundings(setup: Setup, served: Served, environ: Mapping[str, str])
 
 
 def _agreed_to(planned: Planned, options: LaunchOptions) -> bool:
-    sys.stderr.write(planned.diff)
+    report.draw(planned.diff)
     return _agreed(f"Change {planned.file} until the agent ends?", options)
 
 
@@ -185,6 +185,4 @@ def _agreed(question: str, options: LaunchOptions) -> bool:
         return True
     if not sys.stdin.isatty():
         raise InvalidParameter("nobody can be asked whether to go on; add --yes", param="yes")
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return report.ask(f"{question} [y/N] ").lower() in ("y", "yes")

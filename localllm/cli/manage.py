@@ -38,15 +38,16 @@ def pull(
     download_connections: get.DownloadConnections = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
+    force: Annotated[bool, Option("--force", help="Also what this machine has too little memory for")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
     """Download a model; what was stopped goes on from where it was."""
-    given = {key: value for key, value in locals().items() if key not in ("name", "as_json")}
+    given = {key: value for key, value in locals().items() if key not in ("name", "force", "as_json")}
     from localllm import config
     from localllm.cli.pull import pull_model
 
-    raise Exit(pull_model(config.load(given), name, as_json=as_json))
+    raise Exit(pull_model(config.load(given), name, force=force, as_json=as_json))
 
 
 def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:

@@ -1,6 +1,6 @@
 """Tools of MCP servers in the terminal: each call is shown, asked for unless it is allowed, and run. Knows no protocol.
 
-What a server says is text that somebody else wrote: nothing of it reaches the terminal but through `harmless`.
+What a server says is text that somebody else wrote: it reaches the terminal through `report`, which makes it printable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm.cli import report, tools
-from localllm.cli.tools import harmless
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, RequestError
 from localllm.mcp import check_installed
@@ -93,7 +92,7 @@ class McpTools:
                     raise
                 name = entries[int(match[1])]["function"]["name"]
                 self._refused.add(name)
-                report.say(f"[{harmless(name)} is left out: {harmless(error.message)}]")
+                report.say(f"[{name} is left out: {error.message}]")
 
     def lines(self) -> Iterator[str]:
         """One for each tool; those that run without asking are marked."""
@@ -103,7 +102,7 @@ class McpTools:
     def say_notes(self) -> None:
         """What is not as one might think."""
         for note in self._hub.take_notes():
-            report.say(f"localllm: {harmless(note)}")
+            report.say(f"localllm: {note}")
 
     def result(self, call: ToolCall, ask: Ask | None) -> str:
         """What the model is told. `ask`: the person; None: there is nobody. Raises what asking raises."""
@@ -118,7 +117,7 @@ class McpTools:
         if is_allowed(name, self._allowed):
             return True
         if ask is None:
-            report.say(f"localllm: {harmless(name)} was not run, since nobody can be asked; --mcp-allow allows it")
+            report.say(f"localllm: {name} was not run, since nobody can be asked; --mcp-allow allows it")
             return False
         word = ask(MAY_RUN).strip().lower()
         if word in ("a", "always"):
@@ -136,7 +135,7 @@ def opened(options: McpOptions | None, settings: Settings) -> Iterator[McpTools 
     from localllm.mcp.blocking import BlockingHub
 
     for note in found.notes:
-        report.say(f"localllm: {harmless(f'{options.file}: {note}')}")
+        report.say(f"localllm: {options.file}: {note}")
     with BlockingHub(found.servers, timeout_s=settings.mcp_timeout_s) as hub:
         given = McpTools(hub, options.file, options.allowed, max_rounds=settings.mcp_max_rounds)
         given.say_notes()
@@ -151,8 +150,7 @@ def somebody() -> Ask | None:
 
 
 def _ask(question: str) -> str:
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    report.draw(question)
     return sys.stdin.readline()  # nothing, at Ctrl-D, is a no
 
 
@@ -160,4 +158,4 @@ def _excerpt(text: str, verb: str) -> str:
     lines = text[:SHOWN_CHARS].splitlines()[:SHOWN_LINES]
     shown = "\n  ".join(lines)
     more = len(text) - len("\n".join(lines))
-    return harmless(f"{verb} {shown}") + (f" ... ({more} more characters)" if more > 1 else "")
+    return f"{verb} {shown}" + (f" ... ({more} more characters)" if more > 1 else "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.units import ago, size, table
+from localllm.cli.units import ago, size
 from localllm.config import Settings
 from localllm.errors import PullFailed
 
@@ -32,7 +31,7 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
             )
             for model in models
         ]
-        sys.stdout.write(table(("NAME", "SIZE", "QUANT", "ADDED", "FROM"), rows))
+        report.write_table(("NAME", "SIZE", "QUANT", "ADDED", "FROM"), rows)
     for each in damaged:
         report.say(f"localllm: {each.path} is no manifest that can be read: {each.reason}")
     return report.FAILURE if damaged else report.OK
@@ -69,7 +68,7 @@ def collect_garbage(settings: Settings, *, dry_run: bool, keep_partials_days: fl
         _print_json({**msgspec.to_builtins(found), "freed_bytes": found.freed_bytes})
         return report.FAILURE if found.damaged else report.OK
     for item in found.removed:
-        sys.stdout.write(f"{size(item.size_bytes):>8}  {item.kind}  {item.id}\n")
+        report.write(f"{size(item.size_bytes):>8}  {item.kind}  {item.id}")
     for item in found.kept:
         report.say(f"localllm: kept {item.kind} {item.id} ({size(item.size_bytes)}): {item.reason}")
     for each in found.damaged:
@@ -111,12 +110,12 @@ def _show_search(entries: list[Any], hits: list[Any]) -> None:
         rows: list[tuple[str, ...]] = [
             (entry.id, entry.kind, size(entry.size_bytes), entry.license, entry.description) for entry in entries
         ]
-        sys.stdout.write(table(("NAME", "KIND", "SIZE", "LICENCE", "WHAT IT IS"), rows))
+        report.write_table(("NAME", "KIND", "SIZE", "LICENCE", "WHAT IT IS"), rows)
     if entries and hits:
-        sys.stdout.write("\n")
+        report.write("")
     if hits:
         rows = [(f"hf.co/{hit.id}", f"{hit.downloads:,}", hit.license or "", (hit.updated or "")[:10]) for hit in hits]
-        sys.stdout.write(table(("ON HUGGING FACE", "DOWNLOADS", "LICENCE", "CHANGED"), rows))
+        report.write_table(("ON HUGGING FACE", "DOWNLOADS", "LICENCE", "CHANGED"), rows)
 
 
 def _from(source: str | None) -> str:
@@ -130,4 +129,4 @@ def _from(source: str | None) -> str:
 def _print_json(value: Any) -> None:
     from localllm.registry.digest import encode_digest
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value, enc_hook=encode_digest)).decode() + "\n")
+    report.write_json(msgspec.json.encode(value, enc_hook=encode_digest))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.units import duration, size, table
+from localllm.cli.units import duration, size
 from localllm.client.discovery import server_of
 from localllm.config import Settings
 
@@ -17,7 +15,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     with server_of(settings) as client:
         models = client.processes()
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(models)).decode() + "\n")
+        report.write_json(msgspec.json.encode(models))
         return report.OK
     rows = []
     for model in models:
@@ -25,7 +23,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
         layers = ", ".join(f"{device} {count}" for device, count in (model.layers_per_device or {}).items())
         slots = "" if model.ctx is None else f"{model.slots} x {model.ctx}"
         rows.append((model.model, model.status, size(model.memory_bytes), slots, layers, str(model.requests), until))
-    sys.stdout.write(table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED"), rows))
+    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED"), rows)
     return report.OK
 
 

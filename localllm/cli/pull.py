@@ -11,33 +11,41 @@ from types import FrameType
 
 import msgspec
 
+from localllm import osdep
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.units import size
 from localllm.config import Settings
+from localllm.errors import PullFailed
 from localllm.states import AvailableModel, PullState
 
 
-def pull_model(settings: Settings, name: str, *, as_json: bool) -> int:
+def pull_model(settings: Settings, name: str, *, force: bool, as_json: bool) -> int:
     """Download a model; returns the exit code. Raises `LocalLLMError`s."""
-    model = download(settings, name, quiet=as_json)
+    model = download(settings, name, force=force, quiet=as_json)
     if model is None:
         return report.INTERRUPTED
     if as_json:
-        sys.stdout.write(msgspec.json.encode(model).decode() + "\n")
+        report.write_json(msgspec.json.encode(model), indented=False)
     else:
         report.say(f"localllm: {model.id} is here ({size(model.size_bytes)}): localllm run {model.id}")
     return report.OK
 
 
-def download(settings: Settings, name: str, *, quiet: bool = False) -> AvailableModel | None:
-    """The model is in the store then; None if Ctrl-C stopped it. With `quiet` only the progress is shown."""
+def download(settings: Settings, name: str, *, force: bool = False, quiet: bool = False) -> AvailableModel | None:
+    """The model is in the store then; None if Ctrl-C stopped it. With `quiet` only the progress is shown.
+
+    Raises `PullFailed` where it is larger than this machine's memory, unless a person or `force` wants it all the same.
+    """
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled, PullPlan
 
     def announce(plan: PullPlan) -> None:
-        if quiet:
-            return
+        if not quiet:
+            describe(plan)
+        _check_memory(plan.name, plan.size_bytes, force=force)
+
+    def describe(plan: PullPlan) -> None:
         what = [
             size(plan.size_bytes),
             plan.quant,
@@ -65,6 +73,38 @@ def download(settings: Settings, name: str, *, quiet: bool = False) -> Available
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
         report.say(f"localllm: stopped{so_far}: localllm pull {name} goes on from there")
         return None
+
+
+def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:
+    """Asks, refuses or warns before a model is downloaded that is larger than all memory."""
+    total = osdep.total_memory()
+    if total is None or size_bytes is None or size_bytes <= total:
+        return
+    doubt = (
+        f"{name} has {size(size_bytes)}, and this machine {size(total)} of memory: unless GPUs hold most of "
+        "it, it is read from the disk for every token"
+    )
+    if force:
+        report.say(f"localllm: {doubt}")
+        return
+    if not sys.stdin.isatty():
+        raise PullFailed(
+            f"{doubt}; localllm pull --force {name} downloads it all the same, a smaller quantization may fit"
+        )
+    with _ended_by_ctrl_c():
+        answer = report.ask(f"localllm: {doubt}. Download it all the same? [y/N] ")
+    if answer.lower() not in ("y", "yes"):
+        raise PullFailed("nothing was downloaded; localllm search finds smaller models")
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """While a question waits, Ctrl-C ends the command."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

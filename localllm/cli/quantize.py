@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ def quantize_model(
             seconds=done.seconds,
             notices=done.notices,
         )
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(result)).decode() + "\n")
+        report.write_json(msgspec.json.encode(result))
         return report.OK
     for notice in done.notices:
         report.say(f"localllm: {notice}")

@@ -134,7 +134,7 @@ def _answer(talk: Talk, prompt: str, options: RunOptions, *, verbose: bool) -> i
     if printed.finish is None:
         return report.OK
     for note in printed.notes:
-        report.say(f"localllm: {tools.harmless(note)}")
+        report.say(f"localllm: {note}")
     if options.stats:
         report.say(stats_line(printed.finish, printed.first_token_s, talk.ctx))
     if verbose:
@@ -171,11 +171,11 @@ def _print_calls(printed: PrintedAnswer, talk: Talk) -> int:
     code = report.OK
     for call in printed.calls:
         if tools.parsed(call) is None and printed.finish is not None:
-            report.say(f"localllm: the call of {tools.harmless(call.name)} is not whole: {cut(printed.finish, talk)}")
+            report.say(f"localllm: the call of {call.name} is not whole: {cut(printed.finish, talk)}")
             code = report.FAILURE
         else:
             line = tools.as_json_line(call)
-            sys.stdout.write((tools.harmless(line) if sys.stdout.isatty() else line) + "\n")
+            report.write_text(f"{line}\n")
     sys.stdout.flush()
     return code
 

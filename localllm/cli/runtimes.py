@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from localllm.cli import report
-from localllm.cli.units import duration, table
+from localllm.cli.units import duration
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import building, runtimes, selftest
@@ -83,10 +83,10 @@ def _list(settings: Settings, *, as_json: bool) -> int:
     found = runtimes.listed(settings.data_dir)
     if as_json:
         rows = [_row(each, used) for each in found]
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
+        report.write_json(msgspec.json.encode(rows))
     else:
         lines = [(each.runtime.name, each.origin, each.kind, each.version, _state(each, used)) for each in found]
-        sys.stdout.write(table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines))
+        report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines)
     if problem:
         report.say(f"localllm: {problem}")
     return report.OK if used else report.MODEL_OR_BACKEND
@@ -112,7 +112,7 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
     names = [each.name for each in runtimes.usable(settings.data_dir)] if target is None else [target]
     results = [_tested(name, settings) for name in names]
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(results)).decode() + "\n")
+        report.write_json(msgspec.json.encode(results))
     else:
         rows = [
             (
@@ -123,7 +123,7 @@ def _test(settings: Settings, target: str | None, *, as_json: bool) -> int:
             )
             for each in results
         ]
-        sys.stdout.write(table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows))
+        report.write_table(("NAME", "BACKEND", "PROMPT TOKENS/S", "DECODE TOKENS/S"), rows)
         report.say("localllm: of a tiny file on one thread, to compare these lines by")
     for each in results:
         if each.problem:
@@ -188,8 +188,7 @@ class _Steps:
         left_s = (now_s - self._began_s) / done * (total - done)
         text = f"compiling: {done} of {total} files, about {duration(left_s)} left"
         if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+            report.draw(text, before="\r\x1b[K")
             self._is_drawn = True
         else:
             report.say(text)
@@ -197,5 +196,4 @@ class _Steps:
     def clear(self) -> None:
         """Leave an empty line."""
         if self._is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            report.draw("", before="\r\x1b[K")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from localllm.cli import report
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.printable import one_line
 from localllm.types import ModelInfo
 
 
@@ -22,7 +22,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
 
     manifest = _manifest(settings, model)
     if modelfile:
-        sys.stdout.write(_modelfile(model, manifest))
+        report.write_text(_modelfile(model, manifest))
         return report.OK
     file = resolve(model, settings.data_dir)
     try:
@@ -39,14 +39,19 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
             shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
             shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n")
+        report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info) + ([] if format is None else formats.rows(format))
     rows.append(("capabilities", ", ".join(formats.abilities(info, format))))
     rows += [] if manifest is None else _manifest_rows(manifest)
     width = max(len(name) for name, _ in rows)
-    sys.stdout.writelines(f"{name:<{width}}  {value}\n" for name, value in rows)
+    report.write(*(f"{one_line(name):<{width}}  {_below(value, width + 2)}" for name, value in rows))
     return report.OK
+
+
+def _below(value: str, columns: int) -> str:
+    """Further lines are indented, so that none looks like a row of its own."""
+    return value.replace("\n", "\n" + " " * columns)
 
 
 def _manifest(settings: Settings, model: str) -> Any:

@@ -42,7 +42,7 @@ class Tools(NamedTuple):
             properties = schema.get("properties") if isinstance(schema, dict) else None
             takes = ", ".join(properties) if isinstance(properties, dict) else ""
             purpose = str(function.get("description") or "").partition("\n")[0]
-            yield harmless(f"{function['name']}({takes})" + (f"  {purpose}" if purpose else ""))
+            yield f"{function['name']}({takes})" + (f"  {purpose}" if purpose else "")
 
 
 def load_tools(path: Path) -> Tools:
@@ -81,11 +81,11 @@ def shown(call: ToolCall) -> str:
     """For a person: the name and the arguments, long texts as they are."""
     arguments = parsed(call)
     if arguments is None:
-        return harmless(f"{call.name}({call.arguments}")
+        return f"{call.name}({call.arguments}"
     line = f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
     if len(line) <= LINE_CHARS:
-        return harmless(line)
-    return harmless("\n".join([call.name, *(_argument(name, value) for name, value in arguments.items())]))
+        return line
+    return "\n".join([call.name, *(_argument(name, value) for name, value in arguments.items())])
 
 
 def as_json_line(call: ToolCall) -> str:
@@ -101,13 +101,6 @@ def parsed(call: ToolCall) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def harmless(text: str) -> str:
-    """Without what a terminal would obey."""
-    from localllm.cli.render.cells import harmless as without_orders
-
-    return without_orders(text).replace("\r", "\N{REPLACEMENT CHARACTER}")
 
 
 def _argument(name: str, value: object) -> str:

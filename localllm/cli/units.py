@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from localllm.printable import one_line
+
 
 def size(num_bytes: int | None) -> str:
     """Decimal, as disks and repositories count: `1.2 GB`."""
@@ -35,6 +37,7 @@ def ago(unix_s: int) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they must be, two spaces between, no line longer than its text."""
+    head, rows = tuple(map(one_line, head)), [tuple(map(one_line, row)) for row in rows]
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
     return "".join(line.rstrip() + "\n" for line in lines)

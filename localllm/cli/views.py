@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from localllm import osdep
 from localllm.cli.interrupts import undivided
 from localllm.cli.thinking import Thoughts
-from localllm.cli.tools import harmless
+from localllm.printable import one_line, printable
 from localllm.types import Delta
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class PlainView:
     def _put(self, text: str) -> None:
         if text:
             self._last, self._is_empty = text[-1], False
-            self._write(harmless(text) if self._is_terminal else text)
+            self._write(printable(text) if self._is_terminal else text)
 
 
 class _Thinking:
@@ -234,7 +234,7 @@ class DrawnView:
         shown = self._document.preview(columns)
         if self._call:
             characters = f"{self._call_chars} characters" if self._call_chars > columns // 2 else ""
-            line = f"{spinner()} calling {harmless(self._call)} {characters}"
+            line = f"{spinner()} calling {one_line(self._call)} {characters}"
             shown = [*shown, *_note(line[: columns - 1])[:1]]
         return shown
 

@@ -20,6 +20,7 @@ from localllm import osdep
 from localllm.client.ready import Failure, Line, Ready, decode
 from localllm.config import ENV_PREFIX
 from localllm.errors import InvalidParameter, LoadFailed, from_info
+from localllm.printable import printable
 
 STOP_TIMEOUT_S = 5.0
 STDERR_BYTES = 8 * 1024
@@ -206,7 +207,7 @@ class ServerProcess:
             self._echo.write(data)
             self._echo.flush()
         elif sys.stderr is not None:  # a program without a console has none
-            sys.stderr.write(data.decode("utf-8", "replace"))
+            sys.stderr.write(printable(data.decode("utf-8", "replace").replace("\r\n", "\n")))
             sys.stderr.flush()
 
 

@@ -10,6 +10,8 @@ import collections
 import os
 from typing import NamedTuple
 
+from localllm.printable import printable
+
 DEBUG, INFO, WARN, ERROR, CONTINUED = 1, 2, 3, 4, 5
 """enum ggml_log_level; CONTINUED carries on the line before."""
 
@@ -54,7 +56,7 @@ class Log:
         self._lines.append(Line(self._num_lines, self._level, text[:MAX_LINE_CHARS]))
         if self.echo and self._level >= INFO:
             try:
-                os.write(2, f"llama.cpp: {text}\n".encode())
+                os.write(2, f"llama.cpp: {printable(text)}\n".encode())
             except OSError:
                 self.echo = False  # stderr is gone; the ring still has the line
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError
+from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, sentence_of
 from localllm.registry import names
 from localllm.registry.disk.intake import How
 from localllm.registry.disk.locks import Hold
@@ -152,7 +152,7 @@ def total_bytes(models: Sequence[ForeignModel]) -> int:
 
 def reason_of(error: LocalLLMError | OSError) -> str:
     """In a sentence."""
-    return error.message if isinstance(error, LocalLLMError) else str(error)
+    return error.message if isinstance(error, LocalLLMError) else sentence_of(error)
 
 
 def _named_once(model: ForeignModel, taken: set[str]) -> ForeignModel:

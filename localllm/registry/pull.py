@@ -46,6 +46,7 @@ from localllm.states import AvailableModel, PullState
 
 OnState = Callable[[PullState], None]
 
+GGUF_MAGIC = b"GGUF"
 STATE_EVERY_S = 0.2
 SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
@@ -116,10 +117,15 @@ class Puller:
         """Download what a plan names and the store lacks."""
         meter = _Meter(plan, on_state)
         with self._store.hold(f"pull of {plan.name}") as hold:
-            stored = self._fetch_files(plan, hold, meter, cancel)
+            stored, fetched = self._fetch_files(plan, hold, meter, cancel)
             manifest = _manifest(plan, stored)
             meter.tell("checking", force=True)
-            self._check(manifest)
+            try:
+                self._check(manifest)
+            except InvalidModelFile:
+                for digest in fetched:
+                    self._store.discard(digest)
+                raise
             self._store.put(manifest)
         meter.tell("done", force=True)
         return described(manifest)
@@ -154,7 +160,10 @@ class Puller:
             budget_bytes=None if total is None else int(total * MEMORY_SHARE),
         )
 
-    def _fetch_files(self, plan: PullPlan, hold: Hold, meter: _Meter, cancel: threading.Event) -> list[StoredFile]:
+    def _fetch_files(
+        self, plan: PullPlan, hold: Hold, meter: _Meter, cancel: threading.Event
+    ) -> tuple[list[StoredFile], list[Digest]]:
+        """The files of the plan, and the contents that were not here before."""
         for file in plan.files:
             if file.digest is not None:
                 hold.add(file.digest)
@@ -169,7 +178,7 @@ class Puller:
                 if self._is_here(file):  # somebody else has fetched it meanwhile
                     meter.add(file.size_bytes or 0)
                     continue
-                missing[key] = Wanted(file, partial, meter.add)
+                missing[key] = Wanted(file, partial, meter.add, GGUF_MAGIC)
             digests = download_all(
                 list(missing.values()),
                 net=self._net,
@@ -182,7 +191,8 @@ class Puller:
                 self._store.publish(wanted.partial, digest, hold=hold)
                 discard(wanted.partial)  # its note is left
                 fetched[key] = digest
-        return [self._stored(file, fetched.get(_key(file)) or file.digest) for file in plan.files]
+        stored = [self._stored(file, fetched.get(_key(file)) or file.digest) for file in plan.files]
+        return stored, list(fetched.values())
 
     def _is_here(self, file: RemoteFile) -> bool:
         return file.digest is not None and self._store.has_blob(file.digest, file.size_bytes)

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from localllm.errors import clipped
+from localllm.printable import printable
 
 logger = logging.getLogger("localllm")
 
@@ -98,7 +99,7 @@ def _bounded(value: Any) -> Any:
 
 def _traceback(formatter: logging.Formatter, exc_info: Any) -> str:
     """Its end, which says what happened, where the whole is very long."""
-    text = formatter.formatException(exc_info)
+    text = printable(formatter.formatException(exc_info))
     return text if len(text) <= MAX_TRACEBACK_CHARS else f"...{text[-MAX_TRACEBACK_CHARS:]}"
 
 

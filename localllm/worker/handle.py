@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 
 from localllm import osdep
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
+from localllm.printable import printable
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable, encode
 from localllm.worker.messages import Down, Up, up_decoder
 
@@ -223,7 +224,7 @@ class WorkerHandle:
 
     def _echo(self, data: bytes) -> None:
         try:
-            sys.stderr.write(data.decode("utf-8", "replace"))
+            sys.stderr.write(printable(data.decode("utf-8", "replace").replace("\r\n", "\n")))
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):  # closed, or there never was one: nobody watches any more
             self._echo_stderr = False

@@ -178,12 +178,25 @@ def test_what_is_no_model_never_gets_a_name(
     with pytest.raises(error, match=says):
         pull(settings, "hf.co/ann/rogue-GGUF")
     assert store_of(settings.data_dir).list() == ()
+    assert not [name for name in files_of(settings) if name.startswith("blobs/")]
+
+
+def test_junk_is_found_by_its_first_bytes_and_goes_at_once(settings: Settings, hub: HubServer) -> None:
+    """At this speed the whole would take ten seconds, and the first second brings what tells."""
+    junk = b"<html>" + bytes(5_000_000)
+    hub.repos["ann/rogue-GGUF"] = Repo({"x-Q8_0.gguf": junk})
+    slow = msgspec.structs.replace(settings, max_download_kb_per_s=500)
+    states: list[PullState] = []
+    with pytest.raises(InvalidModelFile, match="does not begin as a GGUF file"):
+        pull(slow, "hf.co/ann/rogue-GGUF", on_state=states.append)
+    assert max(state.done_bytes for state in states) < len(junk) // 2
+    assert not [name for name in files_of(settings) if name.startswith(("blobs/", "partials/"))]
 
 
 def test_a_file_that_is_not_what_was_promised_leaves_nothing_behind(settings: Settings, hub: HubServer) -> None:
     path = "/ann/tiny-GGUF/resolve/0123456789abcdef0123456789abcdef01234567/Tiny-Q8_0.gguf"
     size = hub.repos["ann/tiny-GGUF"].size("Tiny-Q8_0.gguf")
-    hub.scripted[path] = lambda asked: ranged(b"x" * size, asked)
+    hub.scripted[path] = lambda asked: ranged(b"GGUF" + b"x" * (size - 4), asked)
     with pytest.raises(PullFailed, match="sha256"):
         pull(settings, "hf.co/ann/tiny-GGUF")
     assert not [name for name in files_of(settings) if name.startswith(("blobs/", "manifests/"))]

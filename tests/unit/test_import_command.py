@@ -81,7 +81,7 @@ def test_a_name_or_a_path_chooses_and_may_be_renamed(
     write_llama(tmp_path / "loose.gguf", seed=5)
     assert import_models(settings, [str(tmp_path / "loose.gguf")]) == 0
     assert {manifest.name for manifest in store_of(settings.data_dir).list()} == {"mine", "loose"}
-    with pytest.raises(ModelNotFound, match="--list"):
+    with pytest.raises(ModelNotFound, match="localllm import shows"):
         import_models(settings, ["no-such:1b"])
     with pytest.raises(InvalidParameter, match="--name is for one model"):
         import_models(settings, name="all")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from localllm.cli.render.cells import Line, Span, expand_tabs, harmless, merge
+from localllm.cli.render.cells import Line, Span, expand_tabs, merge
 from localllm.cli.render.leaves import Code, Heading, Leaf, Margin, Paragraph, Table, prose_columns
 from localllm.cli.render.theme import ANSWER, Theme
+from localllm.printable import printable
 
 MAX_LIVE_CHARS = 2000
 """A paragraph that is longer is divided: what is open is computed again for each new piece of the answer."""
@@ -61,7 +62,7 @@ class Document:
 
     def feed(self, text: str, columns: int) -> list[Line]:
         """More of it; returns what is finished now, in lines of at most `columns` (code: one more)."""
-        *lines, self._partial = (self._partial + harmless(text)).split("\n")
+        *lines, self._partial = (self._partial + text).split("\n")
         finished = [shown for line in lines for shown in self._whole_line(line, columns)]
         while len(self._partial) > MAX_LIVE_CHARS:
             piece, self._partial = _cut(self._partial)
@@ -118,7 +119,7 @@ class Document:
         return finished
 
     def _line(self, text: str, columns: int) -> list[Line]:
-        text = text.rstrip("\r").replace("\r", "\N{REPLACEMENT CHARACTER}")
+        text = printable(text.rstrip("\r"))
         if isinstance(self._leaf, Code):
             return self._code_line(self._leaf, text, columns)
         text = expand_tabs(text)

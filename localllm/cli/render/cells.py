@@ -32,14 +32,6 @@ _PARTS = re.compile(f"\n| +|{_IDEOGRAPH}{_CLOSES}*|(?:(?!{_IDEOGRAPH})[^ \n])+")
 _EMOJI_STYLE = "\ufe0f"
 
 
-_HARMLESS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n\r"}
-
-
-def harmless(text: str) -> str:
-    """Without what a terminal would obey, as a model may be made to write it; line ends and tabs stay."""
-    return text.translate(_HARMLESS)
-
-
 class Line(NamedTuple):
     """One row of the screen. `soft`: the next one continues it, and a copy of both has no line end between them."""
 

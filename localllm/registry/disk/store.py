@@ -176,7 +176,7 @@ class Store:
         return self._intake.temporary(key)
 
     def discard(self, digest: Digest) -> None:
-        """Deletes a content that `verify` found damaged, whoever needs it, so that it can be fetched anew."""
+        """Deletes a content that is damaged or is no model, whoever needs it, so that it can be fetched anew."""
         with self._locks.gate(exclusive=True):
             self._blobs.remove(digest)
 

@@ -19,6 +19,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
+from localllm.errors import InvalidModelFile
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
@@ -52,6 +53,8 @@ class Wanted:
     partial: Path
     on_bytes: OnBytes
     """Also told, before anything else, of what an earlier download left."""
+    magic: bytes = b""
+    """With which its content begins, or the download ends there and nothing of it stays."""
 
 
 def download(
@@ -106,7 +109,7 @@ class _Crew:
         self._lock = threading.Condition()
         self._stop = threading.Event()
         self._sync_failure: OSError | None = None
-        self._jobs = [Job(one.file, one.partial, one.on_bytes, net.options.backoff) for one in wanted]
+        self._jobs = [Job(one.file, one.partial, one.on_bytes, net.options.backoff, one.magic) for one in wanted]
 
     def run(self) -> list[Digest]:
         for job in self._jobs:
@@ -287,7 +290,7 @@ class _Crew:
     # A hasher's thread
 
     def _hash(self, job: Job) -> None:
-        """Raises `PullFailed` if the file is not what its source said."""
+        """Raises `PullFailed` if the file is not what its source said, `InvalidModelFile` if it is of another kind."""
         while True:
             found = follow(job.path, lambda hashed: self._front(job, hashed), lambda: time.sleep(FOLLOW_S))
             if found is None:
@@ -311,7 +314,14 @@ class _Crew:
     def _front(self, job: Job, hashed: int) -> Front | None:
         with self._lock:
             job.hashed = hashed
-            return None if self._stop.is_set() else job.transfer.front
+            if self._stop.is_set():
+                return None
+            try:
+                job.check_magic()
+            except InvalidModelFile:
+                self._stop.set()  # before more of it comes
+                raise
+            return job.transfer.front
 
     # The syncer's thread
 

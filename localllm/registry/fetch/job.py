@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
+from localllm.errors import InvalidModelFile
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.pacing import Backoff
 from localllm.registry.fetch.partial import PartialFile, Record, discard, good_ranges, read_record
@@ -38,7 +40,7 @@ class SyncWork(NamedTuple):
 class Job:
     """A file to have."""
 
-    def __init__(self, wanted: RemoteFile, path: Path, on_bytes: OnBytes, backoff: Backoff) -> None:
+    def __init__(self, wanted: RemoteFile, path: Path, on_bytes: OnBytes, backoff: Backoff, magic: bytes = b"") -> None:
         record = read_record(path)
         good = Ranges() if record is None else good_ranges(path, record)
         self.wanted = wanted
@@ -60,6 +62,9 @@ class Job:
         self._sized: tuple[int, int] | None = None
         self._told = 0
         self._recorded = 0
+        self._magic = magic
+        self._looked_at = 0
+        """The generation of the content whose first bytes were looked at."""
 
     @property
     def is_open(self) -> bool:
@@ -118,6 +123,23 @@ class Job:
         if size is not None and self._sized != (self._generation, size):
             self._sized = self._generation, size
             self.file.set_size(size)
+
+    def check_magic(self) -> None:
+        """Looks at the first bytes when they have come. Raises `InvalidModelFile`; nothing of such a file stays."""
+        if not self._magic or self._looked_at == self.transfer.generation:
+            return
+        if self.transfer.front.end < len(self._magic):
+            return
+        with open(self.path, "rb") as file:
+            found = file.read(len(self._magic))
+        if found != self._magic:
+            self.is_bad = True
+            host = urlsplit(self.wanted.url).hostname
+            raise InvalidModelFile(
+                f"what {host} gave as {self.wanted.file_name} is not a model that can be used: it does not begin as a "
+                f"GGUF file does, but with {found!r}"
+            )
+        self._looked_at = self.transfer.generation
 
     def record_if_due(self) -> Callable[[], None] | None:
         """What to call, without the lock, if so much has come that it should be recorded."""

@@ -100,7 +100,8 @@ def _entries(folder: Path, seen: set[tuple[int, int]], skipped: Skipped) -> list
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        skipped(f"{folder} cannot be searched: {error}")
+        why = getattr(error, "strerror", None) or "its path is not valid"
+        skipped(f"{folder} cannot be searched: {why}")
         return []
     return sorted(found, key=lambda entry: entry.name)
 

@@ -1,0 +1,137 @@
+"""Advice is true: each command, option and variable that any string of the package names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from localllm.cli import app as command_line
+from localllm.cli.group import COMMANDS, OnDemand
+from localllm.config import ENV_PREFIX, Settings
+
+PACKAGE = Path(__file__).parents[2] / "localllm"
+
+NO_COMMANDS = {
+    *("again", "and", "answers", "asks", "at", "can", "cannot", "carries", "chooses", "did", "does", "ended", "for"),
+    *("for", "has", "holds", "in", "is", "itself", "keeps", "key", "knows", "makes", "of", "offers", "on", "put"),
+    *("raises", "says", "sent", "server", "takes", "that", "to", "uses", "was", "what", "with", "without"),
+}
+"""What may follow `localllm` in prose; a verb that is no command is one that somebody forgot to write or renamed."""
+OTHERS_OPTIONS = {
+    "launch": "of the agents",
+    "cli/launch_process.py": "of the agents",
+    "llama/installed.py": "of pip and cmake",
+    "llama/building.py": "of pip and cmake",
+    "worker": "of the worker's own process",
+}
+PLACEHOLDERS = {"LOCALLLM_X_Y", "--x-y"}
+"""Of any setting, in the words about all of them."""
+
+LLAMA_SERVERS = {"--props"}
+"""Options of llama-server that are spoken of."""
+NO_SETTINGS = {"LOCALLLM_API_KEY", "LOCALLLM_REGISTRY_LOGINS"}
+"""Set by launch for an agent to read; read by `registry/credentials.py`."""
+
+
+class Text(NamedTuple):
+    """A string of the package; what is put into it is `{}`."""
+
+    place: str
+    words: str
+
+
+def _texts() -> Iterator[Text]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            place = f"{path.relative_to(PACKAGE).as_posix()}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.JoinedStr):
+                pieces = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
+                yield Text(place, "".join(map(str, pieces)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+                yield Text(place, node.value)
+
+
+TEXTS = tuple(_texts())
+PROGRAM = str(command_line.app.info.name)
+BUILT = OnDemand()
+
+
+@cache
+def options_of(command: str) -> frozenset[str]:
+    params = BUILT[command].params
+    return frozenset({"--help", *(name for each in params for name in (*each.opts, *each.secondary_opts))})
+
+
+@cache
+def actions_of(command: str) -> frozenset[str]:
+    """The words that its first argument may be, where it is one of a few."""
+    first = BUILT[command].params[0] if BUILT[command].params else None
+    choices = str(getattr(first, "metavar", None) or "").split("|")
+    return frozenset(choices) if len(choices) > 1 else frozenset()
+
+
+@cache
+def every_option() -> frozenset[str]:
+    return frozenset({"--version"}).union(*(options_of(command) for command in COMMANDS))
+
+
+def faults(text: Text) -> Iterator[str]:
+    """What it advises and does not exist."""
+    for said in re.finditer(rf"(?<![\w./-]){PROGRAM} ([a-z]+)\b(?![=:])([^;:,()`\n]*)", text.words):
+        command, rest = said[1], said[2]
+        if command not in COMMANDS:
+            if command not in NO_COMMANDS:
+                yield f"there is no command {command}"
+            continue
+        for option in re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", rest):
+            if option not in options_of(command):
+                yield f"localllm {command} has no {option}"
+        action = re.match(r" ([a-z]+)\b", rest)
+        if action and actions_of(command) and action[1] not in actions_of(command):
+            yield f"localllm {command} has no {action[1]}"
+    if not text.place.startswith(tuple(OTHERS_OPTIONS)):
+        for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)\b(?!-?[-{>])", text.words):
+            if option not in every_option() | PLACEHOLDERS | LLAMA_SERVERS:
+                yield f"no command has {option}"
+
+
+@pytest.mark.parametrize("module", sorted({text.place.split(":")[0] for text in TEXTS}))
+def test_each_command_and_option_that_a_string_names_exists(module: str) -> None:
+    found = [f"{text.place}: {fault}" for text in TEXTS if text.place.split(":")[0] == module for fault in faults(text)]
+    assert not found, "\n".join(found)
+
+
+def test_each_variable_that_a_string_names_is_of_a_setting() -> None:
+    settings = {ENV_PREFIX + field.name.upper() for field in msgspec.structs.fields(Settings)}
+    for text in TEXTS:
+        for name in re.findall(rf"\b{ENV_PREFIX}[A-Z][A-Z_]+\b", text.words):
+            assert name in settings | PLACEHOLDERS | NO_SETTINGS, f"{text.place}: nobody reads {name}"
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("localllm import --list shows them", "localllm import has no --list"),
+        ("see `localllm kv drop`", "localllm kv has no drop"),
+        ("localllm fetch gets it", "there is no command fetch"),
+        ("start it with --slot 3", "no command has --slot"),
+    ],
+)
+def test_wrong_advice_is_noticed(words: str, fault: str) -> None:
+    assert fault in tuple(faults(Text("cli/x.py:1", words)))
+
+
+@pytest.mark.parametrize(
+    "words", ["localllm kv list says which", "localllm rm {}; localllm gc", "localllm was installed"]
+)
+def test_right_advice_and_prose_are_let_through(words: str) -> None:
+    assert not tuple(faults(Text("cli/x.py:1", words)))

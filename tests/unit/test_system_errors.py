@@ -1,0 +1,205 @@
+"""What the system refuses is one line with a remedy: a home that is no folder or cannot be written, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localllm.cli.app import run_app
+from localllm.errors import sentence_of
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "localllm" / "data" / "demo.gguf"
+NOBODY = 65534
+
+COMMANDS = (
+    "list",
+    "list --json",
+    "show demo",
+    "show x:1b",
+    "pull hf.co/ann/tiny-GGUF",
+    "rm x:1b",
+    "cp x:1b y:1b",
+    "search qwen --offline",
+    f"import {DEMO}",
+    f"import {DEMO} --how copy",
+    "import",
+    "create made:1b -f Modelfile",
+    "quantize demo small q4_0",
+    "gc",
+    "gc --dry-run",
+    "kv list",
+    "kv clear --yes",
+    "runtime list",
+    "runtime use auto",
+    "runtime remove x",
+    "launch",
+    "launch codex --print",
+    "launch --undo",
+    "ps",
+    "stop x",
+    "mcp demo",
+    "doctor",
+    "run demo hi",
+    "embed demo hi",
+    "serve demo",
+    "bench demo",
+)
+"""One of each at least; those that only start a model are told of the home before they do."""
+NATIVE = ("doctor", "run demo hi", "embed demo hi", "serve demo", "bench demo", "quantize demo small q4_0", "mcp demo")
+Homes = Callable[[str], Path]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Homes:
+    """A home that is not what it should be, by what is wrong with it."""
+
+    def make(kind: str) -> Path:
+        home = tmp_path / "home"
+        if kind == "a file":
+            home.write_text("x")
+        elif kind == "below a file":
+            home.write_text("x")
+            return home / "deeper"
+        else:
+            home.mkdir()
+            place = home / kind
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("x")
+        return home
+
+    return make
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a Modelfile, a user who has nothing, and a hub that is not there."""
+    (tmp_path / "Modelfile").write_text(f"FROM {DEMO}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("LOCALLLM_PORT", "9")
+
+
+def told(words: str, home: Path, capfd: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """The exit code and stderr of a command in that home; whatever it does not handle itself fails the test."""
+    patch.setenv("LOCALLLM_HOME", str(home))
+    patch.setattr(sys, "argv", ["localllm", *words.split()])
+    code = run_app()
+    return code, capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("kind", ["a file", "below a file"])
+def test_a_home_that_is_no_folder_is_told_in_one_line(
+    words: str,
+    kind: str,
+    homes: Homes,
+    elsewhere: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, err = told(words, homes(kind), capfd, monkeypatch)
+    assert code or words == "launch"  # which only lists agents
+    if code:
+        assert err.count("\n") == 1, err
+        assert "Errno" not in err
+        assert "LOCALLLM_HOME" in err or "Usage" in err
+
+
+@pytest.mark.parametrize("words", [words for words in COMMANDS if words not in NATIVE])
+@pytest.mark.parametrize("kind", ["models", "models/manifests", "models/blobs", "launch", "runtimes", "config.toml/x"])
+def test_a_file_in_place_of_a_folder_of_the_home_is_no_traceback(
+    words: str,
+    kind: str,
+    homes: Homes,
+    elsewhere: None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, err = told(words, homes(kind), capfd, monkeypatch)
+    assert "Errno" not in err or words.startswith("pull")  # that is of the network
+    if kind == "models" and words.startswith(("import /", "create")):
+        assert code
+        assert "LOCALLLM_HOME" in err
+
+
+@pytest.fixture
+def read_only_home() -> Iterator[Path]:
+    """A folder that this user may read and not write; root becomes nobody for the test."""
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o555)
+    was_root = os.geteuid() == 0
+    if was_root:
+        os.seteuid(NOBODY)
+    try:
+        yield home
+    finally:
+        if was_root:
+            os.seteuid(0)
+        home.chmod(0o755)
+        shutil.rmtree(home)
+
+
+STARTS_A_CHILD = ("show demo", "runtime list")
+"""Which nobody may not do where Python is in root's own folder."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's here")
+@pytest.mark.parametrize("words", [words for words in COMMANDS if words not in (*NATIVE, *STARTS_A_CHILD)])
+def test_a_home_that_cannot_be_written_is_read_or_told_in_one_line(
+    words: str,
+    read_only_home: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("LOCALLLM_PORT", "9")
+    code, err = told(words, read_only_home, capfd, monkeypatch)
+    assert "Errno" not in err or words.startswith("pull")
+    if words.startswith("import /"):
+        assert code
+        assert err.count("\n") == 1, err
+        assert "LOCALLLM_HOME" in err
+    if words in ("list", "gc", "kv list"):
+        assert code == 0, err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", ["list", "list --json", "show demo", "search qwen --offline", "show --help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_stdout_is_told_in_one_line(words: str, unbuffered: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "localllm", *words.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "no space left" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("number", sorted(errno.errorcode))
+def test_every_error_of_the_system_is_a_sentence(number: int) -> None:
+    sentence = sentence_of(OSError(number, os.strerror(number), "folder/file", None, "folder/other"))
+    assert "folder/file" in sentence
+    assert "\n" not in sentence
+    assert "Errno" not in sentence
+
+
+def test_an_error_without_number_or_file_is_a_sentence() -> None:
+    assert sentence_of(OSError("the tape is torn")) == "the tape is torn"
+    assert sentence_of(OSError())
