@@ -93,6 +93,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.kv": BASE | {"kvdisk"},
     "cli.run": BASE | {"client", "llama.gains"},
     "cli.runtimes": BASE | {"llama.building", "llama.installed", "llama.runtimes", "llama.selftest"},
+    "cli.fit": BASE | {"client", "diagnosis", "supervisor.fit"},
     "cli.formats": BASE | {"worker.template_child"},
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
