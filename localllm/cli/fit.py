@@ -12,10 +12,11 @@ from localllm import osdep
 from localllm.cli import report
 from localllm.cli.units import size, table
 from localllm.config import Settings
-from localllm.errors import InvalidParameter
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
 from localllm.types import DeviceInfo, LoadOptions, ModelInfo
 
 if TYPE_CHECKING:
+    from localllm.registry.sources.headers import Offer
     from localllm.supervisor.fit import Fit
 
 DOES_NOT_FIT = 1
@@ -23,9 +24,13 @@ DOES_NOT_FIT = 1
 
 def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
     """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
-    options, devices = settings.load_options(), _devices(settings)
-    info = _local(settings, model)
-    return _show_one(info, options, devices, as_json=as_json)
+    options = settings.load_options()
+    try:
+        info = _local(settings, model)
+    except ModelNotFound:
+        found = _offers(settings, model)
+        return _show_table(found, options, _devices(settings), as_json=as_json)
+    return _show_one(info, options, _devices(settings), as_json=as_json)
 
 
 def _local(settings: Settings, model: str) -> ModelInfo:
@@ -38,6 +43,68 @@ def _local(settings: Settings, model: str) -> ModelInfo:
         return read_model_info(file.path)
     finally:
         file.release()
+
+
+def _offers(settings: Settings, model: str) -> list[Offer]:
+    """Raises `ModelNotFound` for what is no remote model either, `PullFailed`."""
+    import threading
+
+    from localllm.registry.names import PathName, parse
+    from localllm.registry.pull import Puller
+
+    if isinstance(parse(model), PathName):
+        raise ModelNotFound(f"there is no model file {model!r}", param="model")
+    with Puller(settings) as puller:
+        return puller.offers(model, threading.Event())
+
+
+def _show_table(offers: Sequence[Offer], options: LoadOptions, devices: Sequence[DeviceInfo], *, as_json: bool) -> int:
+    """A row for each quantization; returns 0 if one fits."""
+    free_bytes = osdep.available_memory()
+    plans = [_planned(one, options, devices, free_bytes) for one in offers]
+    if as_json:
+        write_json([_row_object(one, plan) for one, plan in zip(offers, plans, strict=True)])
+    else:
+        head = ("quantization", "download", "memory", "fits", "largest context", "name")
+        rows = [_table_row(one, plan) for one, plan in zip(offers, plans, strict=True)]
+        sys.stdout.write(table(head, rows))
+        first = next((plan for plan in plans if not isinstance(plan, str)), None)
+        free = f"; {size(free_bytes)} of memory are free" if free_bytes is not None else ""
+        if first is not None:
+            sys.stdout.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.\n")
+    return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
+
+
+def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> Fit | str:
+    """Or why there is no plan."""
+    from localllm.supervisor.fit import fit
+
+    if one.info is None:
+        return one.why_not or "nothing is known of it"
+    try:
+        return fit(one.info, options, devices=devices, free_bytes=free_bytes)
+    except LocalLLMError as error:
+        return error.message
+
+
+def _row_object(one: Offer, plan: Fit | str) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": one.name, "quant": one.quant, "size_bytes": one.size_bytes}
+    shown["files"] = one.num_files
+    if one.info is None or isinstance(plan, str):
+        return {**shown, "fit": None, "error": plan}
+    return {**shown, "fit": as_object(one.info, plan), "error": None}
+
+
+def _table_row(one: Offer, plan: Fit | str) -> tuple[str, ...]:
+    start = (one.quant or "?", size(one.size_bytes))
+    if isinstance(plan, str):
+        return (*start, "?", plan, "", one.name)
+    verdict = "yes" if plan.fits else "no"
+    if plan.alternatives:
+        other = plan.alternatives[0]
+        verdict = f"with --ctx {other.ctx} --slots {other.slots} --kv-type {other.kv_type}"
+    largest = "" if plan.largest_ctx is None else f"{plan.largest_ctx:,}"
+    return (*start, size(plan.need_bytes), verdict, largest, one.name)
 
 
 def _devices(settings: Settings) -> Sequence[DeviceInfo]:

@@ -57,11 +57,15 @@ _GUESSED_FILE_TYPE = 1024
 
 def read_model_info(path: Path) -> ModelInfo:
     """Read a model's headers, every shard's. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
-    return model_info(read_all_shards(read_header(path)))
+    headers = read_all_shards(read_header(path))
+    return model_info(headers, fills_in_middle=fills_in_middle(headers[0]))
 
 
-def model_info(headers: Sequence[Header]) -> ModelInfo:
-    """Of a model's shards, the first one first. Raises `InvalidModelFile`."""
+def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> ModelInfo:
+    """Of a model's shards, the first one first. `fills_in_middle` is not told by the headers alone.
+
+    Raises `InvalidModelFile`.
+    """
     first = headers[0]
     tensors = [tensor for header in headers for tensor in header.tensors]
     keys = _Keys(first)
@@ -94,7 +98,7 @@ def model_info(headers: Sequence[Header]) -> ModelInfo:
         sliding_window=sliding_window(keys, num_layers),
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),
-        fills_in_middle=fills_in_middle(first),
+        fills_in_middle=fills_in_middle,
     )
 
 

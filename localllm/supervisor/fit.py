@@ -5,7 +5,7 @@ Uses what every load is planned with. Knows nothing of files, networks and proce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -102,6 +102,12 @@ def needs(info: ModelInfo, options: LoadOptions) -> Needs:
 def fits(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> bool:
     """Whether it can be loaded into that much main memory; None: nobody knows, so yes. Raises as `plan` does."""
     return free_bytes is None or needs(info, options).total <= free_bytes
+
+
+def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
+    """What a model needs at least with these options: where no number of slots was asked for, with one."""
+    least = msgspec.structs.replace(options, slots=options.slots or 1)
+    return lambda info: needs(info, least).total
 
 
 def usable_bytes(total_bytes: int | None) -> int | None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DeviceUnavailable
-from localllm.supervisor.fit import CTX_STEP, LEAST_CTX, fit, fits, largest_ctx, needs
+from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
+from localllm.supervisor.plan import CTX_STEP
 from localllm.supervisor.room import need_bytes
 from localllm.types import DeviceInfo, LoadOptions, ModelInfo
 from tests.unit.test_plan import GPU, MODEL
