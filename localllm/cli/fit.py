@@ -150,7 +150,9 @@ def write_json(shown: object) -> None:
 
 def story(info: ModelInfo, found: Fit) -> Iterator[str]:
     """In words, line by line."""
-    yield f"{info.name or info.architecture}: {_setup(found.ctx, found.slots, found.kv_type)}"
+    from localllm.registry.sources.source import clean  # a header's words are a stranger's
+
+    yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
     head = ("device", "layers", "weights", "KV cache", "computing", "worker", "together", "free", "")
     yield table(head, [_row(share) for share in found.shares]).rstrip("\n")
     if info.layer_bytes:

@@ -17,6 +17,7 @@ from localllm.cli.fit import show_fit
 from localllm.config import Settings, load
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
+from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
 from localllm.registry.remote import RemoteFile
@@ -92,12 +93,22 @@ def test_a_table_says_of_each_whether_it_fits(
 ) -> None:
     assert show_fit(settings, f"hf.co/{REPO}", as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == ["Q5_K_M", "Q8_0", "Q4_K_M"] or len(lines) == 5
+    assert {line.split()[0] for line in lines[1:4]} == {"Q5_K_M", "Q8_0", "Q4_K_M"}
     assert all(" yes " in line for line in lines[1:4])
     monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
     assert show_fit(settings, f"hf.co/{REPO}:Q4_K_M", as_json=True) == 1
     (only,) = json.loads(capsys.readouterr().out)
     assert (only["quant"], only["fit"]["fits"], only["name"]) == ("Q4_K_M", False, f"hf.co/{REPO}:Q4_K_M")
+
+
+def test_a_name_of_the_catalog_stands_for_all_quantizations_of_its_repository(
+    settings: Settings, hub: HubServer
+) -> None:
+    entry = next(iter(catalog.load().entries))
+    hub.repos[entry.repo] = hub.repos[REPO]
+    assert {one.name for one in offered(settings, entry.id)} == {
+        f"hf.co/{entry.repo}:{quant}" for quant in ("Q4_K_M", "Q5_K_M", "Q8_0")
+    }
 
 
 def test_nothing_of_a_missing_file_or_repository_is_invented(settings: Settings) -> None:
