@@ -13,8 +13,8 @@ from localllm.registry.fetch.ranges import parse_content_range
 from localllm.registry.remote import RemoteFile
 from localllm.registry.sources.source import Fetch, host_of
 
-PIECE_BYTES = 4 << 20
-"""Of one request: most headers are in one or two."""
+FIRST_BYTES, PIECE_BYTES = 512 << 10, 4 << 20
+"""Of the first request and of the others: most headers are in two or three."""
 MAX_HEADER_BYTES = 96 << 20
 """Of one file. The largest header seen, of 260 k tokens with merges, has 20 MB."""
 
@@ -73,7 +73,8 @@ class RangedFile:
         """A piece from there, and how large the whole is said to be."""
         if self._read_bytes >= MAX_HEADER_BYTES:
             raise PullFailed(f"the header of {self._file.file_name} has more than {MAX_HEADER_BYTES:,} bytes")
-        end = min(start + PIECE_BYTES, self._size_bytes or start + PIECE_BYTES)
+        most_bytes = PIECE_BYTES if start else min(FIRST_BYTES, PIECE_BYTES)
+        end = min(start + most_bytes, self._size_bytes or start + most_bytes)
         response = self._fetch.get_small(
             self._file.url,
             credential=self._file.credential,
