@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from localllm.config import Settings
 from localllm.states import AvailableModel, PullState
+from localllm.supervisor.fit import measure
 from localllm.threads import Threads
 
 
@@ -36,7 +37,8 @@ class Pulls:
         def work() -> AvailableModel:
             from localllm.registry.pull import Puller  # on that thread: it takes a fifth of a second the first time
 
-            with Puller(self._settings, is_trusted=False) as puller:
+            measured = measure(self._settings.load_options())
+            with Puller(self._settings, is_trusted=False, measure=measured) as puller:
                 return puller.pull(name, on_state=tell, cancel=cancel)
 
         self._threads.check_room()

@@ -294,6 +294,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What each block keeps of the tokens."""
     sliding_window: int = 0
     """Tokens that windowed layers look back; 0: there are none."""
+    experts_used: int = 0
+    """Of a mixture: experts that a token takes; 0: it is none."""
+    expert_feed_forward_length: int | None = None
+    """Of one expert, where the header says it apart."""
     fills_in_middle: bool = False
     """It has tokens for a text of which the beginning and the end are given."""
 

@@ -244,13 +244,13 @@ def _id(path: str) -> str:
 def _candidate(name: str, info: ModelInfo, settings: Settings) -> Candidate:
     from msgspec.structs import replace
 
-    from localllm.supervisor.plan import cpu_memory_bytes, step_scores_bytes
+    from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes
 
     options = settings.load_options()
 
     def needs(ctx: int, slots: int) -> int:
         asked: LoadOptions = replace(options, ctx=ctx, slots=slots, kv_cells=None)
-        return info.size_bytes + cpu_memory_bytes(info, asked) + step_scores_bytes(info, asked)
+        return info.size_bytes + cpu_memory_bytes(info, asked) + cpu_compute_bytes(info, asked)
 
     return Candidate(name, info.num_parameters, info.context_length, needs)
 

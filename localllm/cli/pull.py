@@ -39,6 +39,7 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
     """
     from localllm.registry.pull import Puller
     from localllm.registry.remote import Cancelled, PullPlan
+    from localllm.supervisor.fit import measure
 
     def announce(plan: PullPlan) -> None:
         if not quiet:
@@ -67,7 +68,7 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
         bar.show(state.phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
-        with _stopped_by_ctrl_c(cancel), Puller(settings) as puller, bar:
+        with _stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
             return puller.pull(name, on_plan=announce, on_state=tell, cancel=cancel)
     except Cancelled:
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""

@@ -1,6 +1,7 @@
 """Reads and checks the headers of GGUF files in pure Python, before native code sees them.
 
     read_model_info   what a model is, all of its shards included
+    model_info        the same of headers that were read from elsewhere
     read_header       one file's metadata and tensor table
     shard_paths       the files that a split model consists of
     special_texts     what begins and ends a text, as templates write it
@@ -10,8 +11,9 @@ Knows nothing of llama.cpp, NumPy or where models are kept. The format: ggml/doc
 
 from __future__ import annotations
 
+from localllm.gguf.cursor import Source
 from localllm.gguf.header import Header, TensorInfo, read_header
-from localllm.gguf.info import read_model_info
+from localllm.gguf.info import model_info, read_model_info
 from localllm.gguf.shards import shard_paths
 from localllm.gguf.specials import SpecialTexts, special_texts
 from localllm.gguf.values import MetadataValue, Undecoded
@@ -19,9 +21,11 @@ from localllm.gguf.values import MetadataValue, Undecoded
 __all__ = [
     "Header",
     "MetadataValue",
+    "Source",
     "SpecialTexts",
     "TensorInfo",
     "Undecoded",
+    "model_info",
     "read_header",
     "read_model_info",
     "shard_paths",

@@ -12,7 +12,7 @@ import struct
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from localllm.errors import InvalidModelFile, LoadFailed, ModelNotFound
 
@@ -25,14 +25,36 @@ MAX_SKIPPED_STRINGS = 2 << 20
 _LENGTH = struct.Struct("<Q")
 
 
+class Source(Protocol):
+    """What can be read like a file, from anywhere."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def seek(self, offset: int, /) -> int: ...
+
+    def read(self, count: int, /) -> bytes:
+        """At most so many bytes, at least one before the end."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Cursor:
     """A position in a file that only moves forward; a context manager. Errors name the byte where it went wrong."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises `ModelNotFound`, `LoadFailed` (not readable) or `InvalidModelFile` (not a regular file)."""
+    def __init__(self, path: Path, source: Source | None = None) -> None:
+        """`source` is read instead of the file at `path`, which only names it then.
+
+        Raises `ModelNotFound`, `LoadFailed` (not readable) or `InvalidModelFile` (not a regular file).
+        """
         self.path = path
-        self._file = _open_regular(path)
-        self.size = os.fstat(self._file.fileno()).st_size
+        self._file: Source | FileIO
+        if source is None:
+            self._file = _open_regular(path)
+            self.size = os.fstat(self._file.fileno()).st_size
+        else:
+            self._file, self.size = source, source.size_bytes
         self._window = b""
         self._base = 0
         self._at = 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm.gguf.cursor import Cursor
+from localllm.gguf.cursor import Cursor, Source
 from localllm.gguf.tables import BLOCK_TYPES, UINT32
 from localllm.gguf.values import Entry, read_metadata, read_name
 
@@ -56,12 +56,12 @@ class Header(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-def read_header(path: Path) -> Header:
-    """Read and check one file; a shard's siblings are not looked at.
+def read_header(path: Path, source: Source | None = None) -> Header:
+    """Read and check one file; a shard's siblings are not looked at. `source` is read instead of the file, if given.
 
     Raises `ModelNotFound`, `LoadFailed` where the file cannot be read, `InvalidModelFile` with offset and reason.
     """
-    with Cursor(path) as cursor:
+    with Cursor(path, source) as cursor:
         version = _read_version(cursor)
         num_tensors = _read_count(cursor, "tensors", _MIN_TENSOR_BYTES)
         if num_tensors > MAX_TENSORS:

@@ -7,6 +7,7 @@ A key of the wrong type is an error that names its byte; a missing one is None. 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from localllm.gguf.cursor import invalid_file
@@ -56,8 +57,16 @@ _GUESSED_FILE_TYPE = 1024
 
 def read_model_info(path: Path) -> ModelInfo:
     """Read a model's headers, every shard's. Raises `ModelNotFound`, `LoadFailed` or `InvalidModelFile`."""
-    first = read_header(path)
-    headers = read_all_shards(first)
+    headers = read_all_shards(read_header(path))
+    return model_info(headers, fills_in_middle=fills_in_middle(headers[0]))
+
+
+def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> ModelInfo:
+    """Of a model's shards, the first one first. `fills_in_middle` is not told by the headers alone.
+
+    Raises `InvalidModelFile`.
+    """
+    first = headers[0]
     tensors = [tensor for header in headers for tensor in header.tensors]
     keys = _Keys(first)
     num_layers = keys.num_layers(tensors)
@@ -87,7 +96,9 @@ def read_model_info(path: Path) -> ModelInfo:
         has_ranking_head=any(tensor.name in _RANKING_HEAD for tensor in tensors),
         layer_memory=layer_memory(keys, num_layers),
         sliding_window=sliding_window(keys, num_layers),
-        fills_in_middle=fills_in_middle(first),
+        experts_used=keys.size("expert_used_count") or 0,
+        expert_feed_forward_length=keys.size("expert_feed_forward_length"),
+        fills_in_middle=fills_in_middle,
     )
 
 

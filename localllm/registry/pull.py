@@ -40,6 +40,7 @@ from localllm.registry.names import (
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.resolve import canonical, not_here
 from localllm.registry.sources import hub, oci, web
+from localllm.registry.sources.headers import Measure, Offer, plan_offer
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
 from localllm.states import AvailableModel, PullState
@@ -50,15 +51,21 @@ GGUF_MAGIC = b"GGUF"
 STATE_EVERY_S = 0.2
 SPEED_OVER_S = 5.0
 MEMORY_SHARE = 0.7
-"""Of this machine's memory, for a model whose quantization nobody named."""
+"""Of this machine's memory, for a model whose quantization nobody named, where its need is guessed by its size."""
+MEASURED_SHARE = 0.9
+"""Likewise, where its header says what it needs: `supervisor.room.USABLE_SHARE`."""
 
 
 class Puller:
     """A way out to the sources, with this user's settings; a context manager. For one thread at a time."""
 
-    def __init__(self, settings: Settings, *, is_trusted: bool = True) -> None:
-        """Not `is_trusted`: names come from the network, and must lead to no private address."""
+    def __init__(self, settings: Settings, *, is_trusted: bool = True, measure: Measure | None = None) -> None:
+        """Not `is_trusted`: names come from the network, and must lead to no private address.
+
+        `measure`: memory that a model needs, by its header (`supervisor.fit.measure`); None: guessed by its size.
+        """
         self._settings = settings
+        self._measure = measure
         self._is_trusted = is_trusted
         self._store = store_of(settings.data_dir)
         self._endpoint = settings.hub_endpoint
@@ -109,6 +116,21 @@ class Puller:
         on_plan(plan)
         return self.fetch(plan, on_state=on_state, cancel=cancel)
 
+    def offers(self, text: str, cancel: threading.Event) -> list[Offer]:
+        """Every model that the name may mean, with its header, before anything is downloaded. Raises as `plan`."""
+        name = canonical(parse(text))
+        fetch = CancellableFetch(self._net, cancel)
+        if isinstance(name, CatalogName):
+            entry = catalog.load().find(name.name, name.tag)
+            if entry is None:
+                raise not_here(name)
+            name = HubRepo(entry.repo, None)
+        if isinstance(name, UrlName):
+            name = web.hub_file(name) or name
+        if isinstance(name, HubRepo | HubFile):
+            return hub.offers(name, fetch, endpoint=self._endpoint, token=hub_token())
+        return [plan_offer(self._plan(name, fetch), fetch)]
+
     def search(self, words: str, limit: int) -> list[hub.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`."""
         return hub.search(words, self._net, endpoint=self._endpoint, token=hub_token(), limit=limit)
@@ -152,12 +174,14 @@ class Puller:
 
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
         total = osdep.total_memory()
+        share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
         return hub.plan(
             name,
             fetch,
             endpoint=self._endpoint,
             token=hub_token(),
-            budget_bytes=None if total is None else int(total * MEMORY_SHARE),
+            budget_bytes=None if total is None else int(total * share),
+            measure=self._measure,
         )
 
     def _fetch_files(

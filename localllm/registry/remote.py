@@ -54,6 +54,8 @@ class PullPlan:
     files: tuple[RemoteFile, ...]
     """The model's files in order (shards), then the projector."""
     quant: str | None = None
+    need_bytes: int | None = None
+    """Of memory, by its header; None: not known before the download."""
     why: str | None = None
     """Why this quantization, if nobody asked for one: a phrase for people."""
     license: str | None = None

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.supervisor import buffers
+from localllm.supervisor.buffers import Step, scores_bytes
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, LoadOptions, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
@@ -31,10 +33,10 @@ MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
 """Rows of a step besides those. llama.cpp makes room for all that a step may have."""
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
 """Of these rows."""
+DRIVER_BYTES = 128 * 1024 * 1024
+"""Of each GPU, for what its driver and backend keep, which no header tells. An allowance, not a measurement."""
 EMBEDDING_STATES = 4
 """Texts at a time where a layer is recurrent: `llama.embedding.MAX_STATES`."""
-COMPUTE_BYTES = 512 * 1024 * 1024
-"""Set aside on each device for compute buffers, until they are measured."""
 
 
 def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Placement:
@@ -93,19 +95,9 @@ def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[Fla
     return "auto", "measured when it is loaded"
 
 
-def step_scores_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of the scores of a step, if the model is on the CPU; 0 with flash attention, which never has all of them.
-
-    Where the worker has yet to measure which is faster, memory is planned for the one that needs more.
-    """
-    if not info.causal or _flash_attn(info, options, 0)[0] == "on":
-        return 0
-    return scores_bytes(info, _most_seen(info, options), ubatch_of(info, options))
-
-
 def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
     """Rows that are computed at once without flash attention, so that their scores are bounded."""
-    row_bytes = scores_bytes(info, _most_seen(info, options), 1)
+    row_bytes = scores_bytes(info, most_seen(info, options), 1)
     rows = options.batch_tokens if row_bytes == 0 else min(options.batch_tokens, MAX_SCORES_BYTES // row_bytes)
     return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
 
@@ -119,20 +111,51 @@ def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
     )
 
 
-def logits_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of the rows of a step: where they are computed, and once more where they are read."""
-    return 2 * 4 * outputs_of(info, options) * info.vocabulary_size if info.causal else 0
+def is_unified(options: LoadOptions) -> bool:
+    """One KV cache for all slots."""
+    return _layout(options)[0] == "unified"
 
 
-def _most_seen(info: ModelInfo, options: LoadOptions) -> int:
+def most_seen(info: ModelInfo, options: LoadOptions) -> int:
     """Cells that a row looks at: in a unified cache all slots'."""
-    unified = _layout(options)[0] == "unified"
-    return cells_of(info, options) if unified else context_of(info, options)
+    return cells_of(info, options) if is_unified(options) else context_of(info, options)
 
 
-def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:
-    """Of how much so many rows look at each of `ctx` tokens: one number for each head, F32."""
-    return 4 * (info.num_heads or 0) * ctx * rows
+def step_rows(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
+    """Tokens that are computed at once, at most."""
+    return max(options.batch_tokens if flash else ubatch_of(info, options), slots_of(info, options))
+
+
+def windowed_cells(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
+    """Tokens that a layer with a window keeps, of all slots."""
+    slots, unified = slots_of(info, options), is_unified(options)
+    streams = 1 if unified else slots
+    seen = info.sliding_window * (slots if unified else 1) + step_rows(info, options, flash=flash)
+    return streams * _round_up(min(cells_of(info, options) // streams, seen))
+
+
+def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
+    """Of the buffer that a device computes in; 0 for an encoder, which gets one with its first text."""
+    if not info.causal:
+        return 0
+    streams = 1 if is_unified(options) else slots_of(info, options)
+    step = Step(
+        rows=step_rows(info, options, flash=flash),
+        seen=most_seen(info, options),
+        windowed=windowed_cells(info, options, flash=flash) // streams,
+        outputs=outputs_of(info, options),
+    )
+    return buffers.compute_bytes(info, step, flash=flash)
+
+
+def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """If the model is on the CPU; of what `auto` may be the larger."""
+    return max(compute_bytes(info, options, flash=flash) for flash in _possible_flash(info, options))
+
+
+def output_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Of the logits that are read: a row for each slot from the start, more when a step has more."""
+    return 4 * slots_of(info, options) * info.vocabulary_size if info.causal else 0
 
 
 def cells_of(info: ModelInfo, options: LoadOptions) -> int:
@@ -243,7 +266,7 @@ def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> tu
 
 def _fitting_layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> int:
     """As many layers as the free memory holds, last ones first, as llama.cpp assigns them."""
-    room = sum(max(0, device.free_bytes - COMPUTE_BYTES) for device in gpus)
+    room = sum(max(0, device.free_bytes - device_bytes(info, options)) for device in gpus)
     need, layers = info.other_bytes, 0
     if need > room:
         return 0
@@ -256,10 +279,19 @@ def _fitting_layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo
     return layers + 1
 
 
+def device_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    """Set aside on each GPU: for computing, and for what its driver takes."""
+    return compute_bytes(info, options, flash=options.flash_attn != "off") + DRIVER_BYTES
+
+
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
     """Of keys, values and states of all slots, if the model is on the CPU; of what `auto` may be the larger."""
-    possible = {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, 0)[0]]
-    return max(sum(memory_bytes(info, options, flash=flash)) for flash in possible)
+    return max(sum(memory_bytes(info, options, flash=flash)) for flash in _possible_flash(info, options))
+
+
+def _possible_flash(info: ModelInfo, options: LoadOptions) -> tuple[bool, ...]:
+    """What the worker may choose on the CPU: it measures where nothing else decides."""
+    return {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, 0)[0]]
 
 
 def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[int]:
@@ -270,11 +302,7 @@ def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[
     if not info.causal:
         return [0] * info.num_layers
     slots, cells = slots_of(info, options), cells_of(info, options)
-    unified = _layout(options)[0] == "unified"
-    streams = 1 if unified else slots
-    rows = max(options.batch_tokens if flash else ubatch_of(info, options), slots)
-    seen = info.sliding_window * (slots if unified else 1) + rows
-    windowed = streams * _round_up(min(cells // streams, seen))
+    windowed = windowed_cells(info, options, flash=flash)
     widest = max((layer.values for layer in info.layer_memory), default=0)
     return [
         _cells_bytes(layer, windowed if layer.is_windowed else cells, options.kv_type, 0 if flash else widest)

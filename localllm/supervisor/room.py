@@ -11,20 +11,20 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import LoadConflict
+from localllm.supervisor.buffers import scores_bytes
 from localllm.supervisor.plan import (
+    cpu_compute_bytes,
     cpu_memory_bytes,
     embedding_context_of,
     embedding_memory_bytes,
-    logits_bytes,
-    scores_bytes,
-    step_scores_bytes,
+    output_bytes,
 )
 from localllm.types import LoadOptions, ModelInfo
 
 USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""
 FIXED_BYTES = 96 * 2**20
-"""A worker's own: Python, llama.cpp, compute buffers of a small model."""
+"""A worker's own: Python, the library, and its child for templates."""
 LOGITS_ROWS = 512
 """As many rows of logits llama.cpp makes room for when it embeds."""
 MASK_BYTES = 6
@@ -80,8 +80,7 @@ def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", 
     if flash_attn is not None and options.flash_attn == "auto":
         options = msgspec.structs.replace(options, flash_attn=flash_attn)
     kv = cpu_memory_bytes(info, options)
-    # The same memory serves both.
-    computed = max(logits_bytes(info, options), step_scores_bytes(info, options))
+    computed = cpu_compute_bytes(info, options) + output_bytes(info, options)
     return info.size_bytes + kv + computed + FIXED_BYTES
 
 

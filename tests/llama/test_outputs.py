@@ -17,7 +17,7 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.supervisor.plan import logits_bytes, outputs_of, plan
+from localllm.supervisor.plan import compute_bytes, outputs_of, plan
 from localllm.types import LoadOptions
 from tests.models.maker import write_llama
 
@@ -74,8 +74,7 @@ def test_what_is_planned_for_logits_is_what_llama_cpp_makes_room_for(
             assert backend.max_outputs == (max_outputs or 512)
             lines = loaded_library.log.lines_since(mark)
         made.append(sum(float(found[1]) for line in lines if (found := COMPUTED.search(line))))
-    planned = logits_bytes(info, OPTIONS) / MIB
-    assert planned / 2 <= made[0] <= planned + 4
+    assert compute_bytes(info, OPTIONS, flash=True) / MIB == pytest.approx(made[0], rel=0.1)
     assert made[1] > 3 * made[0]
 
 

@@ -7,7 +7,7 @@ networks; that of this machine which matters, a number of bytes, is handed in. W
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from localllm.errors import InvalidParameter, ModelNotFound
@@ -96,6 +96,10 @@ class Choice:
     notice: str | None = None
 
 
+Needs = Callable[[Candidate, int], int]
+"""Bytes of memory of a candidate and of so many bytes loaded beside it."""
+
+
 def needed_bytes(size_bytes: int) -> int:
     """About the memory that files of this size take with a conversation in it."""
     return size_bytes + size_bytes // 10 + HEADROOM_BYTES
@@ -119,12 +123,19 @@ def candidates(files: Iterable[ListedFile]) -> list[Candidate]:
 
 
 def choose(
-    files: Sequence[ListedFile], quant: str | None, budget_bytes: int | None, repo: str, extra_bytes: int = 0
+    files: Sequence[ListedFile],
+    quant: str | None,
+    budget_bytes: int | None,
+    repo: str,
+    extra_bytes: int = 0,
+    needs: Needs | None = None,
 ) -> Choice:
     """The model of `repo` to take, in the quantization asked for, else the one that fits.
 
-    `budget_bytes` is the memory that a model may use here (None: any), `extra_bytes` what is loaded beside it. Raises
-    `ModelNotFound` that lists what is there, or `InvalidParameter` when several models are meant.
+    `budget_bytes` is the memory that a model may use here (None: any), `extra_bytes` what is loaded beside it.
+    `needs`: what each takes of that memory; None: a guess by its size.
+
+    Raises `ModelNotFound` that lists what is there, or `InvalidParameter` when several models are meant.
     """
     found = candidates(files)
     if not found:
@@ -134,7 +145,7 @@ def choose(
     whole = [one for one in found if one.whole]
     if not whole:
         raise _incomplete(found[0], repo)
-    return _default(whole, budget_bytes, repo, extra_bytes)
+    return _default(whole, budget_bytes, repo, extra_bytes, needs or _guessed)
 
 
 def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
@@ -191,14 +202,18 @@ def _asked(found: list[Candidate], quant: str, repo: str) -> Choice:
     return Choice(whole[0], notice=notice)
 
 
-def _default(whole: list[Candidate], budget_bytes: int | None, repo: str, extra_bytes: int) -> Choice:
+def _guessed(one: Candidate, extra_bytes: int) -> int:
+    return needed_bytes(one.size_bytes + extra_bytes)
+
+
+def _default(whole: list[Candidate], budget_bytes: int | None, repo: str, extra_bytes: int, needs: Needs) -> Choice:
     def fits(one: Candidate) -> bool:
-        return budget_bytes is None or needed_bytes(one.size_bytes + extra_bytes) <= budget_bytes
+        return budget_bytes is None or needs(one, extra_bytes) <= budget_bytes
 
     room = "" if budget_bytes is None else f" for the {shown_size(budget_bytes)} of memory"
     usual = [one for one in whole if one.quant not in REMOVED] or whole
     if len(usual) == 1:
-        notice = None if fits(usual[0]) else _too_large(usual[0], budget_bytes)
+        notice = None if fits(usual[0]) else _too_large(usual[0], needs(usual[0], extra_bytes), budget_bytes)
         return Choice(usual[0], "it is the only one there", notice)
     for quant, most_bytes in SMALL_BYTES:
         small = _in(usual, quant)
@@ -208,7 +223,9 @@ def _default(whole: list[Candidate], budget_bytes: int | None, repo: str, extra_
     fitting = next((same for same in ranked if fits(same[0])), None)
     if fitting is None:
         smallest = min(usual, key=lambda one: one.size_bytes)
-        return Choice(smallest, "it is the smallest there", _too_large(smallest, budget_bytes))
+        return Choice(
+            smallest, "it is the smallest there", _too_large(smallest, needs(smallest, extra_bytes), budget_bytes)
+        )
     chosen = _one(fitting, repo)
     if fitting is ranked[0]:
         return Choice(chosen, "it is the usual compromise of size and quality")
@@ -253,8 +270,8 @@ def _incomplete(one: Candidate, repo: str) -> ModelNotFound:
     )
 
 
-def _too_large(one: Candidate, budget_bytes: int | None) -> str:
-    needed, there = shown_size(needed_bytes(one.size_bytes)), shown_size(budget_bytes or 0)
+def _too_large(one: Candidate, need_bytes: int, budget_bytes: int | None) -> str:
+    needed, there = shown_size(need_bytes), shown_size(budget_bytes or 0)
     return f"{one} will probably not fit: it needs about {needed} of memory, and there are {there}"
 
 

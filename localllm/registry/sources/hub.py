@@ -5,16 +5,17 @@ Knows nothing of sockets and disks; `hub_api` has the requests, `choose` the cho
 
 from __future__ import annotations
 
-from localllm.errors import ModelNotFound
+from localllm.errors import InvalidModelFile, LocalLLMError, ModelNotFound, PullFailed
 from localllm.registry.manifest import Role
 from localllm.registry.names import HubFile, HubRepo
-from localllm.registry.remote import PullPlan, RemoteFile
+from localllm.registry.remote import Cancelled, PullPlan, RemoteFile
 from localllm.registry.sources import choose
-from localllm.registry.sources.choose import Choice, ListedFile
+from localllm.registry.sources.choose import Candidate, Choice, ListedFile
+from localllm.registry.sources.headers import Headers, Measure, Offer
 from localllm.registry.sources.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
 from localllm.registry.sources.source import Fetch, checked_file_name, clean
 
-__all__ = ["DEFAULT_ENDPOINT", "HubHit", "plan", "search"]
+__all__ = ["DEFAULT_ENDPOINT", "HubHit", "offers", "plan", "search"]
 
 
 def plan(
@@ -25,19 +26,25 @@ def plan(
     token: str | None = None,
     budget_bytes: int | None = None,
     with_projector: bool | None = None,
+    measure: Measure | None = None,
 ) -> PullPlan:
     """What to download for `name`, now.
 
     `budget_bytes`: the memory that a model may use on this machine, from which the quantization follows if none is
     named; None: any. `with_projector`: whether to take the file that turns pictures into embeddings, where there is
-    one; None: with a repository, not with a single file. `token` goes to the endpoint's origin only. Raises
+    one; None: with a repository, not with a single file. `measure` tells from a header what a model needs, and so a
+    header is read; None, or a header that cannot be read: it is guessed by the files' size.
+
+    `token` goes to the endpoint's origin only. Raises
     `ModelNotFound`, `AccessDenied`, `PullFailed`, or `InvalidParameter` where several models are meant.
     """
     hub = Hub(fetch, endpoint, token)
     listing = hub.listing(name.repo, name.revision)
     if not listing.files:
         raise _no_gguf(listing)
-    choice, beside = _choose(name, listing, budget_bytes, with_projector)
+    headers = _headers(hub, listing, fetch)
+    needs = None if measure is None else _Measured(headers, measure)
+    choice, beside = _choose(name, listing, budget_bytes, with_projector, needs)
     chosen = choice.candidate
     notices = [choice.notice] if choice.notice else []
     files = [_remote(hub, listing, file, "model") for file in chosen.files]
@@ -50,6 +57,7 @@ def plan(
         source=f"hf.co/{listing.repo}@{listing.commit}",
         files=tuple(files),
         quant=chosen.quant,
+        need_bytes=None if needs is None else needs.known(chosen),
         why=choice.why,
         license=listing.license,
         notices=tuple(notices),
@@ -66,8 +74,78 @@ def search(
     return Hub(fetch, endpoint, token).search(words, max(1, min(limit, MAX_HITS)))
 
 
+def offers(
+    name: HubRepo | HubFile, fetch: Fetch, *, endpoint: str = DEFAULT_ENDPOINT, token: str | None = None
+) -> list[Offer]:
+    """Every model of a repository, or that of the file or quantization named, and what its header says.
+
+    Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, `InvalidParameter`.
+    """
+    hub = Hub(fetch, endpoint, token)
+    listing = hub.listing(name.repo, name.revision)
+    if not listing.files:
+        raise _no_gguf(listing)
+    if isinstance(name, HubFile) or name.quant is not None:
+        found = [_choose(name, listing, None, False, None)[0].candidate]
+    else:
+        found = [one for one in choose.candidates(listing.files) if one.whole]
+    headers = _headers(hub, listing, fetch)
+    alone = [quant for quant in (one.quant for one in found) if [each.quant for each in found].count(quant) == 1]
+    return [_offer(name, one, headers, by_quant=one.quant in alone) for one in found]
+
+
+def _offer(name: HubRepo | HubFile, one: Candidate, headers: Headers, *, by_quant: bool) -> Offer:
+    info, why_not = None, None
+    try:
+        info = headers.info(one)
+    except (PullFailed, InvalidModelFile) as error:
+        why_not = error.message
+    return Offer(
+        name=str(
+            HubRepo(name.repo, one.quant, name.revision)
+            if one.quant and by_quant
+            else HubFile(name.repo, one.files[0].path, name.revision)
+        ),
+        quant=one.quant,
+        size_bytes=one.size_bytes,
+        num_files=len(one.files),
+        info=info,
+        why_not=why_not,
+    )
+
+
+class _Measured:
+    """Memory by the headers, guessed where they cannot be read."""
+
+    def __init__(self, headers: Headers, measure: Measure) -> None:
+        self._headers = headers
+        self._measure = measure
+
+    def __call__(self, one: Candidate, extra_bytes: int) -> int:
+        known = self.known(one)
+        return choose.needed_bytes(one.size_bytes + extra_bytes) if known is None else known + extra_bytes
+
+    def known(self, one: Candidate) -> int | None:
+        """None where nothing tells: a download then says what is wrong with the file."""
+        try:
+            return self._measure(self._headers.info(one))
+        except Cancelled:
+            raise
+        except LocalLLMError:
+            return None
+
+
+def _headers(hub: Hub, listing: Listing, fetch: Fetch) -> Headers:
+    found = [one for one in choose.candidates(listing.files) if one.whole]
+    return Headers(found, lambda one: _remote(hub, listing, one.files[0], "model"), fetch)
+
+
 def _choose(
-    name: HubRepo | HubFile, listing: Listing, budget_bytes: int | None, with_projector: bool | None
+    name: HubRepo | HubFile,
+    listing: Listing,
+    budget_bytes: int | None,
+    with_projector: bool | None,
+    needs: choose.Needs | None,
 ) -> tuple[Choice, ListedFile | None]:
     if isinstance(name, HubFile):
         choice = Choice(choose.choose_file(listing.files, name.path, name.repo))
@@ -75,7 +153,7 @@ def _choose(
     else:
         wanted = with_projector is not False
         extra = min((file.size_bytes for file in listing.files if "mmproj" in file.name.lower()), default=0)
-        choice = choose.choose(listing.files, name.quant, budget_bytes, name.repo, extra if wanted else 0)
+        choice = choose.choose(listing.files, name.quant, budget_bytes, name.repo, extra if wanted else 0, needs)
     return choice, choose.projector(listing.files, choice.candidate) if wanted else None
 
 

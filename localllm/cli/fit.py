@@ -1,0 +1,181 @@
+"""`localllm fit`: what a model needs, what goes where, what would fit; of a repository every quantization."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from localllm import osdep
+from localllm.cli import report
+from localllm.cli.units import size, table
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+
+if TYPE_CHECKING:
+    from localllm.registry.sources.headers import Offer
+    from localllm.supervisor.fit import Fit
+
+DOES_NOT_FIT = 1
+
+
+def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
+    """Print to stdout; returns 0 if it fits, else 1. Raises `ModelNotFound`, `InvalidParameter`, `PullFailed`."""
+    options = settings.load_options()
+    try:
+        info = _local(settings, model)
+    except ModelNotFound:
+        found = _offers(settings, model)
+        return _show_table(found, options, _devices(settings), as_json=as_json)
+    return _show_one(info, options, _devices(settings), as_json=as_json)
+
+
+def _local(settings: Settings, model: str) -> ModelInfo:
+    """Raises `ModelNotFound` for what is not on this machine."""
+    from localllm.gguf import read_model_info
+    from localllm.registry.resolve import resolve
+
+    file = resolve(model, settings.data_dir)
+    try:
+        return read_model_info(file.path)
+    finally:
+        file.release()
+
+
+def _offers(settings: Settings, model: str) -> list[Offer]:
+    """Raises `ModelNotFound` for what is no remote model either, `PullFailed`."""
+    import threading
+
+    from localllm.registry.names import PathName, parse
+    from localllm.registry.pull import Puller
+
+    if isinstance(parse(model), PathName):
+        raise ModelNotFound(f"there is no model file {model!r}", param="model")
+    with Puller(settings) as puller:
+        return puller.offers(model, threading.Event())
+
+
+def _show_table(offers: Sequence[Offer], options: LoadOptions, devices: Sequence[DeviceInfo], *, as_json: bool) -> int:
+    """A row for each quantization; returns 0 if one fits."""
+    free_bytes = osdep.available_memory()
+    plans = [_planned(one, options, devices, free_bytes) for one in offers]
+    if as_json:
+        write_json([_row_object(one, plan) for one, plan in zip(offers, plans, strict=True)])
+    else:
+        head = ("quantization", "download", "memory", "fits", "largest context", "name")
+        rows = [_table_row(one, plan) for one, plan in zip(offers, plans, strict=True)]
+        sys.stdout.write(table(head, rows))
+        first = next((plan for plan in plans if not isinstance(plan, str)), None)
+        free = f"; {size(free_bytes)} of memory are free" if free_bytes is not None else ""
+        if first is not None:
+            sys.stdout.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.\n")
+    return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
+
+
+def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> Fit | str:
+    """Or why there is no plan."""
+    from localllm.supervisor.fit import fit
+
+    if one.info is None:
+        return one.why_not or "nothing is known of it"
+    try:
+        return fit(one.info, options, devices=devices, free_bytes=free_bytes)
+    except LocalLLMError as error:
+        return error.message
+
+
+def _row_object(one: Offer, plan: Fit | str) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": one.name, "quant": one.quant, "size_bytes": one.size_bytes}
+    shown["files"] = one.num_files
+    if one.info is None or isinstance(plan, str):
+        return {**shown, "fit": None, "error": plan}
+    return {**shown, "fit": as_object(one.info, plan), "error": None}
+
+
+def _table_row(one: Offer, plan: Fit | str) -> tuple[str, ...]:
+    start = (one.quant or "?", size(one.size_bytes))
+    if isinstance(plan, str):
+        return (*start, "?", plan, "", one.name)
+    verdict = "yes" if plan.fits else "no"
+    if plan.alternatives:
+        other = plan.alternatives[0]
+        verdict = f"with --ctx {other.ctx} --slots {other.slots} --kv-type {other.kv_type}"
+    largest = "" if plan.largest_ctx is None else f"{plan.largest_ctx:,}"
+    return (*start, size(plan.need_bytes), verdict, largest, one.name)
+
+
+def _devices(settings: Settings) -> Sequence[DeviceInfo]:
+    """As a worker would see them: its library is asked in a child process. Nobody asks where only the CPU is meant."""
+    if settings.gpu_layers == 0 or (settings.devices and [each.lower() for each in settings.devices] == ["cpu"]):
+        return (DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0),)
+    from localllm.cli.doctor import examine
+
+    found = examine(settings, fresh=False)
+    if not found.works:
+        if settings.devices:
+            raise InvalidParameter(
+                f"no device can be asked: {found.error}; `localllm doctor` says more", param="device"
+            )
+        report.say(f"localllm: planned for the CPU, no device can be asked: {found.error}")
+    return tuple(found.devices)
+
+
+def _show_one(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], *, as_json: bool) -> int:
+    from localllm.supervisor.fit import fit
+
+    found = fit(info, options, devices=devices, free_bytes=osdep.available_memory())
+    if as_json:
+        write_json(as_object(info, found))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in story(info, found))
+    return report.OK if found.fits else DOES_NOT_FIT
+
+
+def as_object(info: ModelInfo, found: Fit) -> dict[str, Any]:
+    """For scripts: the plan, and the weights layer by layer."""
+    shown: dict[str, Any] = msgspec.to_builtins(found)
+    for share, built in zip(found.shares, shown["shares"], strict=True):
+        built["needs"]["total"] = share.needs.total
+        built["fits"] = share.fits
+    weights = {"layers": list(info.layer_bytes), "other": info.other_bytes}
+    return {**shown, "need_bytes": found.need_bytes, "weights": weights}
+
+
+def write_json(shown: object) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n")
+
+
+def story(info: ModelInfo, found: Fit) -> Iterator[str]:
+    """In words, line by line."""
+    from localllm.registry.sources.source import clean  # a header's words are a stranger's
+
+    yield f"{clean(info.name or info.architecture)}: {_setup(found.ctx, found.slots, found.kv_type)}"
+    head = ("device", "layers", "weights", "KV cache", "computing", "worker", "together", "free", "")
+    yield table(head, [_row(share) for share in found.shares]).rstrip("\n")
+    if info.layer_bytes:
+        least, most = min(info.layer_bytes), max(info.layer_bytes)
+        each = size(most) if least == most else f"{size(least)} to {size(most)}"
+        yield f"{info.num_layers} layers of {each}, and {size(info.other_bytes)} outside them"
+    verdict = "fits" if found.fits else "does not fit"
+    yield f"It {verdict}: {size(found.need_bytes)} in all."
+    if found.largest_ctx is not None:
+        yield f"The largest context that fits is {found.largest_ctx:,} tokens for each of {found.slots} slots."
+    elif info.causal:
+        yield f"No context fits with {found.slots} slots."
+    for one in found.alternatives:
+        yield (f"  would fit: --ctx {one.ctx} --slots {one.slots} --kv-type {one.kv_type} ({size(one.need_bytes)})")
+
+
+def _setup(ctx: int, slots: int, kv_type: str) -> str:
+    if not slots:
+        return f"texts of up to {ctx:,} tokens"
+    return f"{slots} slot{'s' if slots > 1 else ''} of {ctx:,} tokens, KV cache in {kv_type}"
+
+
+def _row(share: Any) -> tuple[str, ...]:
+    needs = share.needs
+    parts = (needs.weights, needs.kv, needs.compute, needs.process, needs.total, share.free_bytes)
+    return (share.device, str(share.layers), *map(size, parts), "" if share.fits else "too little")

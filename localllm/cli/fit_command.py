@@ -1,0 +1,36 @@
+"""Names, options and help of `localllm fit`. Its body is imported when it runs."""
+
+from __future__ import annotations
+
+from typer import Exit
+
+from localllm.cli import options as opt
+from localllm.cli import pull_options as get
+
+
+def fit(
+    model: opt.Model,
+    ctx: opt.Ctx = None,
+    slots: opt.Slots = None,
+    kv_type: opt.KvType = None,
+    kv: opt.Kv = None,
+    flash_attn: opt.FlashAttn = None,
+    gpu_layers: opt.GpuLayers = None,
+    device: opt.Device = None,
+    as_json: opt.AsJson = False,
+    runtime: opt.Runtime = None,
+    plugin_dir: opt.PluginDir = None,
+    hub_endpoint: get.HubEndpoint = None,
+    insecure_registries: get.InsecureRegistries = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Say what a model needs and whether it fits, before it is loaded or even downloaded."""
+    given = dict(locals())
+    name, shown_as_json = given.pop("model"), given.pop("as_json")
+    from localllm import config
+    from localllm.cli.fit import show_fit
+
+    raise Exit(show_fit(config.load(given), name, as_json=shown_as_json))

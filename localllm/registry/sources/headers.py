@@ -1,0 +1,103 @@
+"""What the models of a repository are, before any is downloaded: one header of each, by range requests.
+
+The quantizations of one model differ in their weights only, so one header serves them all. Knows nothing of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
+from localllm.gguf import Header, model_info
+from localllm.registry.remote import PullPlan, RemoteFile
+from localllm.registry.sources.choose import Candidate
+from localllm.registry.sources.quants import without_quant
+from localllm.registry.sources.remote_header import remote_header
+from localllm.registry.sources.source import Fetch
+from localllm.types import ModelInfo
+
+MAX_MODELS = 8
+"""Whose headers are read in one repository; of more the first ones."""
+
+Measure = Callable[[ModelInfo], int]
+"""Bytes of memory that a model needs. Raises `LocalLLMError` for one that cannot be loaded."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A model that one could download."""
+
+    name: str
+    """That names it to `pull`."""
+    quant: str | None
+    size_bytes: int
+    num_files: int
+    info: ModelInfo | None
+    why_not: str | None = None
+    """Why nothing more is known of it."""
+
+
+class Headers:
+    """Of one repository. Asks when it is asked, and once for each model."""
+
+    def __init__(
+        self, candidates: Sequence[Candidate], remote: Callable[[Candidate], RemoteFile], fetch: Fetch
+    ) -> None:
+        self._remote = remote
+        self._fetch = fetch
+        self._models: dict[str, list[Candidate]] = {}
+        for one in candidates:
+            self._models.setdefault(_model_of(one), []).append(one)
+        self._known: dict[str, Header | LocalLLMError] = {}
+
+    def info(self, candidate: Candidate) -> ModelInfo:
+        """With the weights of this one. Raises `PullFailed`, `InvalidModelFile`."""
+        model = _model_of(candidate)
+        if model not in self._known:
+            self._known[model] = self._read(self._models.get(model, [candidate]))
+        header = self._known[model]
+        if isinstance(header, LocalLLMError):
+            raise header
+        return resized(model_info([header]), candidate.size_bytes, is_whole="split.count" not in header.metadata)
+
+    def _read(self, same: list[Candidate]) -> Header | LocalLLMError:
+        if len(self._known) >= MAX_MODELS:
+            return PullFailed(f"more than {MAX_MODELS} models are in one repository; name the file")
+        # A file that is not split has all the tensors' names in its header; the smallest is as good as any.
+        one = min(same, key=lambda each: (each.num_shards, each.size_bytes))
+        try:
+            return remote_header(self._remote(one), self._fetch)
+        except LocalLLMError as error:
+            return error
+
+
+def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
+    """The one model of a source that has no choice."""
+    models = [file for file in plan.files if file.role == "model"]
+    size_bytes = sum(file.size_bytes or 0 for file in models)
+    info, why_not = None, None
+    try:
+        header = remote_header(models[0], fetch)
+        info = resized(model_info([header]), size_bytes or header.size_bytes, is_whole=len(models) == 1)
+    except (PullFailed, InvalidModelFile) as error:
+        why_not = error.message
+    return Offer(plan.name, plan.quant, size_bytes, len(models), info, why_not)
+
+
+def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> ModelInfo:
+    """The same model with its weights in another quantization; of a header that lacks tensors, in equal layers."""
+    every = info.num_layers + 1
+    if is_whole and info.size_bytes:
+        layers = tuple(size * size_bytes // info.size_bytes for size in info.layer_bytes)
+    else:
+        layers = (size_bytes // every,) * info.num_layers
+    return msgspec.structs.replace(
+        info, size_bytes=size_bytes, layer_bytes=layers, other_bytes=size_bytes - sum(layers)
+    )
+
+
+def _model_of(one: Candidate) -> str:
+    return without_quant(one.stem.rpartition("/")[2])

@@ -1,0 +1,217 @@
+"""What a model needs on this machine, whether it fits, and what would: pure functions of its header and free memory.
+
+Uses what every load is planned with. Knows nothing of files, networks and processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from localllm.errors import LocalLLMError
+from localllm.supervisor.plan import (
+    CTX_STEP,
+    context_of,
+    cpu_compute_bytes,
+    cpu_memory_bytes,
+    device_bytes,
+    memory_bytes,
+    output_bytes,
+    plan,
+    slots_of,
+)
+from localllm.supervisor.room import FIXED_BYTES, USABLE_SHARE, embedding_bytes
+from localllm.types import DeviceInfo, KvType, LoadOptions, ModelInfo
+
+LEAST_CTX = 1024
+"""Less is no conversation; what is proposed instead never has less."""
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes, by what they are for."""
+
+    weights: int
+    kv: int
+    """Keys, values and states of all slots."""
+    compute: int
+    """What llama.cpp computes in, and the logits."""
+    process: int = 0
+    """The worker's own."""
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv + self.compute + self.process
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes to one device, or to all GPUs together."""
+
+    device: str
+    layers: int
+    """The output head counts as one."""
+    needs: Needs
+    free_bytes: int | None
+    """None: the system does not say."""
+
+    @property
+    def fits(self) -> bool:
+        return self.free_bytes is None or self.needs.total <= self.free_bytes
+
+
+class Alternative(msgspec.Struct, frozen=True, kw_only=True):
+    """Other options, with which the model fits."""
+
+    ctx: int
+    slots: int
+    kv_type: KvType
+    need_bytes: int
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    ctx: int
+    slots: int
+    kv_type: KvType
+    shares: tuple[Share, ...]
+    """GPUs first, main memory last."""
+    fits: bool
+    largest_ctx: int | None
+    """Of each slot, as many slots as asked for, at most what the model was trained for; None: none fits."""
+    alternatives: tuple[Alternative, ...] = ()
+    """Where it does not fit."""
+
+    @property
+    def need_bytes(self) -> int:
+        return sum(share.needs.total for share in self.shares)
+
+
+def needs(info: ModelInfo, options: LoadOptions) -> Needs:
+    """If all of it is in main memory. Where a worker measures what is faster, the larger. Raises as `plan` does."""
+    if not info.causal:
+        return Needs(weights=info.size_bytes, kv=0, compute=embedding_bytes(info, options), process=FIXED_BYTES)
+    return Needs(
+        weights=info.size_bytes,
+        kv=cpu_memory_bytes(info, options),
+        compute=cpu_compute_bytes(info, options) + output_bytes(info, options),
+        process=FIXED_BYTES,
+    )
+
+
+def fits(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> bool:
+    """Whether it can be loaded into that much main memory; None: nobody knows, so yes. Raises as `plan` does."""
+    return free_bytes is None or needs(info, options).total <= free_bytes
+
+
+def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
+    """What a model needs at least with these options: where no number of slots was asked for, with one."""
+    least = msgspec.structs.replace(options, slots=options.slots or 1)
+    return lambda info: needs(info, least).total
+
+
+def usable_bytes(total_bytes: int | None) -> int | None:
+    """Of a machine's memory, for a model that is alone on it."""
+    return None if total_bytes is None else int(total_bytes * USABLE_SHARE)
+
+
+def fit(info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None) -> Fit:
+    """`devices` are those that `localllm doctor` lists, `free_bytes` is main memory. Raises as `plan` does."""
+    shares = _shares(info, options, devices, free_bytes)
+    fitting = all(share.fits for share in shares)
+    return Fit(
+        ctx=context_of(info, options),
+        slots=slots_of(info, options),
+        kv_type=options.kv_type,
+        shares=shares,
+        fits=fitting,
+        largest_ctx=largest_ctx(info, options, devices=devices, free_bytes=free_bytes),
+        alternatives=() if fitting else tuple(_alternatives(info, options, devices, free_bytes)),
+    )
+
+
+def largest_ctx(
+    info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None
+) -> int | None:
+    """Tokens of each slot, a multiple of `CTX_STEP`, found by halving; None if not even the least fits."""
+    if not info.causal:
+        return None
+    trained = info.context_length or context_of(info, options)
+    low, high = 0, max(1, -(-trained // CTX_STEP))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _all_fit(info, _with_ctx(options, min(middle * CTX_STEP, max(trained, CTX_STEP))), devices, free_bytes):
+            low = middle
+        else:
+            high = middle - 1
+    return low * CTX_STEP or None
+
+
+def _alternatives(
+    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
+) -> Iterator[Alternative]:
+    """Changes in the order in which they are missed least: smaller numbers in the cache, context, slots, then all."""
+    if not info.causal:
+        return
+    slots = slots_of(info, options)
+    quantized = () if options.flash_attn == "off" or options.kv_type != "f16" else ("q8_0",)
+    tried: list[LoadOptions] = [msgspec.structs.replace(options, kv_type=kind) for kind in quantized]
+    for kind in (options.kv_type, *quantized):
+        for count in sorted({slots, 1}, reverse=True):
+            other = msgspec.structs.replace(options, kv_type=kind, slots=count)
+            ctx = largest_ctx(info, other, devices=devices, free_bytes=free_bytes)
+            if ctx is not None and ctx >= LEAST_CTX:
+                tried.append(_with_ctx(other, min(ctx, context_of(info, options))))
+    seen: set[tuple[int, int, KvType]] = set()
+    for one in tried:
+        key = context_of(info, one), slots_of(info, one), one.kv_type
+        if key not in seen and _all_fit(info, one, devices, free_bytes):
+            seen.add(key)
+            total = sum(share.needs.total for share in _shares(info, one, devices, free_bytes))
+            yield Alternative(ctx=key[0], slots=key[1], kv_type=key[2], need_bytes=total)
+
+
+def _with_ctx(options: LoadOptions, ctx: int) -> LoadOptions:
+    return msgspec.structs.replace(options, ctx=ctx, kv_cells=None)
+
+
+def _all_fit(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> bool:
+    try:
+        return all(share.fits for share in _shares(info, options, devices, free_bytes))
+    except LocalLLMError:  # a device that was named holds no layer then
+        return False
+
+
+def _shares(
+    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
+) -> tuple[Share, ...]:
+    """What the placement of a load means in bytes."""
+    placement = plan(info, options, devices)
+    whole = needs(info, options)
+    every = info.num_layers + 1
+    if not placement.gpu_layers:
+        return (Share(device="CPU", layers=every, needs=whole, free_bytes=free_bytes),)
+    blocks = min(placement.gpu_layers - 1, info.num_layers)
+    first = info.num_layers - blocks
+    kept = memory_bytes(info, options, flash=placement.flash_attn != "off")
+    gpus = [device for device in devices if device.name in placement.devices]
+    there = Needs(
+        weights=sum(info.layer_bytes[first:]) + info.other_bytes,
+        kv=sum(kept[first:]),
+        compute=device_bytes(info, options) * len(gpus),
+    )
+    here = Needs(
+        weights=sum(info.layer_bytes[:first]) + info.other_bytes,  # the embedding's rows are read on the CPU
+        kv=sum(kept[:first]),
+        compute=whole.compute if first else output_bytes(info, options),
+        process=FIXED_BYTES,
+    )
+    return (
+        Share(
+            device=", ".join(device.name for device in gpus),
+            layers=placement.gpu_layers,
+            needs=there,
+            free_bytes=sum(device.free_bytes for device in gpus),
+        ),
+        Share(device="CPU", layers=every - placement.gpu_layers, needs=here, free_bytes=free_bytes),
+    )

@@ -1,0 +1,120 @@
+"""What is planned for a model, weights, cache and buffers together, is what llama.cpp allocates on the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from localllm.gguf import read_model_info
+from localllm.llama import library
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.registry.resolve import carried
+from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
+from localllm.types import LoadOptions, ModelInfo
+from tests.models import families
+from tests.models.hollow import SHAPES, write_hollow
+from tests.models.maker import write_llama
+
+MIB = 2**20
+LOGGED = re.compile(r"buffer size = +([0-9.]+) MiB")
+SMALL: dict[str, Callable[[Path], Path]] = {
+    "full": write_llama,
+    "wide heads": families.write_wide_heads,
+    "sliding window": families.write_sliding_window,
+    "latent": families.write_latent,
+    "recurrent": families.write_recurrent,
+    "hybrid": families.write_hybrid,
+    "mixture": families.write_mixture,
+    "demo": lambda _: carried("demo.gguf"),
+}
+STEPS = {
+    "flash": LoadOptions(ctx=2048, slots=4, flash_attn="on"),
+    "no flash": LoadOptions(ctx=2048, slots=4, flash_attn="off"),
+    "one long slot": LoadOptions(ctx=16_384, slots=1, flash_attn="on"),
+    "large steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", batch_tokens=2048),
+    "small steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", batch_tokens=128),
+    "q8_0": LoadOptions(ctx=2048, slots=4, flash_attn="on", kv_type="q8_0"),
+}
+
+
+def planned_bytes(info: ModelInfo, options: LoadOptions) -> int:
+    flash = plan(info, options, []).flash_attn != "off"
+    kept = sum(memory_bytes(info, options, flash=flash))
+    return info.size_bytes + kept + compute_bytes(info, options, flash=flash) + output_bytes(info, options)
+
+
+@pytest.mark.parametrize("mode", ["flash", "no flash", "large steps"])
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_small_model_takes_what_is_planned(
+    loaded_library: library.Library, tmp_path: Path, kind: str, mode: str
+) -> None:
+    path = SMALL[kind](tmp_path / "a.gguf")
+    info = read_model_info(path)
+    options = LoadOptions(ctx=512, slots=4, flash_attn=STEPS[mode].flash_attn, batch_tokens=STEPS[mode].batch_tokens)
+    placement = plan(info, options, [])
+    mark = loaded_library.log.mark()
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(
+        loaded_library,
+        model,
+        ctx=placement.ctx,
+        slots=placement.slots,
+        threads=2,
+        batch_tokens=options.batch_tokens,
+        ubatch_tokens=placement.ubatch_tokens,
+        flash_attn=placement.flash_attn,
+        max_outputs=placement.max_outputs,
+    )
+    allocated = reported_bytes(loaded_library, mark)
+    backend.free()
+    model.close()
+    assert planned_bytes(info, options) == pytest.approx(allocated, rel=0.1, abs=4 * MIB)
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def hollow(
+    request: pytest.FixtureRequest, loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ModelInfo, LlamaModel, float]]:
+    """A model of real widths, loaded; its weights are holes of a file, and nothing is computed with them."""
+    path = write_hollow(tmp_path_factory.mktemp("hollow") / "a.gguf", SHAPES[request.param])
+    mark = loaded_library.log.mark()
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    yield read_model_info(path), model, reported_bytes(loaded_library, mark)
+    model.close()
+
+
+@pytest.mark.parametrize("mode", STEPS)
+def test_a_model_of_real_size_takes_what_is_planned(
+    loaded_library: library.Library, hollow: tuple[ModelInfo, LlamaModel, float], mode: str
+) -> None:
+    """Its context is made without the two tokens that a worker computes first: they would read all the weights."""
+    (info, model, weights), options = hollow, STEPS[mode]
+    placement = plan(info, options, [])
+    api = loaded_library.api
+    params = api.llama_context_default_params()
+    params.n_ctx = placement.num_cells
+    params.n_seq_max = placement.slots
+    params.n_batch = options.batch_tokens
+    params.n_ubatch = placement.ubatch_tokens
+    params.n_outputs_max = placement.max_outputs
+    params.kv_unified = params.swa_full = False
+    params.type_k = params.type_v = getattr(api, f"GGML_TYPE_{options.kv_type.upper()}")
+    params.flash_attn_type = int(placement.flash_attn == "on")
+    mark = loaded_library.log.mark()
+    context = api.llama_init_from_model(model.handle, params)
+    assert context
+    allocated = weights + reported_bytes(loaded_library, mark)
+    api.llama_free(context)
+    assert planned_bytes(info, options) == pytest.approx(allocated, rel=0.1)
+    buffers = planned_bytes(info, options) - info.size_bytes
+    assert buffers == pytest.approx(allocated - weights, rel=0.15), "not hidden behind the weights"
+
+
+def reported_bytes(loaded: library.Library, mark: int) -> float:
+    """By llama.cpp's own log, of everything since the mark."""
+    lines = loaded.log.lines_since(mark)
+    return sum(float(found[1]) for line in lines if (found := LOGGED.search(line))) * MIB

@@ -1,0 +1,181 @@
+"""What a model needs is told by its header before the rest is downloaded, over real HTTP from a look-alike."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm import osdep
+from localllm.cli.fit import show_fit
+from localllm.config import Settings, load
+from localllm.errors import ModelNotFound, PullFailed
+from localllm.gguf import read_model_info
+from localllm.registry import catalog
+from localllm.registry.fetch.net import Net
+from localllm.registry.pull import Puller
+from localllm.registry.remote import RemoteFile
+from localllm.registry.sources import remote_header
+from localllm.registry.sources.headers import Offer, resized
+from localllm.supervisor.fit import measure, needs
+from localllm.types import LoadOptions
+from tests.models.maker import shards_of, write_llama
+from tests.registry.hub_server import COMMIT, HubServer, Repo
+from tests.registry.loopback import Answer, no_pause
+from tests.worker.conftest import INFO
+
+REPO = "ann/words-GGUF"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model with a header of several pieces in two types, and split."""
+    folder = tmp_path_factory.mktemp("words")
+    from gguf import GGMLQuantizationType
+
+    write_llama(folder / "words-Q5_K_M.gguf", vocab=20_000, n_layer=3)
+    write_llama(folder / "words-Q4_K_M.gguf", vocab=20_000, n_layer=3, dtype=GGMLQuantizationType.F16)
+    write_llama(folder / "words-Q8_0.gguf", vocab=20_000, n_layer=3, max_tensors_per_file=9)
+    shards = {path.name: path for path in shards_of(folder / "words-Q8_0.gguf")}
+    return {name: folder / name for name in ("words-Q5_K_M.gguf", "words-Q4_K_M.gguf")} | shards
+
+
+@pytest.fixture
+def hub(files: dict[str, Path]) -> Iterator[HubServer]:
+    with HubServer({REPO: Repo({name: path.read_bytes() for name, path in files.items()})}) as server:
+        yield server
+
+
+@pytest.fixture
+def settings(tmp_path: Path, hub: HubServer) -> Settings:
+    return load({"home": tmp_path, "hub_endpoint": hub.url, "device": "cpu"})
+
+
+def offered(settings: Settings, name: str) -> list[Offer]:
+    with Puller(settings) as puller:
+        return puller.offers(name, threading.Event())
+
+
+def remote(server: HubServer, name: str, size_bytes: int | None) -> RemoteFile:
+    url = f"{server.url}/{REPO}/resolve/{COMMIT}/{name}"
+    return RemoteFile(file_name=name, url=url, typed=True, size_bytes=size_bytes, digest=None)
+
+
+def test_every_quantization_is_offered_with_what_its_header_says(
+    settings: Settings, files: dict[str, Path], hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_header, "PIECE_BYTES", 100_000)
+    offers = offered(settings, f"hf.co/{REPO}")
+    assert {one.quant: one.num_files for one in offers} == {"Q5_K_M": 1, "Q4_K_M": 1, "Q8_0": len(files) - 2}
+    for one in offers:
+        assert one.info is not None
+        assert one.info.size_bytes == one.size_bytes == sum(one.info.layer_bytes) + one.info.other_bytes
+    by_quant = {one.quant: one for one in offers}
+    real, told = read_model_info(files["words-Q4_K_M.gguf"]), by_quant["Q4_K_M"].info
+    assert told is not None
+    assert (told.layer_memory, told.vocabulary_size, told.num_heads) == (
+        real.layer_memory, real.vocabulary_size, real.num_heads,
+    )  # fmt: skip
+    assert needs(told, LoadOptions()).total == pytest.approx(needs(real, LoadOptions()).total, rel=0.01)
+    parts = [asked for asked in hub.asked if "/resolve/" in asked.path]
+    assert len({asked.path for asked in parts}) == 1, "one header serves all quantizations"
+    assert all("range" in asked.headers for asked in parts)
+
+
+def test_a_table_says_of_each_whether_it_fits(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert show_fit(settings, f"hf.co/{REPO}", as_json=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines[1:4]} == {"Q5_K_M", "Q8_0", "Q4_K_M"}
+    assert all(" yes " in line for line in lines[1:4])
+    monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
+    assert show_fit(settings, f"hf.co/{REPO}:Q4_K_M", as_json=True) == 1
+    (only,) = json.loads(capsys.readouterr().out)
+    assert (only["quant"], only["fit"]["fits"], only["name"]) == ("Q4_K_M", False, f"hf.co/{REPO}:Q4_K_M")
+
+
+def test_a_name_of_the_catalog_stands_for_all_quantizations_of_its_repository(
+    settings: Settings, hub: HubServer
+) -> None:
+    entry = next(iter(catalog.load().entries))
+    hub.repos[entry.repo] = hub.repos[REPO]
+    assert {one.name for one in offered(settings, entry.id)} == {
+        f"hf.co/{entry.repo}:{quant}" for quant in ("Q4_K_M", "Q5_K_M", "Q8_0")
+    }
+
+
+def test_nothing_of_a_missing_file_or_repository_is_invented(settings: Settings) -> None:
+    with pytest.raises(ModelNotFound, match="no model file"):
+        show_fit(settings, "./nowhere.gguf", as_json=False)
+    with pytest.raises(ModelNotFound, match="no repository"):
+        show_fit(settings, "hf.co/ann/other-GGUF", as_json=False)
+
+
+def test_a_file_that_is_no_model_is_offered_with_the_reason(settings: Settings, hub: HubServer) -> None:
+    hub.repos[REPO] = Repo({"a-Q4_K_M.gguf": b"<!DOCTYPE html>" * 10})
+    (one,) = offered(settings, f"hf.co/{REPO}")
+    assert one.info is None
+    assert "web page" in (one.why_not or "")
+    assert show_fit(settings, f"hf.co/{REPO}", as_json=False) == 1
+
+
+def test_the_quantization_that_is_pulled_fits_by_the_plan(
+    settings: Settings, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of so small a model Q8_0 is taken where it fits, else Q4_K_M, else the smallest, and that is said."""
+    measured = measure(settings.load_options())
+    small, large = (measured(read_model_info(files[f"words-{quant}.gguf"])) for quant in ("Q4_K_M", "Q5_K_M"))
+    chosen = []
+    with Puller(settings, measure=measured) as puller:
+        for total in (8 << 30, int((small + large) / 2 / 0.9), small // 2):
+            monkeypatch.setattr(osdep, "total_memory", lambda total=total: total)
+            plan = puller.plan(f"hf.co/{REPO}", threading.Event())
+            chosen.append((plan.quant, "will probably not fit" in " ".join(plan.notices)))
+            expected = large if plan.quant == "Q8_0" else small
+            assert plan.need_bytes == pytest.approx(expected, rel=0.01)
+    assert chosen == [("Q8_0", False), ("Q4_K_M", False), ("Q4_K_M", True)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer(206, b"x" * 9, (("Content-Range", "bytes 5-13/100"),)), "no part"),
+        (Answer(206, b"x" * 9), "no part"),
+        (Answer(416, b"", (("Content-Range", "bytes */3"),)), "no part"),
+        (Answer(403), "answers 403"),
+        (Answer(200, b"x" * (5 << 20)), "more than"),
+    ],
+)
+def test_a_server_that_gives_no_ranges_or_others_is_an_error(hub: HubServer, answer: Answer, reason: str) -> None:
+    file = remote(hub, "words-Q4_K_M.gguf", 10 << 20)
+    hub.scripted[f"/{REPO}/resolve/{COMMIT}/words-Q4_K_M.gguf"] = answer
+    with Net(pause=no_pause) as net, pytest.raises(PullFailed, match=reason):
+        remote_header.remote_header(file, net)
+
+
+def test_a_header_without_end_is_not_read_for_ever(
+    hub: HubServer, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_header, "PIECE_BYTES", 50_000)
+    monkeypatch.setattr(remote_header, "MAX_HEADER_BYTES", 100_000)
+    name = "words-Q4_K_M.gguf"
+    with Net(pause=no_pause) as net, pytest.raises(PullFailed, match="more than 100,000 bytes"):
+        remote_header.remote_header(remote(hub, name, files[name].stat().st_size), net)
+
+
+@given(sizes=st.lists(st.integers(0, 2**36), min_size=1, max_size=40), size_bytes=st.integers(1, 2**42))
+def test_resizing_keeps_the_sum(sizes: list[int], size_bytes: int) -> None:
+    info = msgspec.structs.replace(
+        INFO, size_bytes=sum(sizes), num_layers=len(sizes), layer_bytes=tuple(sizes), other_bytes=0
+    )
+    for is_whole in (True, False):
+        other = resized(info, size_bytes, is_whole=is_whole)
+        assert sum(other.layer_bytes) + other.other_bytes == other.size_bytes == size_bytes
+        assert other.other_bytes >= 0

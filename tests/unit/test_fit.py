@@ -1,0 +1,113 @@
+"""What fits and what would: whatever the model and the memory, nothing is promised that the plan does not hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.errors import DeviceUnavailable
+from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
+from localllm.supervisor.plan import CTX_STEP
+from localllm.supervisor.room import need_bytes
+from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from tests.unit.test_plan import GPU, MODEL
+
+GIB = 1 << 30
+LONG: ModelInfo = msgspec.structs.replace(
+    MODEL, context_length=131_072, size_bytes=1200 << 20, feed_forward_length=4096, vocabulary_size=32_000
+)
+
+
+def gpu_with(free_bytes: int) -> DeviceInfo:
+    return msgspec.structs.replace(GPU, free_bytes=free_bytes)
+
+
+def test_the_eviction_and_the_plan_count_the_same_bytes() -> None:
+    for options in (LoadOptions(), LoadOptions(ctx=32_768, slots=2, kv_type="q8_0"), LoadOptions(flash_attn="off")):
+        assert needs(LONG, options).total == need_bytes(LONG, options)
+
+
+@given(
+    free=st.integers(0, 64 * GIB),
+    slots=st.integers(1, 32),
+    ctx=st.integers(256, 131_072),
+    flash_attn=st.sampled_from(["auto", "on", "off"]),
+)
+def test_what_is_proposed_fits_and_the_largest_context_is_the_largest(
+    free: int, slots: int, ctx: int, flash_attn: str
+) -> None:
+    options = msgspec.convert({"slots": slots, "ctx": ctx, "flash_attn": flash_attn}, LoadOptions)
+    found = fit(LONG, options, free_bytes=free)
+    assert found.fits == fits(LONG, options, free) == (found.need_bytes <= free)
+    assert bool(found.alternatives) <= (not found.fits)
+    for one in found.alternatives:
+        other = msgspec.structs.replace(options, ctx=one.ctx, slots=one.slots, kv_type=one.kv_type)
+        assert fits(LONG, other, free)
+        assert one.ctx >= LEAST_CTX or one.ctx == found.ctx
+        assert needs(LONG, other).total == one.need_bytes
+    largest = found.largest_ctx
+    if largest is not None:
+        assert fits(LONG, msgspec.structs.replace(options, ctx=largest), free)
+    if largest is None or largest < 131_072:
+        more = msgspec.structs.replace(options, ctx=(largest or 0) + CTX_STEP)
+        assert not fits(LONG, more, free)
+
+
+def test_a_large_context_that_does_not_fit_would_with_fewer_tokens_slots_or_smaller_numbers() -> None:
+    found = fit(LONG, LoadOptions(ctx=131_072, slots=4, flash_attn="on"), free_bytes=4 * GIB)
+    assert not found.fits
+    assert {(one.slots, one.kv_type) for one in found.alternatives} == {
+        (4, "f16"), (1, "f16"), (4, "q8_0"), (1, "q8_0"),
+    }  # fmt: skip
+    assert [one.ctx for one in found.alternatives if one.kv_type == "q8_0"] > [
+        one.ctx for one in found.alternatives if one.kv_type == "f16"
+    ]
+
+
+def test_weights_that_do_not_fit_are_helped_by_nothing() -> None:
+    found = fit(LONG, LoadOptions(), free_bytes=GIB)
+    assert (found.fits, found.largest_ctx, found.alternatives) == (False, None, ())
+
+
+def test_layers_on_a_gpu_leave_the_rest_to_main_memory() -> None:
+    found = fit(LONG, LoadOptions(slots=1), devices=[gpu_with(1 * GIB)], free_bytes=8 * GIB)
+    gpu, cpu = found.shares
+    assert (gpu.device, cpu.device) == ("Vulkan0", "CPU")
+    assert 0 < gpu.layers < 11
+    assert gpu.layers + cpu.layers == 11
+    assert found.fits
+    assert gpu.fits
+    whole = needs(LONG, LoadOptions(slots=1, flash_attn="on"))
+    assert gpu.needs.kv + cpu.needs.kv == whole.kv
+
+
+def test_a_gpu_that_holds_no_layer_is_not_used_or_named_in_an_error() -> None:
+    assert len(fit(LONG, LoadOptions(), devices=[gpu_with(1)], free_bytes=8 * GIB).shares) == 1
+    with pytest.raises(DeviceUnavailable):
+        fit(LONG, LoadOptions(devices=("Vulkan0",)), devices=[gpu_with(1)], free_bytes=8 * GIB)
+
+
+def test_memory_that_the_system_does_not_tell_is_enough() -> None:
+    assert fit(LONG, LoadOptions(ctx=131_072, slots=64), free_bytes=None).fits
+    assert largest_ctx(LONG, LoadOptions(), free_bytes=None) == 131_072
+
+
+def test_the_carried_model_is_told_of_in_words_and_as_json(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    from localllm.cli.fit import show_fit
+    from localllm.config import load
+
+    settings = load({"home": home, "device": "cpu", "ctx": 1024, "slots": 2})
+    assert show_fit(settings, "demo", as_json=False) == 0
+    said = capsys.readouterr().out
+    assert "2 slots of 1,024 tokens" in said
+    assert "It fits" in said
+    assert show_fit(settings, "demo", as_json=True) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["fits"] is True
+    assert shown["need_bytes"] == sum(share["needs"]["total"] for share in shown["shares"])
+    assert len(shown["weights"]["layers"]) == 4
