@@ -1,4 +1,4 @@
-"""Settings: defaults < config.toml < LOCALLLM_<NAME> in the environment < the command line, merged once.
+"""Settings: defaults < config.toml < LOCALLLM_<NAME> in the environment < a model's section < the command line.
 
 A bad value is an error that names itself and where it came from. Knows nothing of what the settings do.
 """
@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from localllm import osdep
+from localllm import osdep, sections
 from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, ThinkingDefault
+from localllm.sections import NO_SECTIONS, Section, Sections
+from localllm.setting_values import comma_list, converted, read_toml
+from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
+from localllm.types import (
+    FlashAttn,
+    GpuLayers,
+    GrammarLimits,
+    KvType,
+    LoadOptions,
+    Pooling,
+    RopeScaling,
+    ThinkingDefault,
+)
 
 ENV_PREFIX = "LOCALLLM_"
+MODELS = "models"
+"""The table of `config.toml` that has a section for each model."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MetricsNames = Literal["localllm", "llamacpp", "both"]
@@ -77,6 +90,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     loaded; None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so where a request does not say; auto: as each template does."""
+    rope_scaling: RopeScaling | None = None
+    """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
+    rope_scale: float | None = None
+    """How many times: the context may be so many times the trained one."""
+    yarn_orig_ctx: int | None = None
+    """Tokens that the model was trained for before any stretching; None: as it says."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -213,11 +232,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def devices(self) -> tuple[str, ...] | None:
-        return _comma_list(self.device) or None
+        return comma_list(self.device) or None
 
     def keys(self) -> tuple[ApiKey, ...]:
         """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
-        keys = _comma_list(self.api_keys)
+        keys = comma_list(self.api_keys)
         if self.api_key_file is not None:
             try:
                 lines = self.api_key_file.read_text("utf-8").splitlines()
@@ -237,7 +256,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
         Raises `InvalidParameter`.
         """
-        pairs = [text.partition("=") for text in _comma_list(self.model_aliases)]
+        pairs = [text.partition("=") for text in comma_list(self.model_aliases)]
         for pattern, equals, model in pairs:
             if not pattern.strip() or (equals and not model.strip()):
                 raise InvalidParameter(
@@ -248,7 +267,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def origins(self) -> tuple[str, ...]:
         """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
-        return tuple(_origin(text.lower()) for text in _comma_list(self.cors_origins))
+        return tuple(_origin(text.lower()) for text in comma_list(self.cors_origins))
+
+    def sections(self) -> Sections:
+        """What is set for single models."""
+        return NO_SECTIONS
+
+    def is_given(self, name: str) -> bool:  # noqa: ARG002
+        """Whether the command line sets this, so that no model's section does."""
+        return False
+
+    def source(self, name: str) -> str | None:  # noqa: ARG002
+        """Where this is set for all models; None: nowhere."""
+        return None
+
+    def for_model(self, id: str) -> Settings:
+        """The settings with which the model of this id is loaded."""
+        own = self.sections().of(id)
+        fields = {key: own[key].value for key in sections.LOADING if key in own}
+        if "keep_alive" in own:
+            fields["model_keep_alive_s"] = own["keep_alive"].value
+        changed = {name: value for name, value in fields.items() if not self.is_given(name)}
+        return msgspec.structs.replace(self, **changed) if changed else self
 
     def load_options(self) -> LoadOptions:
         """The part that says how a model is loaded. Raises `InvalidParameter`."""
@@ -272,6 +312,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             embedding_ctx=self.embedding_ctx,
             chat_template=self.chat_template,
             thinking=self.thinking,
+            rope_scaling=self.rope_scaling,
+            rope_scale=self.rope_scale,
+            yarn_orig_ctx=self.yarn_orig_ctx,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,
@@ -283,6 +326,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
+class MergedSettings(Settings, frozen=True, kw_only=True):
+    """What `load` makes: it knows where each setting is from."""
+
+    given: frozenset[str]
+    sources: dict[str, str]
+    models: Sections
+
+    def sections(self) -> Sections:
+        return self.models
+
+    def is_given(self, name: str) -> bool:
+        return name in self.given
+
+    def source(self, name: str) -> str | None:
+        return self.sources.get(name)
+
+
 def load(
     command_line: Mapping[str, Any] | None = None,
     *,
@@ -290,10 +350,10 @@ def load(
 ) -> Settings:
     """Merge all sources; a value of None on the command line means "not given". Raises `InvalidParameter`."""
     environ = os.environ if environ is None else environ
-    known = {field.name for field in msgspec.structs.fields(Settings)}
+    kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     from_env = {
         name: (value, f"{ENV_PREFIX}{name.upper()} in the environment")
-        for name in sorted(known)
+        for name in sorted(kinds)
         if (value := environ.get(f"{ENV_PREFIX}{name.upper()}", "")) != ""
     }
     if "hub_endpoint" not in from_env and environ.get("HF_ENDPOINT"):  # as Hugging Face's own tools call it
@@ -304,64 +364,36 @@ def load(
         if value is not None
     }
     home = from_line.get("home", from_env.get("home", (None, "")))[0]
-    config_dir = Path(home) if home else osdep.user_config_dir()
-    merged = {**_from_file(config_dir / "config.toml", known), **from_env, **from_line}
-    return Settings(**{name: _convert(name, value, source) for name, (value, source) in merged.items()})
-
-
-def _from_file(path: Path, known: set[str]) -> dict[str, tuple[Any, str]]:
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidParameter(f"{path} cannot be read: {error}") from error
+    path = config_file(Path(home) if home else None)
+    content = read_toml(path)
+    models = Sections(model_sections(content.pop(MODELS, {}), path), path, lambda: _sections_of(path))
     for name in content:
-        if name not in known:
-            raise InvalidParameter(f"{path} has an unknown setting {name!r}; known are {', '.join(sorted(known))}")
-    return {name: (value, str(path)) for name, value in content.items()}
+        if name not in kinds:
+            raise InvalidParameter(
+                f"{path} has an unknown setting {name!r}; known are {', '.join(sorted((*kinds, MODELS)))}"
+            )
+    merged = {**{name: (value, str(path)) for name, value in content.items()}, **from_env, **from_line}
+    return MergedSettings(
+        **{name: converted(name, kinds[name], value, source) for name, (value, source) in merged.items()},
+        given=frozenset(from_line),
+        sources={name: source for name, (_, source) in merged.items()},
+        models=models,
+    )
 
 
-def _convert(name: str, value: Any, source: str) -> Any:
-    """One value to its field's type; strings (environment, command line) may spell numbers and booleans."""
-    (field,) = (field for field in msgspec.structs.fields(Settings) if field.name == name)
-    try:
-        if name == "gpu_layers":
-            return parse_gpu_layers(value)
-        if isinstance(value, Path):
-            return value
-        return msgspec.convert(value, field.type, strict=not isinstance(value, str), dec_hook=_paths)
-    except (msgspec.ValidationError, ValueError) as error:
-        choices = ", ".join(_choices(field.type))
-        reason = f"it is one of {choices}" if choices else str(error).lower()
-        raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
+def config_file(home: Path | None) -> Path:
+    """Where the settings of this data directory are written."""
+    return (osdep.user_config_dir() if home is None else home) / "config.toml"
 
 
-def _choices(kind: Any) -> list[str]:
-    """The words that a type consists of, if it does."""
-    if get_origin(kind) is Literal:
-        return [str(word) for word in get_args(kind)]
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    return _choices(parts[0]) if len(parts) == 1 else []
+def model_sections(tables: Any, path: Path) -> tuple[Section, ...]:
+    """The table `models` of that file. Raises `InvalidParameter`."""
+    kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    return sections.parse(tables, str(path), kinds, lambda values: Settings(**values).load_options())
 
 
-def parse_gpu_layers(value: str | int) -> GpuLayers:
-    """`auto`, `all` or a count of zero or more. Raises `ValueError`."""
-    if value in ("auto", "all"):
-        return value  # type: ignore[return-value]
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise ValueError("it takes auto, all or a number of layers")
-    return int(value)
-
-
-def _paths(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    raise ValueError(f"expected {kind.__name__}")
-
-
-def _comma_list(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+def _sections_of(path: Path) -> tuple[Section, ...]:
+    return model_sections(read_toml(path).get(MODELS, {}), path)
 
 
 def _origin(text: str) -> str:

@@ -56,6 +56,8 @@ KvLayout = Literal["partitioned", "unified"]
 
 KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
+RopeScaling = Literal["none", "linear", "yarn"]
+"""How positions are stretched for contexts longer than the trained one; `none`: not even as the file says."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
 GpuLayers = int | Literal["auto", "all"]
@@ -330,6 +332,12 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
+    rope_scaling: RopeScaling | None = None
+    """None: as the model says. Texts to embed are never stretched."""
+    rope_scale: float | None = None
+    """The context may be so many times the trained one."""
+    yarn_orig_ctx: int | None = None
+    """Tokens of the trained context before any stretching; None: as the model says."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
@@ -347,6 +355,17 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
+        check_range("rope_scale", self.rope_scale, 1.0, 256.0)
+        check_range("yarn_orig_ctx", self.yarn_orig_ctx, 8, 2**24)
+        if self.rope_scaling in ("linear", "yarn") and self.rope_scale is None:
+            raise InvalidParameter(
+                f"rope_scaling {self.rope_scaling} needs a rope_scale, as 4 for a context four times the trained one",
+                param="rope_scaling",
+            )
+        if self.rope_scale is not None and self.rope_scaling not in ("linear", "yarn"):
+            raise InvalidParameter("rope_scale needs rope_scaling, yarn or linear", param="rope_scale")
+        if self.yarn_orig_ctx is not None and self.rope_scaling != "yarn":
+            raise InvalidParameter("yarn_orig_ctx needs rope_scaling yarn", param="yarn_orig_ctx")
         if isinstance(self.gpu_layers, int):
             check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 

@@ -77,16 +77,22 @@ class ServerState:
         loaded = [each.id for each in self.runtime.loaded()]
         if model in loaded:
             return model
+        if (own := self.aliased(model)) != model:
+            return own
         for pattern, other in self._aliases:
             if fnmatchcase(model, pattern):
                 return other or next(iter(loaded), self.loading or model)
         return model
 
+    def aliased(self, name: str) -> str:
+        """The model that has this name as an alias of its own; any other name as it is."""
+        return self.settings.sections().model_named(name)
+
     def most_answers(self, model: str) -> int:
         """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
         model = self.named(model)
         loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
-        return (self.settings.slots if loaded is None else loaded.slots) + self.settings.max_waiting
+        return (self.settings.for_model(model).slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """The requests with the server's own time limits, where they bring none."""
