@@ -6,7 +6,6 @@ A bad value is an error that names itself and where it came from. Knows nothing 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from localllm import osdep, sections
 from localllm.errors import InvalidParameter
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
 from localllm.sections import NO_SECTIONS, Section, Sections
-from localllm.setting_values import comma_list, converted, read_toml
+from localllm.setting_values import comma_list, converted, origin_of, read_toml
 from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
 from localllm.types import (
     FlashAttn,
@@ -37,8 +36,6 @@ MODELS = "models"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MetricsNames = Literal["localllm", "llamacpp", "both"]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
-
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,7 +264,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def origins(self) -> tuple[str, ...]:
         """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
-        return tuple(_origin(text.lower()) for text in comma_list(self.cors_origins))
+        return tuple(origin_of(text.lower()) for text in comma_list(self.cors_origins))
 
     def sections(self) -> Sections:
         """What is set for single models."""
@@ -350,10 +347,10 @@ def load(
 ) -> Settings:
     """Merge all sources; a value of None on the command line means "not given". Raises `InvalidParameter`."""
     environ = os.environ if environ is None else environ
-    kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    types = kinds()
     from_env = {
         name: (value, f"{ENV_PREFIX}{name.upper()} in the environment")
-        for name in sorted(kinds)
+        for name in sorted(types)
         if (value := environ.get(f"{ENV_PREFIX}{name.upper()}", "")) != ""
     }
     if "hub_endpoint" not in from_env and environ.get("HF_ENDPOINT"):  # as Hugging Face's own tools call it
@@ -368,17 +365,22 @@ def load(
     content = read_toml(path)
     models = Sections(model_sections(content.pop(MODELS, {}), path), path, lambda: _sections_of(path))
     for name in content:
-        if name not in kinds:
+        if name not in types:
             raise InvalidParameter(
-                f"{path} has an unknown setting {name!r}; known are {', '.join(sorted((*kinds, MODELS)))}"
+                f"{path} has an unknown setting {name!r}; known are {', '.join(sorted((*types, MODELS)))}"
             )
     merged = {**{name: (value, str(path)) for name, value in content.items()}, **from_env, **from_line}
     return MergedSettings(
-        **{name: converted(name, kinds[name], value, source) for name, (value, source) in merged.items()},
+        **{name: converted(name, types[name], value, source) for name, (value, source) in merged.items()},
         given=frozenset(from_line),
         sources={name: source for name, (_, source) in merged.items()},
         models=models,
     )
+
+
+def kinds() -> dict[str, Any]:
+    """The type of each setting."""
+    return {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
 
 def config_file(home: Path | None) -> Path:
@@ -388,19 +390,8 @@ def config_file(home: Path | None) -> Path:
 
 def model_sections(tables: Any, path: Path) -> tuple[Section, ...]:
     """The table `models` of that file. Raises `InvalidParameter`."""
-    kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
-    return sections.parse(tables, str(path), kinds, lambda values: Settings(**values).load_options())
+    return sections.parse(tables, str(path), kinds(), lambda values: Settings(**values).load_options())
 
 
 def _sections_of(path: Path) -> tuple[Section, ...]:
     return model_sections(read_toml(path).get(MODELS, {}), path)
-
-
-def _origin(text: str) -> str:
-    origin = text if text.endswith("://") else text.rstrip("/")
-    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
-        raise InvalidParameter(
-            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
-            param="cors_origins",
-        )
-    return origin

@@ -152,6 +152,9 @@ class Sections:
         self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
         self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
 
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
     def of(self, id: str) -> dict[str, Found]:
         """What is set for the model of this id."""
         self._refresh()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -10,6 +11,8 @@ import msgspec
 
 from localllm.errors import InvalidParameter
 from localllm.types import GpuLayers
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -51,6 +54,17 @@ def parse_gpu_layers(value: str | int) -> GpuLayers:
 def comma_list(text: str | None) -> tuple[str, ...]:
     """The parts of a text, without blanks around them."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def origin_of(text: str) -> str:
+    """A web page's origin, as browsers write it. Raises `InvalidParameter`."""
+    origin = text if text.endswith("://") else text.rstrip("/")
+    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
+        raise InvalidParameter(
+            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
+            param="cors_origins",
+        )
+    return origin
 
 
 def _choices(kind: Any) -> list[str]:

@@ -31,6 +31,8 @@ from localllm.formats import Capability as Capability
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.formats import capabilities as capabilities
 from localllm.ranges import check_range, check_token_ids
+from localllm.ropes import RopeScaling as RopeScaling
+from localllm.ropes import check_rope
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
 from localllm.sampling import MAX_BREAKERS as MAX_BREAKERS
@@ -56,8 +58,6 @@ KvLayout = Literal["partitioned", "unified"]
 
 KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
-RopeScaling = Literal["none", "linear", "yarn"]
-"""How positions are stretched for contexts longer than the trained one; `none`: not even as the file says."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
 GpuLayers = int | Literal["auto", "all"]
@@ -355,17 +355,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
-        check_range("rope_scale", self.rope_scale, 1.0, 256.0)
-        check_range("yarn_orig_ctx", self.yarn_orig_ctx, 8, 2**24)
-        if self.rope_scaling in ("linear", "yarn") and self.rope_scale is None:
-            raise InvalidParameter(
-                f"rope_scaling {self.rope_scaling} needs a rope_scale, as 4 for a context four times the trained one",
-                param="rope_scaling",
-            )
-        if self.rope_scale is not None and self.rope_scaling not in ("linear", "yarn"):
-            raise InvalidParameter("rope_scale needs rope_scaling, yarn or linear", param="rope_scale")
-        if self.yarn_orig_ctx is not None and self.rope_scaling != "yarn":
-            raise InvalidParameter("yarn_orig_ctx needs rope_scaling yarn", param="yarn_orig_ctx")
+        check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
         if isinstance(self.gpu_layers, int):
             check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 

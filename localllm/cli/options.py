@@ -12,6 +12,7 @@ _LOADING = "How the model is loaded"
 _SAMPLING = "How tokens are chosen"
 
 MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny model localllm carries")
+MODELS = Argument(metavar="MODEL...", help="Loaded at once; requests that name none go to the first")
 Model = Annotated[str, MODEL]
 Host = Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")]
 Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")]

@@ -46,7 +46,7 @@ def routes() -> list[Route]:
 async def list_processes(request: Request) -> Response:
     """`GET /localllm/ps`."""
     state: ServerState = request.app.state.server
-    return json_response(body.Processes([_process(model) for model in state.runtime.running()]))
+    return json_response(body.Processes([_process(model, state) for model in state.runtime.running()]))
 
 
 async def list_models(request: Request) -> Response:
@@ -192,7 +192,7 @@ async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mappin
     return state, asked, headers
 
 
-def _process(model: RunningModel) -> body.Process:
+def _process(model: RunningModel, state: ServerState) -> body.Process:
     loaded = model.loaded
     return body.Process(
         model=model.id,
@@ -205,4 +205,5 @@ def _process(model: RunningModel) -> body.Process:
         ctx=loaded.ctx if loaded else None,
         slots=loaded.slots if loaded else None,
         layers_per_device=loaded.layers_per_device if loaded else None,
+        settings=state.own_settings(model.id) or msgspec.UNSET,
     )
