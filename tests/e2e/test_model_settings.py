@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
+from localllm import LLM
 from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 from localllm.types import Message, SamplingParams
@@ -97,3 +99,32 @@ def test_a_context_beyond_the_trained_one_is_refused_without_and_answers_with_ro
         assert model.ctx == 4096
         long = [Message("user", "a b c d " * 700)]
         assert "".join(delta.text for delta in client.chat(model.id, long, GREEDY))
+
+
+def test_of_several_models_at_the_start_the_first_is_for_requests_that_name_none(
+    cli: Cli, data_dir: Path, tiny_chat_model: Path
+) -> None:
+    cli("set", "demo", "slots=1", "aliases=tiny", f"--home={data_dir}")
+    options = ["tiny", str(tiny_chat_model), f"--home={data_dir}", "--threads=1", "--ctx=256"]
+    with Sidecar.start(options) as sidecar, Client(sidecar.url, sidecar.token) as client:
+        loaded = {process.model: process.slots for process in client.processes()}
+        assert loaded == {"demo": 1, "tiny-chat": 4}
+        asked = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+        answer = httpx.post(
+            f"{sidecar.url}/v1/chat/completions",
+            json=asked,
+            headers={"Authorization": f"Bearer {sidecar.token}"},
+            timeout=60,
+        )
+        assert answer.json()["model"] == "demo"
+        told = httpx.get(
+            f"{sidecar.url}/v1/models/tiny", headers={"Authorization": f"Bearer {sidecar.token}"}, timeout=60
+        )
+        assert told.json()["settings"] == {"slots": 1, "aliases": ["tiny"]}
+
+
+def test_a_model_in_python_is_loaded_as_it_is_set_but_for_its_arguments(cli: Cli, data_dir: Path) -> None:
+    cli("set", "demo", "ctx=512", "slots=2", "max_tokens=3", f"--home={data_dir}")
+    with LLM("demo", home=data_dir, slots=1) as llm:
+        assert (llm.info.ctx, llm.info.slots) == (512, 1)
+        assert llm.chat(ASK).finish.usage.completion_tokens <= 3
