@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "details": {"errors", "ranges", "sampling"},
     "conversation": set(),
     "formats": {"conversation", "structures"},
-    "types": {"conversation", "details", "errors", "formats", "ranges", "sampling", "structures"},
+    "types": {"conversation", "details", "errors", "formats", "ranges", "ropes", "sampling", "structures"},
     "states": {"types"},
     "wire": {"states"},
     "embeddings": {"errors", "ranges", "types"},
