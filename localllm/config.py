@@ -1,4 +1,4 @@
-"""Settings: defaults < config.toml < LOCALLLM_<NAME> in the environment < the command line, merged once.
+"""Settings: defaults < config.toml < LOCALLLM_<NAME> in the environment < a model's section < the command line.
 
 A bad value is an error that names itself and where it came from. Knows nothing of what the settings do.
 """
@@ -6,26 +6,29 @@ A bad value is an error that names itself and where it came from. Knows nothing 
 from __future__ import annotations
 
 import os
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from localllm import osdep
+from localllm import osdep, sections
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, ThinkingDefault
+from localllm.sections import NO_SECTIONS, Section, Sections
+from localllm.setting_values import comma_list, converted, origin_of, read_toml
+from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
+from localllm.types import (
+    FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, RopeScaling, ThinkingDefault,
+)  # fmt: skip
 
 ENV_PREFIX = "LOCALLLM_"
+MODELS = "models"
+"""The table of `config.toml` that has a section for each model."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MetricsNames = Literal["localllm", "llamacpp", "both"]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
-
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,8 +81,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so where a request does not say; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
-    """Whether an answer's next tokens are guessed, from its prompt, what is answered already and what the request
-    predicts, and checked several at a time, where that pays: the answer is the same."""
+    """Whether tokens are guessed, and checked several at a time, where that pays: the answer is the same."""
+    rope_scaling: RopeScaling | None = None
+    """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
+    rope_scale: float | None = None
+    """How many times: the context may be so many times the trained one."""
+    yarn_orig_ctx: int | None = None
+    """Tokens that the model was trained for before any stretching; None: as it says."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -216,18 +224,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def devices(self) -> tuple[str, ...] | None:
-        return _comma_list(self.device) or None
+        return comma_list(self.device) or None
 
     def keys(self) -> tuple[ApiKey, ...]:
         """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
-        keys = _comma_list(self.api_keys)
+        keys = comma_list(self.api_keys)
         if self.api_key_file is not None:
             try:
                 lines = self.api_key_file.read_text("utf-8").splitlines()
-            except OSError as error:
-                raise InvalidParameter(f"api_key_file: {sentence_of(error)}", param="api_key_file") from error
-            except UnicodeDecodeError as error:
-                raise InvalidParameter(f"api_key_file cannot be read: {error}", param="api_key_file") from error
+            except (OSError, UnicodeDecodeError) as error:
+                reason = sentence_of(error) if isinstance(error, OSError) else f"it cannot be read: {error}"
+                raise InvalidParameter(f"api_key_file: {reason}", param="api_key_file") from error
             keys += tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
             if not keys:
                 raise InvalidParameter(
@@ -242,7 +249,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
         Raises `InvalidParameter`.
         """
-        pairs = [text.partition("=") for text in _comma_list(self.model_aliases)]
+        pairs = [text.partition("=") for text in comma_list(self.model_aliases)]
         for pattern, equals, model in pairs:
             if not pattern.strip() or (equals and not model.strip()):
                 raise InvalidParameter(
@@ -253,7 +260,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def origins(self) -> tuple[str, ...]:
         """`cors_origins`, as browsers write them. Raises `InvalidParameter`."""
-        return tuple(_origin(text.lower()) for text in _comma_list(self.cors_origins))
+        return tuple(origin_of(text.lower()) for text in comma_list(self.cors_origins))
+
+    def sections(self) -> Sections:
+        """What is set for single models."""
+        return NO_SECTIONS
+
+    def is_given(self, name: str) -> bool:  # noqa: ARG002
+        """Whether the command line sets this, so that no model's section does."""
+        return False
+
+    def source(self, name: str) -> str | None:  # noqa: ARG002
+        """Where this is set for all models; None: nowhere."""
+        return None
+
+    def for_model(self, id: str) -> Settings:
+        """The settings with which the model of this id is loaded."""
+        own = self.sections().of(id)
+        fields = {key: own[key].value for key in sections.LOADING if key in own}
+        if "keep_alive" in own:
+            fields["model_keep_alive_s"] = own["keep_alive"].value
+        changed = {name: value for name, value in fields.items() if not self.is_given(name)}
+        return msgspec.structs.replace(self, **changed) if changed else self
 
     def load_options(self) -> LoadOptions:
         """The part that says how a model is loaded. Raises `InvalidParameter`."""
@@ -278,6 +306,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             chat_template=self.chat_template,
             thinking=self.thinking,
             speculation=self.speculation,
+            rope_scaling=self.rope_scaling,
+            rope_scale=self.rope_scale,
+            yarn_orig_ctx=self.yarn_orig_ctx,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,
@@ -289,6 +320,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
+class MergedSettings(Settings, frozen=True, kw_only=True):
+    """What `load` makes: it knows where each setting is from."""
+
+    given: frozenset[str]
+    sources: dict[str, str]
+    models: Sections
+
+    def sections(self) -> Sections:
+        return self.models
+
+    def is_given(self, name: str) -> bool:
+        return name in self.given
+
+    def source(self, name: str) -> str | None:
+        return self.sources.get(name)
+
+
 def load(
     command_line: Mapping[str, Any] | None = None,
     *,
@@ -296,10 +344,10 @@ def load(
 ) -> Settings:
     """Merge all sources; a value of None on the command line means "not given". Raises `InvalidParameter`."""
     environ = os.environ if environ is None else environ
-    known = {field.name for field in msgspec.structs.fields(Settings)}
+    types = kinds()
     from_env = {
         name: (value, f"{ENV_PREFIX}{name.upper()} in the environment")
-        for name in sorted(known)
+        for name in sorted(types)
         if (value := environ.get(f"{ENV_PREFIX}{name.upper()}", "")) != ""
     }
     if "hub_endpoint" not in from_env and environ.get("HF_ENDPOINT"):  # as Hugging Face's own tools call it
@@ -310,73 +358,37 @@ def load(
         if value is not None
     }
     home = from_line.get("home", from_env.get("home", (None, "")))[0]
-    config_dir = Path(home) if home else osdep.user_config_dir()
-    merged = {**_from_file(config_dir / "config.toml", known), **from_env, **from_line}
-    return Settings(**{name: _convert(name, value, source) for name, (value, source) in merged.items()})
-
-
-def _from_file(path: Path, known: set[str]) -> dict[str, tuple[Any, str]]:
-    try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise InvalidParameter(sentence_of(error)) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidParameter(f"{path} cannot be read: {error}") from error
+    path = config_file(Path(home) if home else None)
+    content = read_toml(path)
+    models = Sections(model_sections(content.pop(MODELS, {}), path), path, lambda: _sections_of(path))
     for name in content:
-        if name not in known:
-            raise InvalidParameter(f"{path} has an unknown setting {name!r}; known are {', '.join(sorted(known))}")
-    return {name: (value, str(path)) for name, value in content.items()}
+        if name not in types:
+            raise InvalidParameter(
+                f"{path} has an unknown setting {name!r}; known are {', '.join(sorted((*types, MODELS)))}"
+            )
+    merged = {**{name: (value, str(path)) for name, value in content.items()}, **from_env, **from_line}
+    return MergedSettings(
+        **{name: converted(name, types[name], value, source) for name, (value, source) in merged.items()},
+        given=frozenset(from_line),
+        sources={name: source for name, (_, source) in merged.items()},
+        models=models,
+    )
 
 
-def _convert(name: str, value: Any, source: str) -> Any:
-    """One value to its field's type; strings (environment, command line) may spell numbers and booleans."""
-    (field,) = (field for field in msgspec.structs.fields(Settings) if field.name == name)
-    try:
-        if name == "gpu_layers":
-            return parse_gpu_layers(value)
-        if isinstance(value, Path):
-            return value
-        return msgspec.convert(value, field.type, strict=not isinstance(value, str), dec_hook=_paths)
-    except (msgspec.ValidationError, ValueError) as error:
-        choices = ", ".join(_choices(field.type))
-        reason = f"it is one of {choices}" if choices else str(error).lower()
-        raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
+def kinds() -> dict[str, Any]:
+    """The type of each setting."""
+    return {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
 
-def _choices(kind: Any) -> list[str]:
-    """The words that a type consists of, if it does."""
-    if get_origin(kind) is Literal:
-        return [str(word) for word in get_args(kind)]
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    return _choices(parts[0]) if len(parts) == 1 else []
+def config_file(home: Path | None) -> Path:
+    """Where the settings of this data directory are written."""
+    return (osdep.user_config_dir() if home is None else home) / "config.toml"
 
 
-def parse_gpu_layers(value: str | int) -> GpuLayers:
-    """`auto`, `all` or a count of zero or more. Raises `ValueError`."""
-    if value in ("auto", "all"):
-        return value  # type: ignore[return-value]
-    if isinstance(value, bool) or not str(value).isdecimal():
-        raise ValueError("it takes auto, all or a number of layers")
-    return int(value)
+def model_sections(tables: Any, path: Path) -> tuple[Section, ...]:
+    """The table `models` of that file. Raises `InvalidParameter`."""
+    return sections.parse(tables, str(path), kinds(), lambda values: Settings(**values).load_options())
 
 
-def _paths(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    raise ValueError(f"expected {kind.__name__}")
-
-
-def _comma_list(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def _origin(text: str) -> str:
-    origin = text if text.endswith("://") else text.rstrip("/")
-    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
-        raise InvalidParameter(
-            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
-            param="cors_origins",
-        )
-    return origin
+def _sections_of(path: Path) -> tuple[Section, ...]:
+    return model_sections(read_toml(path).get(MODELS, {}), path)

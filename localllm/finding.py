@@ -6,10 +6,13 @@ Knows nothing of what is loaded now.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+
+from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
@@ -18,6 +21,7 @@ from localllm.types import LoadOptions, ModelDefaults, ModelInfo
 
 Found = tuple[Candidate, int | None]
 """A model, and the context that its manifest sets."""
+ChatTemplate = Callable[[str], str | None]
 
 
 class Started(NamedTuple):
@@ -43,8 +47,9 @@ MAX_DESCRIBED = 1000
 class Finder:
     """Belongs to one event loop; the files are read on threads."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._data_dir = settings.data_dir
         self._threads = Threads("find", 8)
         self._pending: set[asyncio.Future[Found]] = set()
         self._started: dict[str, Started] = {}
@@ -90,9 +95,33 @@ class Finder:
             self._described[model] = Described(candidate.info, candidate.defaults, ctx)
         return self._described[model]
 
-    async def find(self, model: str | Path, *, allow_paths: bool, chat_template: str | None = None) -> Found:
+    async def find_to_load(
+        self, model: str | Path, options: LoadOptions | None, given: Mapping[str, Any], *, allow_paths: bool
+    ) -> tuple[Candidate, LoadOptions]:
+        """The model with what is set for it, and how to load it: `options`, or without them as the settings say for
+        this model, but for the fields in `given`; else as its manifest says. Raises as `find`, and `InvalidParameter`.
+        """
+
+        def wanted(id: str) -> LoadOptions:
+            return options or msgspec.structs.replace(self._settings.for_model(id).load_options(), **given)
+
+        def chat_template(id: str) -> str | None:
+            return wanted(id).chat_template
+
+        candidate, ctx = await self.find(model, allow_paths=allow_paths, chat_template=chat_template)
+        try:
+            found = wanted(candidate.id)
+            defaults = self._settings.sections().defaults(candidate.id, candidate.defaults)
+        except BaseException:
+            candidate.release()
+            raise
+        if found.ctx is None and ctx is not None:
+            found = msgspec.structs.replace(found, ctx=ctx)
+        return candidate._replace(defaults=defaults), found
+
+    async def find(self, model: str | Path, *, allow_paths: bool, chat_template: ChatTemplate | None = None) -> Found:
         """Raises `ModelNotFound`, `LoadFailed`s. `allow_paths`: a path is a name too;
-        `chat_template`: as `LoadOptions` has it.
+        `chat_template`: of an id as `LoadOptions` has it.
         """
         started = None if allow_paths else self.started(str(model))
         named = (model, allow_paths) if started is None else (started.model, True)
@@ -140,7 +169,7 @@ def _listed(candidate: Candidate) -> AvailableModel:
 
 
 def _candidate(
-    model: str | Path, data_dir: Path, allow_paths: bool, chat_template: str | None
+    model: str | Path, data_dir: Path, allow_paths: bool, chat_template: ChatTemplate | None
 ) -> tuple[Candidate, int | None]:
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
@@ -148,7 +177,9 @@ def _candidate(
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
-        info = with_template(read_model_info(file.path), file.template, chat_template)
+        info = with_template(
+            read_model_info(file.path), file.template, None if chat_template is None else chat_template(file.id)
+        )
     except BaseException:
         file.release()
         raise

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import struct
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +49,7 @@ TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 
 
 NO_RENDERING = Rendering()
+NOTHING: Mapping[str, Any] = {}
 SENT_AT_ONCE = 4
 """Requests of one call between which nothing else has its turn on the loop."""
 NOTICEABLE_S = 0.1
@@ -61,7 +62,7 @@ class Runtime:
     def __init__(self, settings: Settings) -> None:
         self._supervisor = Supervisor(settings)
         self._settings = settings
-        self._finder = Finder(settings.data_dir)
+        self._finder = Finder(settings)
         self._removing = Threads("remove", 2)
         self.uploads = Making(settings.data_dir)
         """Files that arrive; `make` makes models of them."""
@@ -79,19 +80,18 @@ class Runtime:
         stays: bool = True,
         allow_paths: bool = True,
         least_ctx: int = 0,
+        given: Mapping[str, Any] = NOTHING,
     ) -> LoadedModel:
         """Load a model; returns when it can answer. Without `stays` others may take its place when memory lacks.
 
         `keep_alive_s`: how long it stays without requests, -1 for ever; None: as it is, or as the settings say if it
         is not loaded yet. `allow_paths`: the owner of this runtime asks, so a path is a name too, and the model can be
         asked for by its id from then on, whether it is loaded or not. `least_ctx`: tokens that its context should have
-        this time, as far as it was trained for them and memory allows.
+        this time, as far as it was trained for them and memory allows. Without `options` it is loaded as the settings
+        say for this model, but for the fields of them that are in `given`.
         Raises `ModelNotFound`, `LoadFailed`s, `WorkerCrashed`, `Loading`.
         """
-        options = options or self._settings.load_options()
-        candidate, ctx = await self._finder.find(model, allow_paths=allow_paths, chat_template=options.chat_template)
-        if options.ctx is None and ctx is not None:
-            options = msgspec.structs.replace(options, ctx=ctx)
+        candidate, options = await self._finder.find_to_load(model, options, given, allow_paths=allow_paths)
         if allow_paths:
             self._finder.remember(candidate, Started(model, options, keep_alive_s, stays))
         if least_ctx:
@@ -322,7 +322,7 @@ class Runtime:
         while id in self._loads:
             await asyncio.wait({self._loads[id]})
         loaded = next((model for model in self.loaded() if model.id == id), None)
-        options = self._settings.load_options()
+        options = self._settings.for_model(id).load_options()
         if options.ctx is not None or (loaded is None and id in self._supervisor.ids()):
             return
         if loaded is not None:

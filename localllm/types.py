@@ -31,6 +31,8 @@ from localllm.formats import Capability as Capability
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.formats import capabilities as capabilities
 from localllm.ranges import check_range, check_token_ids
+from localllm.ropes import RopeScaling as RopeScaling
+from localllm.ropes import check_rope
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
 from localllm.sampling import MAX_BREAKERS as MAX_BREAKERS
@@ -52,6 +54,9 @@ from localllm.structures import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from localllm.structures import GrammarLimits as GrammarLimits
 from localllm.structures import Structure as Structure
 from localllm.structures import Tags as Tags
+from localllm.usage import CacheReport as CacheReport
+from localllm.usage import Timings as Timings
+from localllm.usage import Usage as Usage
 
 KvLayout = Literal["partitioned", "unified"]
 """Of a model's KV cache: every slot has cells of its own, or all take theirs from one pool."""
@@ -131,49 +136,6 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         check_range("thinking_budget", self.thinking_budget, 0, 2**31 - 1)
         check_range("timeout", self.timeout_s, 0.001, 1e6)
         check_range("queue_timeout", self.queue_timeout_s, 0.001, 1e6)
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """Token counts of one request."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int = 0
-    shifted_tokens: int = 0
-    """That the model had forgotten when the answer ended (context shift)."""
-    reasoning_tokens: int = 0
-    """Of the completion's, those of its thought."""
-    accepted_guesses: int = 0
-    """Of the completion's, those that were guessed and computed before it was their turn."""
-    rejected_guesses: int = 0
-    """Tokens that were guessed and computed, and did not come."""
-
-    @property
-    def total_tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
-
-
-class CacheReport(msgspec.Struct, frozen=True):
-    """What there was of a conversation before it was asked again."""
-
-    known_tokens: int = 0
-    """At the prompt's beginning, that were computed before."""
-    reason: str = ""
-    """Why there are no more; nothing: as far as is known, there are none."""
-
-    def miss(self, cached_tokens: int) -> str:
-        """Why not all was in the cache, of which so much was; nothing: it was."""
-        if self.reason or cached_tokens >= self.known_tokens - 1:
-            return self.reason
-        return f"of {self.known_tokens} tokens that were computed before, {cached_tokens} were still in memory"
-
-
-class Timings(msgspec.Struct, frozen=True):
-    """Where a request's time went: waiting for a slot, computing the prompt, then making tokens."""
-
-    queue_s: float
-    prefill_s: float
-    decode_s: float
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -344,6 +306,12 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"
+    rope_scaling: RopeScaling | None = None
+    """None: as the model says. Texts to embed are never stretched."""
+    rope_scale: float | None = None
+    """The context may be so many times the trained one."""
+    yarn_orig_ctx: int | None = None
+    """Tokens of the trained context before any stretching; None: as the model says."""
 
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
@@ -361,6 +329,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
+        check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
         if isinstance(self.gpu_layers, int):
             check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 

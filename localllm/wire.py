@@ -5,7 +5,7 @@ Where files lie on the server is in none of them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -56,6 +56,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
+    settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """What is set for this model alone, if anything."""
 
 
 class Processes(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import embed_command, fit_command, manage, mcp_command, report
+from localllm.cli import embed_command, fit_command, manage, mcp_command, model_settings_command, report
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -141,7 +141,7 @@ def run(
 
 
 def serve(
-    model: Annotated[str | None, opt.MODEL] = None,
+    models: Annotated[list[str] | None, opt.MODELS] = None,
     host: opt.Host = None,
     port: opt.Port = None,
     ollama_compat: gate.OllamaCompat = None,
@@ -166,6 +166,9 @@ def serve(
     chat_template: opt.ChatTemplate = None,
     thinking: opt.Thinking = None,
     speculation: opt.Speculation = None,
+    rope_scaling: opt.RopeScaling = None,
+    rope_scale: opt.RopeScale = None,
+    yarn_orig_ctx: opt.YarnOrigCtx = None,
     max_grammar_bytes: gate.MaxGrammarBytes = None,
     max_grammar_cpu_s: gate.MaxGrammarCpu = None,
     max_grammar_mb: gate.MaxGrammarMb = None,
@@ -230,12 +233,12 @@ def serve(
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
-    """Serve models over an OpenAI-style HTTP API: MODEL at once, others when they are asked for."""
-    given = {name: value for name, value in locals().items() if name not in ("model", "ready")}
+    """Serve models over an OpenAI-style HTTP API: MODELs at once, others when they are asked for."""
+    given = {name: value for name, value in locals().items() if name not in ("models", "ready")}
     from localllm import config
     from localllm.cli.serve import serve_model
 
-    raise Exit(serve_model(config.load(given), model, ready=ready))
+    raise Exit(serve_model(config.load(given), models or [], ready=ready))
 
 
 def launch(
@@ -339,6 +342,7 @@ def doctor(
 
 COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 COMMANDS.update(fit=fit_command.fit)
+COMMANDS["set"] = model_settings_command.set_
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

@@ -149,7 +149,7 @@ def _serve_panel(agent: Agent, plan: Plan, options: LaunchOptions) -> int:
     from localllm.cli.serve import serve_model
 
     load = {**options.load, "ctx": plan.size.ctx, "slots": plan.size.slots}
-    return serve_model(config.load({**load, **options.where}), plan.model, ready=None)
+    return serve_model(config.load({**load, **options.where}), [plan.model], ready=None)
 
 
 def _tell(agent: Agent, program: str, target: Target, setup: Setup) -> None:

@@ -91,9 +91,8 @@ def plan(asked: str | None, load: Mapping[str, Any], settings: Settings, agent: 
         running.close()
         running = None
     room = osdep.available_memory()
-    size = choosing.size_for(
-        _candidate(name, info, settings), None if room is None else int(room * ROOM_SHARE), load.get("ctx")
-    )
+    ctx = load.get("ctx") or _own_ctx(name, settings)
+    size = choosing.size_for(_candidate(name, info, settings), None if room is None else int(room * ROOM_SHARE), ctx)
     target = Target(url, name if models.is_name(name) else _id(name), size.ctx, key)
     command = ("localllm", "serve", name, f"--ctx={size.ctx}", f"--slots={size.slots}")
     format = formats.format_of(path, info)
@@ -246,13 +245,19 @@ def _candidate(name: str, info: ModelInfo, settings: Settings) -> Candidate:
 
     from localllm.supervisor.plan import cpu_compute_bytes, cpu_memory_bytes
 
-    options = settings.load_options()
+    options = settings.for_model(name).load_options()
 
     def needs(ctx: int, slots: int) -> int:
         asked: LoadOptions = replace(options, ctx=ctx, slots=slots, kv_cells=None)
         return info.size_bytes + cpu_memory_bytes(info, asked) + cpu_compute_bytes(info, asked)
 
     return Candidate(name, info.num_parameters, info.context_length, needs)
+
+
+def _own_ctx(name: str, settings: Settings) -> int | None:
+    """What is set for this model alone."""
+    found = settings.sections().of(name).get("ctx")
+    return None if found is None else int(found.value)
 
 
 def _target(url: str, key: str | None, entry: ModelEntry) -> Target:

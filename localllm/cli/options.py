@@ -12,6 +12,7 @@ _LOADING = "How the model is loaded"
 _SAMPLING = "How tokens are chosen"
 
 MODEL = Argument(metavar="MODEL", help="A name (see list and search), a path, or demo: the tiny model localllm carries")
+MODELS = Argument(metavar="MODEL...", help="Loaded at once; requests that name none go to the first")
 Model = Annotated[str, MODEL]
 Host = Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")]
 Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")]
@@ -114,6 +115,16 @@ Runtime = Annotated[
     str | None, Option("--runtime", metavar="NAME", help="Which llama.cpp, as `localllm runtime list` names them")
 ]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
+RopeScaling = Annotated[
+    str | None,
+    Option("--rope-scaling", metavar="none|linear|yarn", help="Stretch positions for more ctx [default: as trained]"),
+]
+RopeScale = Annotated[
+    float | None, Option("--rope-scale", metavar="X", help="ctx may be X times the trained one, with --rope-scaling")
+]
+YarnOrigCtx = Annotated[
+    int | None, Option("--yarn-orig-ctx", metavar="TOKENS", help="Trained context of YaRN [default: as the model says]")
+]
 Home = Annotated[Path | None, Option("--home", metavar="FOLDER", help="Data and config folder [default: the user's]")]
 Verbose = Annotated[bool | None, Option("--verbose", help="Show llama.cpp's log and timings on stderr")]
 

@@ -8,6 +8,7 @@ from localllm.cli import report
 from localllm.cli.units import duration, size
 from localllm.client.discovery import server_of
 from localllm.config import Settings
+from localllm.wire import Process
 
 
 def list_processes(settings: Settings, *, as_json: bool) -> int:
@@ -22,9 +23,25 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
         until = "stays" if model.expires_in_s is None else f"in {duration(model.expires_in_s)}"
         layers = ", ".join(f"{device} {count}" for device, count in (model.layers_per_device or {}).items())
         slots = "" if model.ctx is None else f"{model.slots} x {model.ctx}"
-        rows.append((model.model, model.status, size(model.memory_bytes), slots, layers, str(model.requests), until))
-    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED"), rows)
+        rows.append(
+            (
+                model.model,
+                model.status,
+                size(model.memory_bytes),
+                slots,
+                layers,
+                str(model.requests),
+                until,
+                _set(model),
+            )
+        )
+    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET"), rows)
     return report.OK
+
+
+def _set(model: Process) -> str:
+    """The names of what is set for it alone."""
+    return "" if isinstance(model.settings, msgspec.UnsetType) else ", ".join(model.settings)
 
 
 def stop_models(settings: Settings, names: list[str], *, every: bool) -> int:

@@ -56,6 +56,7 @@ class RunOptions(NamedTuple):
 def run_model(options: RunOptions) -> int:
     """Answer or chat; returns the exit code. Raises `LocalLLMError`s, `KeyboardInterrupt`, `BrokenPipeError`."""
     settings = config.load(options.load)
+    options = options._replace(model=settings.sections().model_named(options.model))
     interactive = options.prompt is None and sys.stdin.isatty()
     if not serving.is_here(options.model, settings) and not serving.fetch(options.model, settings):
         return report.INTERRUPTED

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import sys
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -20,21 +21,22 @@ from localllm.errors import LocalLLMError
 ReadyLines = Literal["json", "json-progress"]
 
 
-def serve_model(settings: Settings, model: str | None, *, ready: ReadyLines | None) -> int:
+def serve_model(settings: Settings, models: Sequence[str], *, ready: ReadyLines | None) -> int:
     """Serve until told to stop; returns the exit code. Raises `LocalLLMError` unless a parent reads our JSON."""
     from localllm.server import log
     from localllm.server.main import serve
 
+    models = [settings.sections().model_named(model) for model in models]
     log.configure(settings.log_level, settings.log_format)
     if ready is None:
-        return asyncio.run(serve(settings, model, HumanAnnouncer()))
+        return asyncio.run(serve(settings, models, HumanAnnouncer()))
     if settings.tls_cert_file is not None:
         # Its parent could not know the certificate, and nothing leaves this machine.
         log.event(logging.WARNING, "a_sidecar_answers_over_http", ignored="tls_cert_file")
         settings = msgspec.structs.replace(settings, tls_cert_file=None, tls_key_file=None)
     announcer = ParentAnnouncer(secrets.token_urlsafe(24), tells_progress=ready == "json-progress")
     try:
-        return asyncio.run(serve(settings, model, announcer, token=announcer.token, ends_with_stdin=True))
+        return asyncio.run(serve(settings, models, announcer, token=announcer.token, ends_with_stdin=True))
     except LocalLLMError as error:
         announcer.write(Failure(error.info()))
         return report.exit_code(error)

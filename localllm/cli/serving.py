@@ -70,12 +70,21 @@ def begin(model: str, load: Mapping[str, Any], settings: Settings, *, logs_to_fi
                 yield Serving(model, None, running)
                 return
     # One person asks one thing at a time; a second slot would only cost memory.
-    arguments = [model, "--slots=1", *as_arguments(load)]
+    slots = [] if _sets_slots(model, settings) else ["--slots=1"]
+    arguments = [model, *slots, *as_arguments(load)]
     arguments += [] if settings.verbose else ["--log-level=warning"]
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(_log_file(settings)) if logs_to_file else None
         sidecar = stack.enter_context(Sidecar.spawn(arguments, stderr=log))
         yield Serving(model, sidecar, None)
+
+
+def _sets_slots(model: str, settings: Settings) -> bool:
+    """Whether the model has a number of its own."""
+    from localllm.cli.model_settings import section_name
+
+    own = settings.sections()
+    return bool(own) and "slots" in own.of(section_name(settings, model))
 
 
 def load_now(client: Client, model: str) -> str:

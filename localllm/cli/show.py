@@ -16,10 +16,12 @@ from localllm.types import ModelInfo
 def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool) -> int:
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.cli import formats
+    from localllm.cli.model_settings import own_rows
     from localllm.gguf import read_model_info
     from localllm.registry.resolve import resolve
     from localllm.registry.templates import with_template
 
+    model = settings.sections().model_named(model)
     manifest = _manifest(settings, model)
     if modelfile:
         report.write_text(_modelfile(model, manifest))
@@ -39,11 +41,15 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
             shown["chat_format"] = formats.as_json(format)
         if manifest is not None:
             shown["manifest"] = msgspec.to_builtins(manifest, enc_hook=encode_digest)
+        own = settings.sections().of(file.id)
+        if own:
+            shown["settings"] = {key: each.value for key, each in own.items()}
         report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info) + ([] if format is None else formats.rows(format))
     rows.append(("capabilities", ", ".join(formats.abilities(info, format))))
     rows += [] if manifest is None else _manifest_rows(manifest)
+    rows += own_rows(settings, file.id)
     width = max(len(name) for name, _ in rows)
     report.write(*(f"{one_line(name):<{width}}  {_below(value, width + 2)}" for name, value in rows))
     return report.OK

@@ -21,6 +21,7 @@ from localllm.llama.batch import Batch
 from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.llama.rope import AS_TRAINED, Rope
 from localllm.llama.states import SavedStates
 from localllm.llama.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
@@ -58,6 +59,7 @@ class LlamaBackend:
         is_offloaded: bool = False,
         max_outputs: int | None = None,
         states_bytes: int = 0,
+        rope: Rope = AS_TRAINED,
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
 
@@ -78,6 +80,7 @@ class LlamaBackend:
         params.kv_unified = num_cells is not None
         params.type_k = params.type_v = getattr(self._api, f"GGML_TYPE_{kv_type.upper()}")
         params.flash_attn_type = FLASH_ATTN[flash_attn]
+        rope.apply(self._api, params)
         params.swa_full = False  # a window's layers keep the window: what else they would hold is most of the memory
         params.no_perf = True
         mark = library.log.mark()

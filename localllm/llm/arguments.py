@@ -57,8 +57,10 @@ def load_options(
     threads: int | None,
     pooling: Pooling | None,
     embedding_ctx: int | None,
-) -> LoadOptions:
-    """`options`, or what the settings say, changed by the arguments that were given beside it."""
+) -> tuple[LoadOptions | None, Mapping[str, Any]]:
+    """`options` changed by the arguments that were given beside it; without any, None and what is to be changed of what
+    the settings say for the model.
+    """
     given: dict[str, Any] = {
         "ctx": ctx,
         "slots": slots,
@@ -69,7 +71,8 @@ def load_options(
     }
     changed = {name: value for name, value in given.items() if value not in (None, "auto")}
     base = settings.load_options() if options is None else _of_type("options", options, LoadOptions, "LoadOptions")
-    return _checked("options", base, LoadOptions, changed)
+    whole = _checked("options", base, LoadOptions, changed)
+    return (None, {name: getattr(whole, name) for name in changed}) if options is None else (whole, {})
 
 
 class Asked(TypedDict, total=False):

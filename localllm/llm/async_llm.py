@@ -76,7 +76,7 @@ class AsyncLLM:
         given.check_callback("on_event", on_event)
         self._model = model
         self._settings = given.settings_from(settings, home)
-        self._options = given.load_options(
+        self._options, self._given = given.load_options(
             options, self._settings, ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads, pooling=pooling,
             embedding_ctx=embedding_ctx,
         )  # fmt: skip
@@ -324,7 +324,7 @@ class AsyncLLM:
         if self._on_event is not None:
             runtime.observe(EventObserver(self._on_event))
         try:
-            loaded = await runtime.load(self._model, self._options, on_progress=self._on_progress)
+            loaded = await runtime.load(self._model, self._options, given=self._given, on_progress=self._on_progress)
             if num_closes != self._num_closes:
                 raise _closed_meanwhile()
         except BaseException:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from localllm.errors import LocalLLMError
 from localllm.server.state import ServerState
@@ -25,6 +26,8 @@ class Entry(NamedTuple):
     available: AvailableModel | None
     info: ModelInfo | None
     """None where its file could not be read, or not yet."""
+    settings: Mapping[str, Any] = {}
+    """What is set for this model alone."""
 
     @property
     def ctx(self) -> int | None:
@@ -58,13 +61,15 @@ async def entries(state: ServerState) -> list[Entry]:
     available = {model.id: model for model in await state.listing.run(state.runtime.available)}
     others = [model for model in available.values() if model.id not in there]
     infos = await _infos(state, others)
-    return [Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info) for model in loaded] + [
+    found = [Entry(model.id, model.created_unix_s, model, available.get(model.id), model.info) for model in loaded] + [
         Entry(model.id, model.created_unix_s, None, model, infos.get(model.id)) for model in others
     ]
+    return [each._replace(settings=state.own_settings(each.id)) for each in found]
 
 
 async def entry(state: ServerState, id: str) -> Entry | None:
-    """The one of that id, if there is any."""
+    """The one of that id or that alias, if there is any."""
+    id = state.aliased(id)
     return next((each for each in await entries(state) if each.id == id), None)
 
 

@@ -55,14 +55,14 @@ class Announcer(Protocol):
 
 async def serve(
     settings: Settings,
-    model: str | None,
+    models: Sequence[str],
     announce: Announcer,
     *,
     token: str | None = None,
     ends_with_stdin: bool = False,
     make_runtime: Callable[[Settings], Runtime] = Runtime,
 ) -> int:
-    """Serve until told to stop; returns the exit code. `token` is one more API key.
+    """Serve until told to stop; returns the exit code. `token` is one more API key. `models` are loaded at once.
 
     With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
     Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
@@ -83,7 +83,7 @@ async def serve(
         plain = [open_.enter_context(bind_ollamas(settings.ollama_port))] if settings.ollama_compat else []
         if ends_with_stdin:
             stop.at_end_of_stdin()
-        serving = _Serving(settings, model, announce, keys, tls, listener, plain, stop, make_runtime(settings))
+        serving = _Serving(settings, models, announce, keys, tls, listener, plain, stop, make_runtime(settings))
         reloads = asyncio.create_task(reloading.run())
         try:
             await serving.run()
@@ -98,7 +98,7 @@ class _Serving:
     """From the bound socket to the last answer."""
 
     settings: Settings
-    model: str | None
+    models: Sequence[str]
     announce: Announcer
     keys: KeyRing
     tls: ssl.SSLContext | None
@@ -121,7 +121,7 @@ class _Serving:
             await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if load.done():
                 model_id = load.result()
-                state.loading = None
+                state.loading, state.first = None, model_id if len(self.models) > 1 else None
                 state.started.set()
                 for other in self.plain:
                     log.event(logging.INFO, "ollama_compat", url=url_of(other))
@@ -145,10 +145,16 @@ class _Serving:
         await ending
 
     async def _load(self) -> str | None:
-        if self.model is None:
-            return None
-        options = self.settings.load_options()
-        return (await self.runtime.load(self.model, options, on_progress=self.announce.loading)).id
+        """The id of the first one."""
+        ids = [
+            (await self.runtime.load(model, on_progress=self._progress_of(number))).id
+            for number, model in enumerate(self.models)
+        ]
+        return ids[0] if ids else None
+
+    def _progress_of(self, number: int) -> Callable[[float], None]:
+        """Of one model, told as progress of all of them."""
+        return lambda fraction: self.announce.loading((number + fraction) / len(self.models))
 
     def _http_server(self) -> tuple[ServerState, HttpServer]:
         from localllm.server.app import build_app
@@ -158,7 +164,7 @@ class _Serving:
         from localllm.server.state import ServerState
 
         settings = self.settings
-        state = ServerState(self.runtime, settings, loading=self.model)
+        state = ServerState(self.runtime, settings, loading=next(iter(self.models), None))
         self.runtime.observe(state.metrics)
         hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
         bounds = Bounds(settings.max_header_bytes, settings.body_timeout_s, settings.slow_reader_timeout_s)

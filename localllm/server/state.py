@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from starlette.types import Receive
@@ -30,6 +31,8 @@ class ServerState:
     settings: Settings
     loading: str | None = None
     """The model that is being loaded at start."""
+    first: str | None = None
+    """The id of the first of several models that were loaded at start: for requests that name none."""
     draining: bool = False
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once `loading` has come to its end."""
@@ -77,16 +80,27 @@ class ServerState:
         loaded = [each.id for each in self.runtime.loaded()]
         if model in loaded:
             return model
+        if (own := self.aliased(model)) != model:
+            return own
         for pattern, other in self._aliases:
             if fnmatchcase(model, pattern):
-                return other or next(iter(loaded), self.loading or model)
+                return other or (self.first if self.first in loaded else next(iter(loaded), self.loading or model))
         return model
+
+    def aliased(self, name: str) -> str:
+        """The model that has this name as an alias of its own; any other name as it is."""
+        return self.settings.sections().model_named(name)
+
+    def own_settings(self, id: str) -> dict[str, Any]:
+        """What is set for the model of this id alone; its system message and files of the machine are not told."""
+        own = self.settings.sections().of(id)
+        return {key: each.value for key, each in own.items() if key not in ("system", "chat_template")}
 
     def most_answers(self, model: str) -> int:
         """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
         model = self.named(model)
         loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
-        return (self.settings.slots if loaded is None else loaded.slots) + self.settings.max_waiting
+        return (self.settings.for_model(model).slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """The requests with the server's own time limits, where they bring none."""
@@ -139,8 +153,8 @@ class ServerState:
             return None
 
     async def model_id(self, asked: str | None) -> str:
-        """The model that is meant: the one that was named, else the only one that is loaded; the one that the server
-        is started with is waited for. Raises `ModelNotFound`.
+        """The model that is meant: the one that was named, else the only one that is loaded or the first that the
+        server was started with; those are waited for. Raises `ModelNotFound`.
         """
         if asked is not None:
             return self.named(asked)
@@ -150,6 +164,8 @@ class ServerState:
         fallback = next((other for pattern, other in self._aliases if pattern == "*" and other), None)
         if not loaded and fallback is not None:
             return fallback
+        if self.first in loaded:
+            return self.first
         if len(loaded) != 1:
             raise ModelNotFound(f"name the model; loaded: {', '.join(loaded) or 'none'}", param="model")
         return loaded[0]

@@ -212,13 +212,30 @@ def context_of(info: ModelInfo, options: LoadOptions) -> int:
     trained = info.context_length
     if options.ctx is None:
         wanted = min(trained or MAX_DEFAULT_CTX, MAX_DEFAULT_CTX, options.kv_cells or MAX_DEFAULT_CTX)
-    elif trained is not None and options.ctx > _round_up(trained):
-        raise InvalidParameter(
-            f"ctx {options.ctx} is more than the {trained} tokens the model was trained for", param="ctx"
-        )
+    elif trained is not None and options.ctx > _round_up(most := longest_context(trained, options)):
+        raise InvalidParameter(_too_long(options, trained, most), param="ctx")
     else:
         wanted = options.ctx
     return _round_up(wanted)
+
+
+def longest_context(trained: int, options: LoadOptions) -> int:
+    """Tokens that a slot can have: what the model was trained for, or as far as its positions are stretched."""
+    if options.rope_scale is None:
+        return trained
+    return max(trained, int((options.yarn_orig_ctx or trained) * options.rope_scale))
+
+
+def _too_long(options: LoadOptions, trained: int, most: int) -> str:
+    if options.rope_scale is not None:
+        return (
+            f"ctx {options.ctx} is more than the {most} tokens that rope_scale {options.rope_scale:g} makes of the "
+            f"{options.yarn_orig_ctx or trained} the model was trained for"
+        )
+    return (
+        f"ctx {options.ctx} is more than the {trained} tokens the model was trained for; "
+        f"--rope-scaling yarn --rope-scale {-(-(options.ctx or 0) // trained)} stretches them, at some loss"
+    )
 
 
 def _round_up(ctx: int) -> int:

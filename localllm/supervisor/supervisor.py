@@ -21,7 +21,7 @@ from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, cli
 from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import context_of
+from localllm.supervisor.plan import context_of, longest_context
 from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
@@ -95,10 +95,11 @@ class Supervisor:
             await self._session(model)
             return _loaded(model)
         try:
+            settings = self._settings.for_model(candidate.id)
             if keep_alive_s is None:
-                keep_alive_s = self._settings.model_keep_alive_s
+                keep_alive_s = settings.model_keep_alive_s
             model = ManagedModel(
-                self, self._settings, candidate.id, candidate.path, candidate.info, options,
+                self, settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
             )  # fmt: skip
         except BaseException:
@@ -155,7 +156,8 @@ class Supervisor:
         """With room for so many tokens, or for as many as the model was trained for; as they are where that is no more,
         or where there is no memory for it beside the other models.
         """
-        wanted = min(ctx, info.context_length or ctx)
+        trained = info.context_length
+        wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
         held = context_of(info, options) if there is None or there.loaded is None else there.loaded.ctx
         if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:

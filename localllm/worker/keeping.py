@@ -16,6 +16,7 @@ from localllm.kvdisk.fingerprint import Parts
 from localllm.kvdisk.named import NamedStates, named_bytes
 from localllm.llama.context import LlamaBackend
 from localllm.llama.library import Library
+from localllm.llama.rope import AS_TRAINED, rope_of
 from localllm.worker.identity import model_identity
 from localllm.worker.messages import Load
 
@@ -57,5 +58,11 @@ def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:
         flash_attention="on" if backend.flash_attn else "off",
         library_version=str(library.build),
         library_hash=library.build.fingerprint,
-        other={"cells": str(backend.num_cells), "memory": backend.memory_kind},
+        other={"cells": str(backend.num_cells), "memory": backend.memory_kind} | _stretched(load),
     )
+
+
+def _stretched(load: Load) -> dict[str, str]:
+    """Nothing where positions are as trained, so that what was saved before there was a choice is found."""
+    rope = rope_of(load.options)
+    return {} if rope == AS_TRAINED else {"rope": rope.text()}

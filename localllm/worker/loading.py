@@ -15,6 +15,7 @@ from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
+from localllm.llama.rope import rope_of
 from localllm.llama.vocab import Vocab
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
@@ -149,6 +150,7 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         kv_type=load.options.kv_type,
         flash_attn=attention.flash_attn,
         is_offloaded=load.placement.gpu_layers > 0,
+        rope=rope_of(load.options),
     )
 
 

@@ -58,7 +58,8 @@ def serving(
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[int]]] = []
 
     async def main() -> None:
-        task = asyncio.create_task(serve(settings, model, announcer, token=token, make_runtime=make_runtime))
+        models = [] if model is None else [model]
+        task = asyncio.create_task(serve(settings, models, announcer, token=token, make_runtime=make_runtime))
         stop.append((asyncio.get_running_loop(), task))
         started.set()
         with contextlib.suppress(asyncio.CancelledError):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import array
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
-from localllm.runtime import Answer, Described, OnProgress, Runtime
+from localllm.runtime import NOTHING, Answer, Described, OnProgress, Runtime
 from localllm.states import (
     AvailableModel,
     EngineStatus,
@@ -164,6 +165,7 @@ class FakeRuntime(Runtime):
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
         least_ctx: int = 0,  # noqa: ARG002
+        given: Mapping[str, Any] = NOTHING,  # noqa: ARG002
     ) -> LoadedModel:
         """Knows `other:1b`, and what is loaded."""
         loaded = {each.id: each for each in self.models}

@@ -125,7 +125,7 @@ def test_what_is_no_origin_is_an_error_at_start() -> None:
 
     settings = Settings(port=0, cors_origins="chat.example")
     with pytest.raises(InvalidParameter, match="cors_origins"):
-        asyncio.run(serve(settings, None, None, make_runtime=make_fake))  # type: ignore[arg-type]
+        asyncio.run(serve(settings, [], None, make_runtime=make_fake))  # type: ignore[arg-type]
 
 
 def test_without_origins_nothing_is_allowed_and_nothing_is_said() -> None:

@@ -44,7 +44,7 @@ class Slow:
 
     def run(self, settings: Settings, model: Path) -> None:
         async def serve() -> None:
-            task = asyncio.create_task(main.serve(settings, str(model), self))
+            task = asyncio.create_task(main.serve(settings, [str(model)], self))
             self._stop.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -117,7 +117,7 @@ def test_a_taken_port_is_an_immediate_and_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(LocalLLMError, match=f"port {port}.*--port 0"):
-            asyncio.run(serve(Settings(port=port), None, _Nobody(), make_runtime=make_fake))
+            asyncio.run(serve(Settings(port=port), (), _Nobody(), make_runtime=make_fake))
 
 
 def test_a_log_line_cannot_be_forged() -> None:

@@ -64,5 +64,5 @@ def test_a_file_that_cannot_be_used_names_its_setting_at_start(
 ) -> None:
     settings = Settings(port=0, tls_cert_file=cert, tls_key_file=key)
     with pytest.raises(InvalidParameter, match=f"{setting}.*{reason}") as caught:
-        asyncio.run(serve(settings, None, None, make_runtime=make_fake))  # type: ignore[arg-type]
+        asyncio.run(serve(settings, [], None, make_runtime=make_fake))  # type: ignore[arg-type]
     assert caught.value.param == setting

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from localllm.config import Settings
 from localllm.finding import Finder, Started
 from localllm.registry.disk.store import now_text
 from localllm.registry.listing import remove, store_of
@@ -26,7 +27,7 @@ def ids(finder: Finder) -> list[str]:
 
 def test_a_file_is_listed_and_found_by_its_id_until_it_is_deleted(tiny_model: Path, tmp_path: Path) -> None:
     path = Path(shutil.copy(tiny_model, tmp_path / "mine.gguf"))
-    finder = Finder(tmp_path / "data")
+    finder = Finder(Settings(home=tmp_path / "data"))
     assert ids(finder) == ["demo"]
     assert remembered(finder, str(path)) == "mine"
     assert ids(finder) == ["demo", "mine"]
@@ -39,7 +40,7 @@ def test_a_file_is_listed_and_found_by_its_id_until_it_is_deleted(tiny_model: Pa
 def test_a_model_of_the_store_is_not_listed_any_more_once_it_is_removed(tiny_model: Path, tmp_path: Path) -> None:
     store = store_of(tmp_path)
     store.put(Manifest(name="first:1b", created_at=now_text(), files=(store.add_file(tiny_model, how="copy"),)))
-    finder = Finder(tmp_path)
+    finder = Finder(Settings(home=tmp_path))
     assert remembered(finder, "first:1b") == "first:1b"
     assert ids(finder) == ["demo", "first:1b"]
     remove("first:1b", tmp_path)

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.ranges import check_range
 from localllm.server.common.biases import Biases, biases_of
 from localllm.server.common.speculating import SpeculativeField, speculative_of
-from localllm.server.durations import keep_alive_seconds
 from localllm.server.fields import Fates
 from localllm.structures import Structure
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId

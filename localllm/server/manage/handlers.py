@@ -16,11 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import wire as body
+from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.callers import caller_of
-from localllm.server.durations import keep_alive_seconds
 from localllm.server.errors import defect, error_body
 from localllm.server.fields import parse_known
 from localllm.server.state import ServerState
@@ -46,7 +46,7 @@ def routes() -> list[Route]:
 async def list_processes(request: Request) -> Response:
     """`GET /localllm/ps`."""
     state: ServerState = request.app.state.server
-    return json_response(body.Processes([_process(model) for model in state.runtime.running()]))
+    return json_response(body.Processes([_process(model, state) for model in state.runtime.running()]))
 
 
 async def list_models(request: Request) -> Response:
@@ -62,23 +62,18 @@ async def load(request: Request) -> Response:
     for name in ("ctx", "slots"):
         if getattr(asked, name) is not None:
             caller_of(request).check_may(f"set the {name} of a model", name)
-    options = state.settings.load_options()
-    options = msgspec.structs.replace(
-        options,
-        ctx=options.ctx if asked.ctx is None else asked.ctx,
-        slots=options.slots if asked.slots is None else asked.slots,
-    )
+    own = {"ctx": asked.ctx, "slots": asked.slots}
     news = _News[body.LoadEvent]()
 
     async def work() -> body.LoadEvent:
         try:
             loaded = await state.runtime.load(
-                asked.model,
-                options,
+                state.aliased(asked.model),
                 on_progress=lambda part: news.put(body.LoadEvent(status="loading", model=asked.model, fraction=part)),
                 keep_alive_s=keep_alive_s,
                 stays=False,
                 allow_paths=False,
+                given={name: value for name, value in own.items() if value is not None},
             )
         except LoadFailed as error:
             if error.param != "ctx" or (asked.ctx, asked.slots) == (None, None):
@@ -197,7 +192,7 @@ async def _read(request: Request, kind: type[T]) -> tuple[ServerState, T, Mappin
     return state, asked, headers
 
 
-def _process(model: RunningModel) -> body.Process:
+def _process(model: RunningModel, state: ServerState) -> body.Process:
     loaded = model.loaded
     return body.Process(
         model=model.id,
@@ -210,4 +205,5 @@ def _process(model: RunningModel) -> body.Process:
         ctx=loaded.ctx if loaded else None,
         slots=loaded.slots if loaded else None,
         layers_per_device=loaded.layers_per_device if loaded else None,
+        settings=state.own_settings(model.id) or msgspec.UNSET,
     )

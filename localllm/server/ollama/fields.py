@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, clipped
-from localllm.server.durations import keep_alive_seconds
 from localllm.server.fields import Fates, fates_of, unknown_fields
 from localllm.server.parse import Fields, fields_of
 from localllm.structures import Structure

@@ -6,7 +6,7 @@ Knows of no endpoint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -111,6 +111,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
     """Tokens of the longest text that it embeds or ranks."""
     meta: Meta | msgspec.UnsetType = msgspec.UNSET
+    settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """What is set for this model alone: how it is loaded, its aliases, its sampling."""
 
 
 class NamedModel(msgspec.Struct, frozen=True):
@@ -149,6 +151,7 @@ def model_entry(entry: Entry) -> ModelEntry:
         created=entry.created_unix_s,
         loaded=entry.loaded is not None,
         file_type=entry.quant,
+        settings=dict(entry.settings) or msgspec.UNSET,
         size_bytes=entry.size_bytes if entry.loaded is None else entry.loaded.info.size_bytes,
     )
     known = entry.capabilities

@@ -1,0 +1,26 @@
+"""How positions are stretched, so that a context may be longer than the trained one: what may be asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from localllm.errors import InvalidParameter
+from localllm.ranges import check_range
+
+RopeScaling = Literal["none", "linear", "yarn"]
+"""`none`: not even as the file says."""
+
+
+def check_rope(scaling: RopeScaling | None, scale: float | None, orig_ctx: int | None) -> None:
+    """Whether these go together. Raises `InvalidParameter`."""
+    check_range("rope_scale", scale, 1.0, 256.0)
+    check_range("yarn_orig_ctx", orig_ctx, 8, 2**24)
+    if scaling in ("linear", "yarn") and scale is None:
+        raise InvalidParameter(
+            f"rope_scaling {scaling} needs a rope_scale, as 4 for a context four times the trained one",
+            param="rope_scaling",
+        )
+    if scale is not None and scaling not in ("linear", "yarn"):
+        raise InvalidParameter("rope_scale needs rope_scaling, yarn or linear", param="rope_scale")
+    if orig_ctx is not None and scaling != "yarn":
+        raise InvalidParameter("yarn_orig_ctx needs rope_scaling yarn", param="yarn_orig_ctx")

@@ -1,0 +1,205 @@
+"""What `config.toml` sets for single models: `[models."qwen3:0.6b"]`, or a pattern as `[models."qwen3:*"]`.
+
+Of several sections that fit a model each key is taken from the closest: its own id, then the longest pattern.
+Knows neither the other settings nor how a model is loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from localllm.durations import keep_alive_seconds
+from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.setting_values import converted
+from localllm.types import ModelDefaults, SamplingParams
+
+logger = logging.getLogger("localllm")
+
+LOADING = (
+    "ctx", "slots", "threads", "gpu_layers", "device", "runtime", "kv_ram_mb", "checkpoints", "kv", "kv_type",
+    "flash_attn", "kv_cells", "context_shift", "max_step_ms", "prefill_step_ms", "pooling", "embedding_ctx",
+    "chat_template", "thinking", "rope_scaling", "rope_scale", "yarn_orig_ctx",
+)  # fmt: skip
+"""Settings that a model may have of its own, under the same names."""
+_NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
+"""That belong into a request."""
+SAMPLING: dict[str, Any] = {
+    field.name: field.type for field in msgspec.structs.fields(SamplingParams) if field.name not in _NOT_SET
+}
+"""Name -> type."""
+KEYS = (*LOADING, "keep_alive", "aliases", "system", *SAMPLING)
+
+Kinds = Mapping[str, Any]
+"""The type of each of `LOADING`."""
+Check = Callable[[Mapping[str, Any]], object]
+"""Whether these of `LOADING` go together; raises `InvalidParameter`."""
+
+
+class Section(NamedTuple):
+    """One of them."""
+
+    name: str
+    """An id or a pattern."""
+    values: Mapping[str, Any]
+
+    @property
+    def is_pattern(self) -> bool:
+        return is_pattern(self.name)
+
+
+class Found(NamedTuple):
+    """A value, and the section that sets it."""
+
+    value: Any
+    section: str
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a section's name stands for several models."""
+    return "*" in name or "?" in name
+
+
+def title(name: str) -> str:
+    """A section as it stands in the file."""
+    return f"[models.{msgspec.json.encode(name).decode()}]"
+
+
+def parse(tables: Any, where: str, kinds: Kinds, check: Check) -> tuple[Section, ...]:
+    """Of the table `models` of a file. Raises `InvalidParameter` that names the file, the section and the key."""
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise InvalidParameter(f'{where}: models holds sections, as [models."qwen3:0.6b"]', param="models")
+    found = tuple(Section(name, _values(name, table, where, kinds, check)) for name, table in tables.items())
+    owners: dict[str, str] = {}
+    for section in found:
+        for alias in section.values.get("aliases", ()):
+            if alias in owners:
+                raise InvalidParameter(
+                    f"{where}: {alias!r} is an alias in {title(owners[alias])} and in {title(section.name)}; "
+                    "leave it in one of them",
+                    param="aliases",
+                )
+            owners[alias] = section.name
+    return found
+
+
+def _values(name: str, table: Mapping[str, Any], where: str, kinds: Kinds, check: Check) -> dict[str, Any]:
+    source = f"{where}, {title(name)}"
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
+            raise InvalidParameter(f"{source} has an unknown key {key!r}; {hint}", param=key)
+        values[key] = _value(name, key, value, source, kinds)
+    try:
+        check({key: value for key, value in values.items() if key in LOADING})
+        sampling_of(values)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{source}: {error.message}", param=error.param) from error
+    return values
+
+
+def _value(name: str, key: str, value: Any, source: str, kinds: Kinds) -> Any:
+    if key in LOADING:
+        return converted(key, kinds[key], value, source)
+    if key in SAMPLING:
+        return converted(key, SAMPLING[key], value, source)
+    if key == "system":
+        return converted(key, str, value, source)
+    if key == "keep_alive":
+        try:
+            return keep_alive_seconds(converted(key, float | str, value, source))
+        except InvalidParameter as error:
+            raise InvalidParameter(f"{source}: {error.message}", param=key) from error
+    aliases = converted(key, list[str], value, source)
+    if is_pattern(name):
+        raise InvalidParameter(f"{source}: a pattern has no aliases; give them to one model", param=key)
+    for alias in aliases:
+        if not alias.strip() or is_pattern(alias) or alias == name:
+            raise InvalidParameter(f"{source}: {alias!r} is no other name of the model (aliases)", param=key)
+    return tuple(aliases)
+
+
+def sampling_of(values: Mapping[str, Any]) -> SamplingParams:
+    """The sampling parameters among them. Raises `InvalidParameter`."""
+    return SamplingParams(**{key: value for key, value in values.items() if key in SAMPLING})
+
+
+class Sections:
+    """All of a file, read again when that has changed: what is set while a server runs holds for its next loads."""
+
+    def __init__(
+        self,
+        found: Sequence[Section] = (),
+        path: Path | None = None,
+        read: Callable[[], Sequence[Section]] = tuple,
+    ) -> None:
+        self._path = path
+        self._read = read
+        self._stamp = _stamp(path)
+        self._use(found)
+
+    def _use(self, found: Sequence[Section]) -> None:
+        # The closest last: what it sets is kept.
+        self._found = sorted(found, key=lambda section: (not section.is_pattern, len(section.name)))
+        self._aliases = {alias: section.name for section in found for alias in section.values.get("aliases", ())}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def of(self, id: str) -> dict[str, Found]:
+        """What is set for the model of this id."""
+        self._refresh()
+        fitting = [section for section in self._found if _fits(section, id)]
+        return {key: Found(value, section.name) for section in fitting for key, value in section.values.items()}
+
+    def model_named(self, name: str) -> str:
+        """The id of the model that has this alias; any other name as it is."""
+        self._refresh()
+        return self._aliases.get(name, name)
+
+    def defaults(self, id: str, below: ModelDefaults) -> ModelDefaults:
+        """What requests get that say nothing of their own: what is set for the model, over what it has itself.
+
+        Raises `InvalidParameter`.
+        """
+        own = self.of(id)
+        sampling = {key: found.value for key, found in own.items() if key in SAMPLING}
+        system = own["system"].value if "system" in own else below.system
+        if not sampling and system == below.system:
+            return below
+        params = msgspec.structs.replace(below.params, **sampling)
+        return msgspec.structs.replace(below, params=params, system=system)
+
+    def _refresh(self) -> None:
+        if self._path is None or (stamp := _stamp(self._path)) == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._use(self._read())
+        except LocalLLMError as error:
+            fields = {"reason": error.message, "effect": "what was set before stays"}
+            logger.error("models_not_reloaded", extra={"fields": fields})
+
+
+def _fits(section: Section, id: str) -> bool:
+    return section.name == id or (section.is_pattern and fnmatchcase(id, section.name.replace("[", "[[]")))
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        status = None if path is None else os.stat(path)
+    except OSError:
+        return None
+    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+NO_SECTIONS = Sections()

@@ -1,0 +1,83 @@
+"""A setting's value from a file, a variable or an option, in its field's type. Knows no setting by its meaning."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from localllm.errors import InvalidParameter, sentence_of
+from localllm.types import GpuLayers
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]*")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What the file says; nothing where there is none. Raises `InvalidParameter`."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidParameter(sentence_of(error)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidParameter(f"{path} cannot be read: {error}") from error
+
+
+def converted(name: str, kind: Any, value: Any, source: str) -> Any:
+    """The value in the type of its field; strings (environment, command line) may spell numbers and booleans.
+
+    Raises `InvalidParameter` that begins with `source`.
+    """
+    try:
+        if name == "gpu_layers":
+            return parse_gpu_layers(value)
+        if isinstance(value, Path):
+            return value
+        return msgspec.convert(value, kind, strict=not isinstance(value, str), dec_hook=_paths)
+    except (msgspec.ValidationError, ValueError) as error:
+        choices = ", ".join(_choices(kind))
+        reason = f"it is one of {choices}" if choices else str(error).lower()
+        raise InvalidParameter(f"{source}: {value!r} is not a valid {name} ({reason})", param=name) from error
+
+
+def parse_gpu_layers(value: str | int) -> GpuLayers:
+    """`auto`, `all` or a count of zero or more. Raises `ValueError`."""
+    if value in ("auto", "all"):
+        return value  # type: ignore[return-value]
+    if isinstance(value, bool) or not str(value).isdecimal():
+        raise ValueError("it takes auto, all or a number of layers")
+    return int(value)
+
+
+def comma_list(text: str | None) -> tuple[str, ...]:
+    """The parts of a text, without blanks around them."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def origin_of(text: str) -> str:
+    """A web page's origin, as browsers write it. Raises `InvalidParameter`."""
+    origin = text if text.endswith("://") else text.rstrip("/")
+    if origin not in ("*", "null", "localhost") and not _ORIGIN.fullmatch(origin):
+        raise InvalidParameter(
+            f"cors_origins: {text!r} is no origin; give *, null, localhost, or one like https://chat.example:8080",
+            param="cors_origins",
+        )
+    return origin
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a type consists of, if it does."""
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return _choices(parts[0]) if len(parts) == 1 else []
+
+
+def _paths(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"expected {kind.__name__}")
