@@ -19,7 +19,14 @@ from localllm.sections import NO_SECTIONS, Section, Sections
 from localllm.setting_values import comma_list, converted, origin_of, read_toml
 from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
 from localllm.types import (
-    FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling, RopeScaling, ThinkingDefault,
+    FlashAttn,
+    GpuLayers,
+    GrammarLimits,
+    KvType,
+    LoadOptions,
+    Pooling,
+    RopeScaling,
+    ThinkingDefault,
 )  # fmt: skip
 
 ENV_PREFIX = "LOCALLLM_"
