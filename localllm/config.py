@@ -83,8 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     embedding_ctx: int | None = None
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
     chat_template: str | None = None
-    """A file with a Jinja template, or the name of one (chatml, gemma, llama2, llama3, phi3), for every model that is
-    loaded; None: the model's own."""
+    """Jinja, a file of it, or the name of a template (chatml, command-r, gemma, llama2, llama3, phi3), for every model
+    that is loaded; None: the model's own."""
     thinking: ThinkingDefault = "auto"
     """Whether models that can think do so where a request does not say; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
@@ -175,7 +175,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Tools of the Responses and the Messages API that run elsewhere (web search, image generation ...): left out and
     named in a header, or an error."""
     mcp_servers: Path | None = None
-    """A file of MCP servers (`mcpServers` in JSON), whose tools requests of the Responses API may name; None: none."""
+    """A file of MCP servers (`mcpServers` in JSON), whose tools requests of the Responses API may name, and which
+    `/tools` runs; None: none."""
     mcp_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
     """For an MCP server to start, and for a call of one of its tools."""
     mcp_max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 16

@@ -302,7 +302,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
     grammar: GrammarLimits = GrammarLimits()
     chat_template: str | None = None
-    """A Jinja file, or a name (`chatml`, `gemma`, `llama2`, `llama3`, `phi3`); None: the model's own."""
+    """Jinja, its file, or a name (`chatml`, `command-r`, `gemma`, `llama2`, `llama3`, `phi3`); None: its own."""
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"

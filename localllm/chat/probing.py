@@ -7,7 +7,6 @@ Knows nothing of real conversations.
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
 from collections.abc import Callable
@@ -105,8 +104,7 @@ def probe(template: str, apply: ApplyWith) -> Abilities:
 def tool_variables(tools: list[Any] | None, shape: ToolsShape) -> dict[str, Any]:
     """What a template gets for these tools."""
     if shape == "functions":
-        now = datetime.datetime.now().strftime("%b %d %Y %H:%M:%S GMT")
-        return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False), "datetime": now}
+        return {"tools": tools, "functions": json.dumps(tools or [], indent=4, ensure_ascii=False)}
     return {"tools": tools or ([] if shape == "list" else None)}
 
 

@@ -103,7 +103,7 @@ def _parsed(text: str) -> Any:
 def apply(template: str, **variables: object) -> str:
     """A template's text over any variables (`messages`, `tools`, `enable_thinking` ...). Raises `TemplateError`."""
     try:
-        text = _compile(template).render(variables)
+        text = _compile(template).render({**_dates(), **variables})
     except MemoryError:
         raise TemplateError("the chat template ran out of memory on these messages", param="messages") from None
     except RecursionError:
@@ -156,6 +156,12 @@ def _to_json(
 
 def _raise(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
+
+
+def _dates() -> dict[str, str]:
+    """Of templates that ask for today's: as llama.cpp gives them, since some write one long past where nobody does."""
+    now = datetime.datetime.now()
+    return {"date_string": now.strftime("%d %b %Y"), "datetime": now.strftime("%b %d %Y %H:%M:%S GMT")}
 
 
 def _strftime_now(format: str) -> str:

@@ -71,7 +71,9 @@ EmbeddingCtx = Annotated[
 ChatTemplate = Annotated[
     str | None,
     Option(
-        "--chat-template", metavar="FILE|NAME", help="Jinja, or chatml, gemma, llama2, llama3, phi3 [default: its own]"
+        "--chat-template",
+        metavar="FILE|NAME",
+        help="Jinja, or chatml, command-r, gemma, llama2, llama3, phi3 [default: its own]",
     ),
 ]
 Thinking = Annotated[

@@ -35,6 +35,8 @@ LAST_WORDS_S = 1.0
 """For a program whose stdout has ended to end, so that it can be told how."""
 MAX_WORDS = 500
 """Of a server's own words, in an error."""
+CLOSED = "Connection closed"
+"""What the SDK says of a connection that is over: servers use its code for errors of their own, too."""
 _FAILURES = (MCPError, OSError, RuntimeError, ValueError, httpx2.HTTPError, anyio.ClosedResourceError)
 """What the SDK raises of servers that are not as they should be; a task group has them in an `ExceptionGroup`."""
 
@@ -209,7 +211,7 @@ class Connection:
 
     def _is_over(self, error: BaseException) -> bool:
         """Whether the connection is, and not only the call."""
-        codes = {leaf.code for leaf in _leaves(error) if isinstance(leaf, MCPError)}
+        codes = {leaf.code for leaf in _leaves(error) if isinstance(leaf, MCPError) and leaf.message == CLOSED}
         return types.CONNECTION_CLOSED in codes or bool(self._child.fault)
 
 

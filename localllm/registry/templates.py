@@ -25,6 +25,12 @@ NAMED = {
         "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
         "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     ),
+    "command-r": (
+        "{{ bos_token }}{% for message in messages %}{{ '<|START_OF_TURN_TOKEN|><|'"
+        " + ('CHATBOT' if message.role == 'assistant' else message.role | upper) + '_TOKEN|>'"
+        " + message.content | trim + '<|END_OF_TURN_TOKEN|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}"
+    ),
     "gemma": (
         "{{ bos_token }}" + _SYSTEM_FIRST + "{% for message in turns %}"
         "{{ '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\n' }}"
@@ -65,7 +71,7 @@ OF_ARCHITECTURE = {
 
 
 def with_template(info: ModelInfo, manifest: str | None = None, asked: str | None = None) -> ModelInfo:
-    """With the template to use, and where it is from. `asked`: a name of `NAMED`, or a file.
+    """With the template to use, and where it is from. `asked`: a name of `NAMED`, a file, or a template itself.
 
     Raises `InvalidParameter`.
     """
@@ -86,20 +92,32 @@ def _with(info: ModelInfo, template: str, source: str) -> ModelInfo:
 
 
 def _read(asked: str) -> str:
+    if _has_place(asked):
+        return _checked(asked, "it")
     path = Path(asked).expanduser()
     try:
         with path.open("rb") as file:
             content = file.read(MAX_TEMPLATE_BYTES + 1)
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise _wrong(f"{asked} cannot be read ({error}); give a file, or one of {', '.join(NAMED)}") from error
+        names = ", ".join(NAMED)
+        raise _wrong(f"{asked} cannot be read ({error}); give Jinja, a file of it, or one of {names}") from error
     if len(content) > MAX_TEMPLATE_BYTES:
         raise _wrong(f"{asked} has more than {MAX_TEMPLATE_BYTES} bytes, which no chat template has")
-    if is_go_template(text):
-        raise _wrong(f"{asked} is in Go's template language, which only Ollama reads; write it in Jinja")
-    if "{{" not in text and "{%" not in text:
+    if not _has_place(text):
         raise _wrong(f"{asked} has no place for messages; write it in Jinja")
+    return _checked(text, asked)
+
+
+def _checked(text: str, where: str) -> str:
+    if is_go_template(text):
+        raise _wrong(f"{where} is in Go's template language, which only Ollama reads; write it in Jinja")
     return text
+
+
+def _has_place(text: str) -> bool:
+    """Whether anything can be put into it."""
+    return "{{" in text or "{%" in text
 
 
 def _wrong(reason: str) -> InvalidParameter:

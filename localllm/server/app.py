@@ -30,7 +30,7 @@ from localllm.server.errors import MethodNotAllowed, NotFound, defect, is_told_i
 from localllm.server.gate import Gate
 from localllm.server.hints import hint
 from localllm.server.limits import KeyLimits, Limited
-from localllm.server.llamacpp import completion, props, router
+from localllm.server.llamacpp import completion, props, router, tools
 from localllm.server.llamacpp import errors as llamacpp_errors
 from localllm.server.llamacpp import handlers as llamacpp
 from localllm.server.lmstudio import handlers as lmstudio
@@ -66,6 +66,7 @@ def routes() -> list[Route]:
         *llamacpp.routes(),
         *completion.routes(),
         *props.routes(),
+        *tools.routes(),
         *router.routes(),
         *tei.routes(),
         *manage.routes(),

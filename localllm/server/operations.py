@@ -12,7 +12,7 @@ from localllm.server.anthropic.events import Event as MessageEvent
 from localllm.server.counting import TokenCount
 from localllm.server.embeddings import replies as vectors
 from localllm.server.embeddings.requests import EmbeddingsBody, NativeBody, RerankBody
-from localllm.server.llamacpp import completion_replies, completion_requests
+from localllm.server.llamacpp import completion_replies, completion_requests, tools
 from localllm.server.llamacpp import requests as llamacpp
 from localllm.server.llamacpp.errors import ErrorBody as LlamaError
 from localllm.server.lmstudio import models as lmstudio
@@ -93,11 +93,9 @@ OPERATIONS = (
     Operation("post", "/props", "Not served: 501", error=LlamaError),
     Operation("get", "/lora-adapters", "The adapters that are loaded: none", response=list[dict[str, Any]]),
     Operation("post", "/lora-adapters", "Set their scales: of none", response=dict[str, bool], error=LlamaError),
-    *(
-        Operation(method, path, "Not served: 403", error=LlamaError)
-        for path in ("/tools", "/cors-proxy")
-        for method in ("get", "post")
-    ),
+    *(Operation(method, "/cors-proxy", "Not served: 403", error=LlamaError) for method in ("get", "post")),
+    Operation("get", "/tools", "The tools of MCP servers", response=list[tools.ListedTool], error=LlamaError),
+    Operation("post", "/tools", "Call one of them", tools.ToolRequest, tools.ToolReply, error=LlamaError),
     Operation("post", "/models/load", "Begin to load a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
     Operation("post", "/models/unload", "Unload a model", manage.ModelRequest, dict[str, bool], error=LlamaError),
     Operation("delete", "/models", "Forget a model", response=dict[str, bool], query=_MODEL),

@@ -32,6 +32,7 @@ class SpeedObject(msgspec.Struct, frozen=True):
     prompt_per_second: float
     predicted_n: int
     predicted_ms: float
+    """Since the first of them, which is chosen at the prompt's last step: what follows is by each of the others."""
     predicted_per_token_ms: float
     predicted_per_second: float
 
@@ -69,6 +70,14 @@ class Speed:
             self._first_s = time.perf_counter()
         self.num_tokens += delta.num_tokens
 
+    def of_prompt(self) -> SpeedObject | None:
+        """While it is computed; None before it has a slot."""
+        if self.progress is None:
+            return None
+        progress = self.progress
+        num_computed = progress.computed - progress.cached
+        return _speed(progress.cached, num_computed, progress.seconds if num_computed else 0.0, 0, 0.0)
+
     def so_far(self) -> SpeedObject | None:
         """None before its prompt is whole."""
         if self.progress is None or not self.num_tokens:
@@ -79,19 +88,21 @@ class Speed:
 
 
 def _speed(num_cached: int, num_computed: int, prefill_s: float, num_made: int, decode_s: float) -> SpeedObject:
+    prefill_ms, decode_ms = round(1000 * prefill_s, 3), round(1000 * decode_s, 3)
+    num_steps = max(0, num_made - 1)
     return SpeedObject(
         num_cached,
         num_computed,
-        round(1000 * prefill_s, 3),
-        _rate(1000 * prefill_s, num_computed),
-        _rate(num_computed, prefill_s),
+        prefill_ms,
+        _rate(prefill_ms, num_computed),
+        _rate(1000 * num_computed, prefill_ms),
         num_made,
-        round(1000 * decode_s, 3),
-        _rate(1000 * decode_s, num_made),
-        _rate(num_made, decode_s),
+        decode_ms,
+        _rate(decode_ms, num_steps),
+        _rate(1000 * num_steps, decode_ms),
     )
 
 
 def _rate(part: float, whole: float) -> float:
-    """0 where there is nothing to divide by, which JSON could not say."""
-    return round(part / whole, 3) if whole > 0 else 0.0
+    """0 where there is nothing to divide by, which JSON could not say. Not rounded: it is that of what is told."""
+    return part / whole if whole > 0 else 0.0

@@ -6,6 +6,7 @@ by name: the test that sets it then fails, and `expected.toml` says why that is 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,10 +53,8 @@ NOT_SERVED = {
     "mmproj_url": "images",
     "ui_mcp_proxy": "a proxy for the pages of a web interface",
     "gcp_compat": "Vertex AI's requests",
-    "server_tools": "tools that run on the server",
+    "server_tools": "its own tools, which read files and run commands: those of MCP servers are",
     "server_tools_runtime": "tools that run on the server",
-    "mcp_servers_config": "MCP servers beside /tools",
-    "mcp_servers_json": "MCP servers beside /tools",
     "models_dir": "a folder of models",
     "no_models_autoload": "models that are not loaded when they are asked for",
     "models_preset": "models by an INI file",
@@ -85,6 +84,8 @@ class Wanted:
     """Of the model, as a Modelfile has them."""
     at_once: bool = True
     """Loaded at start, and for good; else when it is asked for."""
+    mcp_servers: str | None = None
+    """What their file says."""
     is_shared: bool = field(default=True, compare=False)
     """Whether another test may go on with it."""
 
@@ -95,8 +96,9 @@ class Wanted:
 
 def wanted(server: Any) -> Wanted:
     """What a `ServerProcess` stands for. Raises `NotServedError`."""
+    has_mcp = bool(server.mcp_servers_json or server.mcp_servers_config)
     for name, what in NOT_SERVED.items():
-        if getattr(server, name, None):
+        if getattr(server, name, None) and not (name == "server_tools" and has_mcp):
             raise NotServedError(f"{name}: {what}: not served")
     if "," in server.server_host:
         raise NotServedError("server_host: several addresses: not served")
@@ -139,6 +141,11 @@ def wanted(server: Any) -> Wanted:
     if server.reasoning is not None or server.chat_template_file:
         # Its "auto" tells every template to think that can; ours leaves it to the template.
         options += ["--thinking", "off" if server.reasoning == "off" else "on"]
+    mcp_servers = server.mcp_servers_json
+    if server.mcp_servers_config:
+        options += ["--mcp-servers", server.mcp_servers_config]
+    elif mcp_servers and (timeout := re.search(r'"timeout_ms": ([0-9]+)', mcp_servers)):
+        options += ["--mcp-timeout-s", str(int(timeout[1]) / 1000)]  # theirs is of each server
     parameters = [("temperature", str(server.temperature)), ("seed", str(server.seed))]
     if server.n_predict:
         parameters.append(("num_predict", str(server.n_predict)))
@@ -148,6 +155,9 @@ def wanted(server: Any) -> Wanted:
         environment=tuple(environment),
         parameters=tuple(parameters),
         at_once=not sleeps,
-        is_shared=not (server.server_metrics or server.slot_save_path or server.sleep_idle_seconds or server.cache_ram)
+        mcp_servers=mcp_servers,
+        is_shared=not (
+            has_mcp or server.server_metrics or server.slot_save_path or server.sleep_idle_seconds or server.cache_ram
+        )
         and server.model_alias is not None,
     )

@@ -35,8 +35,13 @@ class Running:
             alias = wanted.model.split(",")[0]
             _make(alias, wanted, home, models, environment)
             served = [alias] if wanted.at_once else []
+        options = [*wanted.options]
+        if wanted.mcp_servers is not None:
+            servers = home / "mcp.json"
+            servers.write_text(wanted.mcp_servers, "utf-8")
+            options += ["--mcp-servers", str(servers)]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "localllm", "serve", *served, "--port", "0", *wanted.options],
+            [sys.executable, "-P", "-m", "localllm", "serve", *served, "--port", "0", *options],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

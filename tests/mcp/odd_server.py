@@ -54,6 +54,8 @@ def main(kind: str) -> None:
             answer: dict[str, Any] = {"error": {"code": -32601, "message": "no such method"}}
         elif kind == "nonsense" and asked["method"] == "tools/call":
             answer = {"result": {"content": "no list"}}
+        elif kind == "refuses" and asked["method"] == "tools/call":
+            answer = {"error": {"code": -32000, "message": "not now"}}
         elif kind == "deaf" and asked["method"] == "tools/call":
             continue
         else:

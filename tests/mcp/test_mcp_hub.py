@@ -213,6 +213,18 @@ def test_a_call_without_an_answer_ends_in_time_and_one_with_nonsense_says_so() -
     asyncio.run(talk())
 
 
+def test_a_server_that_answers_with_an_error_of_its_own_stays_connected() -> None:
+    """With -32000, which the SDK uses for a connection that is over."""
+
+    async def talk() -> None:
+        async with opened(odd("refuses")) as hub:
+            for _ in range(2):
+                assert await hub.call("refuses__ping", "{}") == ("the call failed: not now", True)
+            assert hub.failure("refuses") is None
+
+    asyncio.run(talk())
+
+
 def test_a_thousand_tools_are_cut_to_what_a_model_may_be_told_of_and_that_is_said() -> None:
     async def talk() -> None:
         async with opened(odd("many")) as hub:

@@ -131,8 +131,8 @@ def test_a_whole_reply_has_llama_servers_fields_in_its_order(asked: Served) -> N
             "prompt_per_second": 500.0,
             "predicted_n": 3,
             "predicted_ms": 6.0,
-            "predicted_per_token_ms": 2.0,
-            "predicted_per_second": 500.0,
+            "predicted_per_token_ms": 3.0,  # the first of them took no step of its own
+            "predicted_per_second": pytest.approx(1000 / 3),
         },
         "completion_probabilities": [
             {

@@ -71,8 +71,15 @@ def test_a_file_is_read_and_what_is_no_template_is_refused(tmp_path: Path) -> No
         with pytest.raises(InvalidParameter, match=match) as caught:
             with_template(OWN, None, str(file))
         assert caught.value.param == "chat_template"
-    with pytest.raises(InvalidParameter, match="chatml, gemma"):
+    with pytest.raises(InvalidParameter, match="chatml, command-r, gemma"):
         with_template(OWN, None, str(tmp_path / "none"))
+
+
+def test_a_template_may_be_given_as_its_text() -> None:
+    asked = with_template(OWN, None, "{{ messages[0].content }}")
+    assert (asked.chat_templates, asked.chat_template_source) == ({"default": "{{ messages[0].content }}"}, "option")
+    with pytest.raises(InvalidParameter, match="only Ollama reads"):
+        with_template(OWN, None, "{{ .System }} {{ range .Messages }}{{ end }}")
 
 
 def test_the_setting_reaches_a_load() -> None:

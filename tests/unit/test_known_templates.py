@@ -118,6 +118,7 @@ def transformers_like(source: str) -> jinja2.Template:
 
 def by_transformers(source: str, messages: list[dict[str, Any]], tools: Any = None, **variables: Any) -> str:
     fields = {"bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": True, "documents": None}
+    fields["date_string"] = datetime.datetime.now().strftime("%d %b %Y")  # as llama.cpp gives it
     if not tools and abilities(source).tools == "list":
         tools = []
     return transformers_like(source).render(messages=messages, tools=tools, **fields | variables)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+
+import msgspec
 import pytest
 
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.errors import TemplateError
-from localllm.types import Message
+from localllm.types import Message, Rendering
 
 
 def text_of(asked: RenderRequest) -> str:
@@ -96,3 +99,12 @@ def test_cve_2024_34359_a_template_cannot_leave_the_sandbox(template: str) -> No
         render(request(template))
     assert caught.value.param == "messages"
     assert "uid=" not in str(caught.value)
+
+
+def test_templates_get_todays_date_as_llama_cpp_gives_it_unless_the_request_says_another() -> None:
+    dated = "{{ date_string }}|{{ datetime }}|{{ messages[0].content }}"
+    today, now, _ = text_of(request(dated)).split("|")
+    assert abs(datetime.datetime.now() - datetime.datetime.strptime(today, "%d %b %Y")) < datetime.timedelta(days=2)
+    assert now.endswith(" GMT")
+    said = msgspec.structs.replace(request(dated), rendering=Rendering(variables='{"date_string": "1 May 2020"}'))
+    assert text_of(said).startswith("1 May 2020|")

@@ -59,7 +59,9 @@ class CompletionStory:
         for progress in delta.progress:
             self._speed.progress = progress
             if self._body.return_progress:
-                yield self._partial(prompt_progress=progress_object(progress))
+                speed = self._speed.of_prompt() if self._body.timings_per_token else None
+                timings = UNSET if speed is None else speed
+                yield self._partial(prompt_progress=progress_object(progress), timings=timings)
         self._speed.count(delta)
         self._texts.append(delta.text)
         self._tokens += delta.tokens

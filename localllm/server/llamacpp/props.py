@@ -1,4 +1,4 @@
-"""`GET /props`, and what else llama-server tells of its model. Adapters are not served yet, tools never are."""
+"""`GET /props`, and what else llama-server tells of its model. Adapters are not served yet."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ def routes() -> list[Route]:
         Route("/props", set_props, methods=["POST"]),
         Route("/lora-adapters", get_adapters),
         Route("/lora-adapters", set_adapters, methods=["POST"]),
-        Route("/tools", refuse_tools, methods=["GET", "POST"]),
         Route("/cors-proxy", refuse_proxy, methods=["GET", "POST"]),
     ]
 
@@ -160,11 +159,6 @@ async def set_adapters(request: Request) -> Response:
     if asked:
         raise NotServed("adapters are not served yet, so there is none to scale; send an empty array")
     return json_response(Success())
-
-
-async def refuse_tools(_: Request) -> Response:
-    """`/tools`: a server that reads files and runs commands for whoever asks is none that one leaves running."""
-    raise FeatureDisabled("this server runs no tools; the client does, with what the model asks for")
 
 
 async def refuse_proxy(_: Request) -> Response:
