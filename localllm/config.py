@@ -18,16 +18,9 @@ from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
 from localllm.sections import NO_SECTIONS, Section, Sections
 from localllm.setting_values import comma_list, converted, origin_of, read_toml
 from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
-from localllm.types import (
-    FlashAttn,
-    GpuLayers,
-    GrammarLimits,
-    KvType,
-    LoadOptions,
-    Pooling,
-    RopeScaling,
-    ThinkingDefault,
-)  # fmt: skip
+from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling
+from localllm.types import RopeScaling as RopeScaling
+from localllm.types import ThinkingDefault as ThinkingDefault
 
 ENV_PREFIX = "LOCALLLM_"
 MODELS = "models"
