@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +62,15 @@ def _show_table(offers: Sequence[Offer], options: LoadOptions, devices: Sequence
     free_bytes = osdep.available_memory()
     plans = [_planned(one, options, devices, free_bytes) for one in offers]
     if as_json:
-        write_json([_row_object(one, plan) for one, plan in zip(offers, plans, strict=True)])
+        _write_json([_row_object(one, plan) for one, plan in zip(offers, plans, strict=True)])
     else:
         head = ("quantization", "download", "memory", "fits", "largest context", "name")
         rows = [_table_row(one, plan) for one, plan in zip(offers, plans, strict=True)]
-        sys.stdout.write(table(head, rows))
+        report.write_table(head, rows)
         first = next((plan for plan in plans if not isinstance(plan, str)), None)
         free = f"; {size(free_bytes)} of memory are free" if free_bytes is not None else ""
         if first is not None:
-            sys.stdout.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.\n")
+            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.")
     return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
 
 
@@ -128,9 +127,9 @@ def _show_one(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInf
 
     found = fit(info, options, devices=devices, free_bytes=osdep.available_memory())
     if as_json:
-        write_json(as_object(info, found))
+        _write_json(as_object(info, found))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in story(info, found))
+        report.write(*story(info, found))
     return report.OK if found.fits else DOES_NOT_FIT
 
 
@@ -144,8 +143,8 @@ def as_object(info: ModelInfo, found: Fit) -> dict[str, Any]:
     return {**shown, "need_bytes": found.need_bytes, "weights": weights}
 
 
-def write_json(shown: object) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown)).decode() + "\n")
+def _write_json(shown: object) -> None:
+    report.write_json(msgspec.json.encode(shown))
 
 
 def story(info: ModelInfo, found: Fit) -> Iterator[str]:

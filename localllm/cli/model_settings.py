@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -49,13 +48,13 @@ def set_model(settings: Settings, model: str, pairs: Sequence[str], *, as_json: 
     if as_json:
         values = {row.key: {"value": row.value, "source": row.source} for row in rows}
         told = {"model": name, "file": str(path), "settings": values}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(told)).decode() + "\n")
+        report.write_json(msgspec.json.encode(told))
         return report.OK
     if not rows:
         report.say(f"localllm: nothing is set in {title(name)} of {path}")
     texts = [(row.key, _text(row.value), row.source) for row in rows]
     widths = [max((len(text[column]) for text in texts), default=0) for column in (0, 1)]
-    sys.stdout.writelines(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}\n" for key, value, source in texts)
+    report.write(*(f"{key:{widths[0]}}  {value:{widths[1]}}  {source}" for key, value, source in texts))
     return report.OK
 
 

@@ -44,7 +44,7 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
     def announce(plan: PullPlan) -> None:
         if not quiet:
             describe(plan)
-        _check_memory(plan.name, plan.size_bytes, force=force)
+        _check_memory(plan.name, plan.need_bytes or plan.size_bytes, force=force)
 
     def describe(plan: PullPlan) -> None:
         what = [
@@ -82,7 +82,7 @@ def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:
     if total is None or size_bytes is None or size_bytes <= total:
         return
     doubt = (
-        f"{name} has {size(size_bytes)}, and this machine {size(total)} of memory: unless GPUs hold most of "
+        f"{name} takes {size(size_bytes)}, and this machine {size(total)} of memory: unless GPUs hold most of "
         "it, it is read from the disk for every token"
     )
     if force:

@@ -140,6 +140,6 @@ RESPONSES = Fates(
         "access_programs": _OF_ACCOUNTS,
         "client_metadata": "Codex tells about itself",
         "image": "no answer has an image",
-        "max_tool_calls": "it counts calls of tools that run at the vendor's",
+        "max_tool_calls": "calls of MCP tools are bounded by the server: --mcp-max-rounds",
     },
 )
