@@ -37,7 +37,7 @@ class Server:
     def refused(self, slot: int, action: str, **body: str) -> tuple[int, str, str]:
         response = self.http.post(f"/slots/{slot}", params={"action": action}, json=body)
         error = response.json()["error"]
-        return response.status_code, error["code"], error["message"]
+        return response.status_code, error["reason"], error["message"]
 
     def chat(self) -> tuple[str, int]:
         """The answer, and how many of the prompt's tokens were there."""
