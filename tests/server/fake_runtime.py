@@ -165,7 +165,7 @@ class FakeRuntime(Runtime):
         stays: bool = True,  # noqa: ARG002
         allow_paths: bool = True,  # noqa: ARG002
         least_ctx: int = 0,  # noqa: ARG002
-        given: Mapping[str, Any] = NOTHING,  # noqa: ARG002
+        given: Mapping[str, Any] = NOTHING,
     ) -> LoadedModel:
         """Knows `other:1b`, and what is loaded."""
         loaded = {each.id: each for each in self.models}
@@ -173,6 +173,7 @@ class FakeRuntime(Runtime):
             return loaded[str(model)]
         if model != "other:1b":
             raise ModelNotFound(f"there is no model file {clipped(str(model))!r}", param="model")
+        options = LoadOptions(**given) if given else options
         self.loads.append((model, options, keep_alive_s))
         if on_progress is not None:
             on_progress(0.5)

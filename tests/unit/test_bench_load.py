@@ -274,7 +274,7 @@ def _busy(call: Call) -> None:
     [
         ("cut_short", "after 1 pieces of text", _cut),
         ("cut_short", "ended in the middle", _ended),
-        ("error_in_stream", "the model's [31mprocess died", _error),
+        ("error_in_stream", "the model's \ufffd[31mprocess died", _error),
         ("not_openai", "{not json", _gibberish),
         ("no_text", "no text", _empty),
         ("not_openai", "application/json", _whole),
@@ -408,7 +408,7 @@ def test_hidden_tokens_at_the_end_count_for_the_time_per_token() -> None:
 
 
 def test_what_a_server_says_is_safe_for_a_terminal() -> None:
-    assert clean("a\x1b[2J\nb\x00  c") == "a [2J b c"
+    assert clean("a\x1b[2J\nb\x00  c") == "a\ufffd[2J b\ufffd c"
     assert len(clean("x" * 10_000)) == 300
     assert str(RequestFailed("k", "m").failure.kind) == "k"
 
