@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, RequestError
+from localllm.printable import printable
 from localllm.types import MAX_SOURCE_BYTES, Delta, ToolCall
 
 LINE_CHARS = 100
@@ -81,11 +82,11 @@ def shown(call: ToolCall) -> str:
     """For a person: the name and the arguments, long texts as they are."""
     arguments = parsed(call)
     if arguments is None:
-        return f"{call.name}({call.arguments}"
+        return printable(f"{call.name}({call.arguments}")
     line = f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
     if len(line) <= LINE_CHARS:
-        return line
-    return "\n".join([call.name, *(_argument(name, value) for name, value in arguments.items())])
+        return printable(line)
+    return printable("\n".join([call.name, *(_argument(name, value) for name, value in arguments.items())]))
 
 
 def as_json_line(call: ToolCall) -> str:
