@@ -82,7 +82,8 @@ def test_a_number_that_no_field_holds_is_a_400_that_names_it(
 ) -> None:
     reply = http.post(path, json=body)
     error = reply.json()["error"]
-    assert (reply.status_code, error["code"]) == (400, "invalid_parameter"), error
+    code = error.get("reason", error["code"])  # llama-server's own paths have the status for a code
+    assert (reply.status_code, code) == (400, "invalid_parameter"), error
     assert error["param"] is not None
     assert error["param"].split("[")[0] == param.split("[")[0]
     assert len(error["message"]) < 300

@@ -82,6 +82,9 @@ def answers(draw: st.DrawFn, format: ChatFormat) -> tuple[str, str, list[ToolCal
             max_size=1 if is_first else 3,
         )
     )
+    begin = format.calls.begin.strip()[:1] if format.calls is not None else ""
+    if made and begin and text.endswith(begin):
+        text += "."  # nobody can tell where the mark begins in what would follow: `>` and `>>>`
     return thought, "" if is_first and made else text, made
 
 
