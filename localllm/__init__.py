@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from localllm.llm.parsed import ParsedStream as ParsedStream
     from localllm.llm.stream import AsyncStream as AsyncStream
     from localllm.llm.stream import Stream as Stream
+    from localllm.load_options import LoadOptions as LoadOptions
     from localllm.states import AvailableModel as AvailableModel
     from localllm.states import ModelEvent as ModelEvent
     from localllm.states import PullState as PullState
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from localllm.types import Delta as Delta
     from localllm.types import Finish as Finish
     from localllm.types import LoadedModel as LoadedModel
-    from localllm.types import LoadOptions as LoadOptions
     from localllm.types import Message as Message
     from localllm.types import ModelInfo as ModelInfo
     from localllm.types import SamplingParams as SamplingParams
@@ -90,8 +90,9 @@ _NAMES = {
     "llm.models": "AsyncModels ModelDetails Models",
     "llm.parsed": "AsyncParsedStream ParsedChat ParsedStream",
     "llm.stream": "AsyncStream Stream",
+    "load_options": "LoadOptions",
     "states": "AvailableModel ModelEvent PullState",
-    "types": "CallDelta Chat Delta Finish LoadOptions LoadedModel Message ModelInfo SamplingParams Structure Timings "
+    "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Structure Timings "
     "TokenLogprob ToolCall Usage",
 }
 """Module -> the names that are its part of the API."""

@@ -15,10 +15,12 @@ import msgspec
 from localllm import osdep, sections
 from localllm.errors import InvalidParameter, sentence_of
 from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
+from localllm.load_options import LoadOptions
+from localllm.load_settings import LOADING, LoadSettings
 from localllm.sections import NO_SECTIONS, Section, Sections
 from localllm.setting_values import comma_list, converted, origin_of, read_toml
 from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, LoadOptions, Pooling
+from localllm.types import GrammarLimits
 from localllm.types import RopeScaling as RopeScaling
 from localllm.types import ThinkingDefault as ThinkingDefault
 
@@ -31,7 +33,7 @@ MetricsNames = Literal["localllm", "llamacpp", "both"]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. Field `x_y` is `LOCALLLM_X_Y` in the environment, `--x-y` on the command line."""
 
     home: Path | None = None
@@ -41,53 +43,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ollama_compat: bool = False
     """Answer on Ollama's own port as well, of this machine alone and over http, so that its clients find the server."""
     ollama_port: int = 11434
-    ctx: int | None = None
-    slots: int = 4
-    threads: int | None = None
-    gpu_layers: GpuLayers = "auto"
-    device: str | None = None
-    """Comma-separated device names, as `localllm doctor` prints them."""
-    kv_ram_mb: int = 2048
-    """Main memory, in MiB, for idle conversations that had to leave their slot, and for checkpoints; 0: none."""
-    checkpoints: int = 8
-    """Of one conversation, for models that cannot take back tokens (recurrent, sliding window); 0: none."""
-    kv: Literal["auto", "partitioned", "unified"] = "auto"
-    """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
-    kv_type: KvType = "f16"
-    """Of keys and values in the cache: less memory, less exact."""
-    flash_attn: FlashAttn = "auto"
-    """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
-    kv_cells: int | None = None
-    """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     kv_disk_mb: Count = 0
     """Disk, in MiB, for the conversations of all models, so that they go on after an unload or a restart, and for the
     slots that clients save, which come first; 0: none.
 
     They lie unencrypted in the data directory, for its owner to read only.
     """
-    context_shift: bool = False
-    """An answer that reaches the end of its context goes on without the oldest tokens, and says so."""
-    max_step_ms: int = 300
-    """The longest that one step of the model is planned to take."""
-    prefill_step_ms: int = 100
-    """The longest that one is planned to take which computes prompts while answers stream."""
-    pooling: Pooling | None = None
-    """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
-    embedding_ctx: int | None = None
-    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
-    chat_template: str | None = None
-    """Jinja, a file of it, or the name of a template (chatml, command-r, gemma, llama2, llama3, phi3), for every model
-    that is loaded; None: the model's own."""
-    thinking: ThinkingDefault = "auto"
-    """Whether models that can think do so where a request does not say; auto: as each template does."""
-    speculation: Literal["auto", "off"] = "auto"
-    """Whether tokens are guessed, and checked several at a time, where that pays: the answer is the same."""
-    rope_scaling: RopeScaling | None = None
-    """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
-    rope_scale: float | None = None
-    """How many times: the context may be so many times the trained one."""
-    yarn_orig_ctx: int | None = None
-    """Tokens that the model was trained for before any stretching; None: as it says."""
     max_grammar_bytes: int = 1_000_000
     """Of a schema or grammar that a structured answer is held to."""
     max_grammar_cpu_s: int = 2
@@ -100,8 +61,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of its parser, at each token of the answer."""
     max_grammar_fuel: int = 50_000
     """Work of its lexer, at each token of the answer."""
-    runtime: str = "auto"
-    """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
     plugin_dir: Path | None = None
     """Folder of ggml backend plugins (Vulkan, CUDA ...) to load."""
     api_keys: str | None = None
@@ -223,10 +182,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def data_dir(self) -> Path:
         return self.home if self.home is not None else osdep.user_data_dir()
 
-    @property
-    def devices(self) -> tuple[str, ...] | None:
-        return comma_list(self.device) or None
-
     def keys(self) -> tuple[ApiKey, ...]:
         """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
         keys = comma_list(self.api_keys)
@@ -278,7 +233,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def for_model(self, id: str) -> Settings:
         """The settings with which the model of this id is loaded."""
         own = self.sections().of(id)
-        fields = {key: own[key].value for key in sections.LOADING if key in own}
+        fields = {key: own[key].value for key in LOADING if key in own}
         if "keep_alive" in own:
             fields["model_keep_alive_s"] = own["keep_alive"].value
         changed = {name: value for name, value in fields.items() if not self.is_given(name)}
@@ -286,30 +241,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def load_options(self) -> LoadOptions:
         """The part that says how a model is loaded. Raises `InvalidParameter`."""
-        return LoadOptions(
-            ctx=self.ctx,
-            slots=self.slots,
-            threads=self.threads,
-            gpu_layers=self.gpu_layers,
-            devices=self.devices,
-            kv_ram_mb=self.kv_ram_mb,
-            checkpoints=self.checkpoints,
-            kv=self.kv,
-            kv_type=self.kv_type,
-            flash_attn=self.flash_attn,
-            kv_cells=self.kv_cells,
+        return msgspec.structs.replace(
+            super().load_options(),
             kv_disk_mb=self.kv_disk_mb,
-            context_shift=self.context_shift,
-            max_step_ms=self.max_step_ms,
-            prefill_step_ms=self.prefill_step_ms,
-            pooling=self.pooling,
-            embedding_ctx=self.embedding_ctx,
-            chat_template=self.chat_template,
-            thinking=self.thinking,
-            speculation=self.speculation,
-            rope_scaling=self.rope_scaling,
-            rope_scale=self.rope_scale,
-            yarn_orig_ctx=self.yarn_orig_ctx,
             grammar=GrammarLimits(
                 source_bytes=self.max_grammar_bytes,
                 cpu_s=self.max_grammar_cpu_s,

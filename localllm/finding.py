@@ -14,10 +14,11 @@ import msgspec
 
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.load_options import LoadOptions
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.threads import Threads
-from localllm.types import LoadOptions, ModelDefaults, ModelInfo
+from localllm.types import ModelDefaults, ModelInfo
 
 Found = tuple[Candidate, int | None]
 """A model, and the context that its manifest sets."""

@@ -24,6 +24,7 @@ from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNo
 from localllm.finding import Described as Described
 from localllm.finding import Finder, Started
 from localllm.finding import canonical_id as canonical_id
+from localllm.load_options import LoadOptions
 from localllm.making import Making
 from localllm.pulling import Pulls
 from localllm.states import (
@@ -41,7 +42,7 @@ from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
 from localllm.threads import Threads
-from localllm.types import GenerationRequest, LoadedModel, LoadOptions, Message, Rendering, SamplingParams
+from localllm.types import GenerationRequest, LoadedModel, Message, Rendering, SamplingParams
 
 logger = logging.getLogger("localllm")
 OnProgress = Callable[[float], None]

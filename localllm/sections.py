@@ -18,17 +18,12 @@ import msgspec
 
 from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, LocalLLMError
+from localllm.load_settings import LOADING
 from localllm.setting_values import converted
 from localllm.types import ModelDefaults, SamplingParams
 
 logger = logging.getLogger("localllm")
 
-LOADING = (
-    "ctx", "slots", "threads", "gpu_layers", "device", "runtime", "kv_ram_mb", "checkpoints", "kv", "kv_type",
-    "flash_attn", "kv_cells", "context_shift", "max_step_ms", "prefill_step_ms", "pooling", "embedding_ctx",
-    "chat_template", "thinking", "speculation", "rope_scaling", "rope_scale", "yarn_orig_ctx",
-)  # fmt: skip
-"""Settings that a model may have of its own, under the same names."""
 _NOT_SET = ("logprobs", "prompt_logprobs", "logit_bias")
 """That belong into a request."""
 SAMPLING: dict[str, Any] = {

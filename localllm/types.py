@@ -24,7 +24,6 @@ from localllm.details import Making as Making
 from localllm.details import PromptProgress as PromptProgress
 from localllm.details import Shift as Shift
 from localllm.details import TokenLogprob as TokenLogprob
-from localllm.errors import InvalidParameter
 from localllm.formats import AnswerSource as AnswerSource
 from localllm.formats import Beginning as Beginning
 from localllm.formats import Capability as Capability
@@ -32,7 +31,6 @@ from localllm.formats import ChatFormat as ChatFormat
 from localllm.formats import capabilities as capabilities
 from localllm.ranges import check_range, check_token_ids
 from localllm.ropes import RopeScaling as RopeScaling
-from localllm.ropes import check_rope
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS
 from localllm.sampling import MAX_BREAKERS as MAX_BREAKERS
@@ -262,76 +260,6 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Of one expert, where the header says it apart."""
     fills_in_middle: bool = False
     """It has tokens for a text of which the beginning and the end are given."""
-
-
-class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to load a model. `ctx` is what each slot gets, in tokens; None: the model's own, at most 8,192."""
-
-    ctx: int | None = None
-    slots: int | None = None
-    gpu_layers: GpuLayers = "auto"
-    devices: tuple[str, ...] | None = None
-    """Device names as `localllm doctor` prints them; None: all GPUs there are."""
-    threads: int | None = None
-    batch_tokens: int = 512
-    """Computed at once: llama.cpp's ubatch. A prompt alone is given to it in batches of up to 2,048."""
-    kv_ram_mb: int = 2048
-    """Main memory, in MiB, for what slots had computed when others needed them, and for checkpoints; 0: none."""
-    checkpoints: int = 8
-    """Of one conversation, where the memory cannot lose its tail; 0: it is continued or computed anew."""
-    kv: Literal["auto", "partitioned", "unified"] = "auto"
-    kv_type: KvType = "f16"
-    """Of keys and values in the cache."""
-    flash_attn: FlashAttn = "auto"
-    kv_cells: int | None = None
-    """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
-    kv_disk_mb: int = 0
-    """Disk, in MiB, for all models' conversations and saved slots, so that they outlive the process; 0: none."""
-    context_shift: bool = False
-    """An answer that reaches the end of its slot goes on without the oldest tokens, and says so."""
-    max_step_ms: int = 300
-    """No step is planned longer that cannot be interrupted, so that a cancel or a new request never waits longer. On
-    the CPU one of prompts can be while nothing streams (not of recurrent and hybrid models), and is as long as its
-    batch."""
-    prefill_step_ms: int = 100
-    """Nor one that computes prompts while answers stream, so that these go on: less is smoother for them, and later
-    for the prompts."""
-    pooling: Pooling | None = None
-    """How embeddings are made; None: as the model says, else the mean for encoders and the last token for others."""
-    embedding_ctx: int | None = None
-    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
-    grammar: GrammarLimits = GrammarLimits()
-    chat_template: str | None = None
-    """Jinja, its file, or a name (`chatml`, `command-r`, `gemma`, `llama2`, `llama3`, `phi3`); None: its own."""
-    thinking: ThinkingDefault = "auto"
-    """Whether the model thinks where a request does not say; auto: as its template does."""
-    speculation: Literal["auto", "off"] = "auto"
-    rope_scaling: RopeScaling | None = None
-    """None: as the model says. Texts to embed are never stretched."""
-    rope_scale: float | None = None
-    """The context may be so many times the trained one."""
-    yarn_orig_ctx: int | None = None
-    """Tokens of the trained context before any stretching; None: as the model says."""
-
-    def __post_init__(self) -> None:
-        check_range("ctx", self.ctx, 8, 2**24)
-        check_range("slots", self.slots, 1, 256)
-        check_range("threads", self.threads, 1, 1024)
-        check_range("batch_tokens", self.batch_tokens, 32, 8192)
-        check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
-        check_range("kv_disk_mb", self.kv_disk_mb, 0, 2**30)
-        check_range("checkpoints", self.checkpoints, 0, 256)
-        check_range("kv_cells", self.kv_cells, 256, 2**28)
-        if self.kv_cells is not None and self.kv == "partitioned":
-            raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
-        if self.kv_type != "f16" and self.flash_attn == "off":
-            raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave out one", param="flash_attn")
-        check_range("max_step_ms", self.max_step_ms, 10, 60_000)
-        check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
-        check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
-        check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
-        if isinstance(self.gpu_layers, int):
-            check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from localllm.cli import report
 from localllm.cli.units import size, table
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
-from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.load_options import LoadOptions
+from localllm.types import DeviceInfo, ModelInfo
 
 if TYPE_CHECKING:
     from localllm.registry.sources.headers import Offer

@@ -27,7 +27,8 @@ from localllm.launch.setup import Agent, Target
 if TYPE_CHECKING:
     from localllm.client.api import Client
     from localllm.client.replies import ModelEntry
-    from localllm.types import LoadOptions, ModelInfo
+    from localllm.load_options import LoadOptions
+from localllm.types import ModelInfo
 
 ROOM_SHARE = 0.75
 """Of the memory that is free: the agent, its language servers and tests want some."""

@@ -17,7 +17,8 @@ from localllm.cli.serving import is_here, is_name
 from localllm.cli.toml_table import changed
 from localllm.config import MODELS, Settings
 from localllm.errors import InvalidParameter
-from localllm.sections import KEYS, LOADING, SAMPLING, is_pattern, title
+from localllm.load_settings import LOADING
+from localllm.sections import KEYS, SAMPLING, is_pattern, title
 from localllm.setting_values import converted
 
 LISTS = ("aliases", "stop", "stop_token_ids", "dry_sequence_breakers")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from localllm.types import LoadOptions, RopeScaling
+from localllm.load_options import LoadOptions
+from localllm.types import RopeScaling
 
 
 class Rope(NamedTuple):

@@ -24,7 +24,8 @@ from localllm.errors import InvalidParameter
 from localllm.llm.messages import Messages, to_messages
 from localllm.llm.schemas import Shape
 from localllm.llm.tools import Tools, toolbox
-from localllm.types import GenerationRequest, GpuLayers, LoadOptions, Pooling, Rendering, SamplingParams
+from localllm.load_options import LoadOptions
+from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams
 
 T = TypeVar("T")
 THINKING = ("enable_thinking", "thinking")

@@ -28,9 +28,10 @@ from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, Shape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
+from localllm.load_options import LoadOptions
 from localllm.runtime import Answer, Runtime
 from localllm.states import ModelEvent
-from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
+from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams
 
 if TYPE_CHECKING:  # imported where it is used: commands that embed nothing start sooner
     import numpy as np

@@ -23,8 +23,9 @@ from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
 from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
 from localllm.llm.tools import Tools
+from localllm.load_options import LoadOptions
 from localllm.states import ModelEvent
-from localllm.types import Chat, GpuLayers, LoadedModel, LoadOptions, Pooling, SamplingParams
+from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams
 
 if TYPE_CHECKING:
     import numpy as np

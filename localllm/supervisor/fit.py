@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from localllm.errors import LocalLLMError
+from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import (
     CTX_STEP,
     context_of,
@@ -22,7 +23,7 @@ from localllm.supervisor.plan import (
     slots_of,
 )
 from localllm.supervisor.room import FIXED_BYTES, USABLE_SHARE, embedding_bytes
-from localllm.types import DeviceInfo, KvType, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, KvType, ModelInfo
 
 LEAST_CTX = 1024
 """Less is no conversation; what is proposed instead never has less."""

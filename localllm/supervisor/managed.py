@@ -15,13 +15,14 @@ from typing import Protocol
 
 from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
+from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import plan, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
-from localllm.types import Finish, LoadedModel, LoadOptions, ModelDefaults, ModelInfo
+from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.load_options import LoadOptions
 from localllm.supervisor import buffers
 from localllm.supervisor.buffers import Step, scores_bytes
-from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, LoadOptions, ModelInfo, Pooling
+from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4

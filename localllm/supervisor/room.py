@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import LoadConflict
+from localllm.load_options import LoadOptions
 from localllm.supervisor.buffers import scores_bytes
 from localllm.supervisor.plan import (
     cpu_compute_bytes,
@@ -19,7 +20,7 @@ from localllm.supervisor.plan import (
     embedding_memory_bytes,
     output_bytes,
 )
-from localllm.types import LoadOptions, ModelInfo
+from localllm.types import ModelInfo
 
 USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""

@@ -18,6 +18,7 @@ import msgspec
 from localllm import osdep
 from localllm.config import Settings
 from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, clipped
+from localllm.load_options import LoadOptions
 from localllm.states import RunningModel
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -25,7 +26,7 @@ from localllm.supervisor.plan import context_of, longest_context
 from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
-from localllm.types import LoadedModel, LoadOptions, ModelDefaults, ModelInfo
+from localllm.types import LoadedModel, ModelDefaults, ModelInfo
 
 logger = logging.getLogger("localllm")
 

@@ -12,6 +12,7 @@ import msgspec
 
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import ErrorInfo
+from localllm.load_options import LoadOptions
 from localllm.types import (
     Beginning,
     CacheReport,
@@ -21,7 +22,6 @@ from localllm.types import (
     GenerationRequest,
     KvLayout,
     LoadedModel,
-    LoadOptions,
     Making,
     ModelDefaults,
     ModelInfo,

@@ -15,8 +15,9 @@ import pytest
 
 from localllm.config import load
 from localllm.errors import DeviceUnavailable
+from localllm.load_options import LoadOptions
 from localllm.runtime import Runtime
-from localllm.types import GpuLayers, LoadedModel, LoadOptions, SamplingParams
+from localllm.types import GpuLayers, LoadedModel, SamplingParams
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
 

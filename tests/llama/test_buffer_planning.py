@@ -12,9 +12,10 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
+from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
 from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
-from localllm.types import LoadOptions, ModelInfo
+from localllm.types import ModelInfo
 from tests.models import families
 from tests.models.hollow import SHAPES, write_hollow
 from tests.models.maker import write_llama

@@ -17,6 +17,7 @@ from localllm.cli.fit import show_fit
 from localllm.config import Settings, load
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
+from localllm.load_options import LoadOptions
 from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
@@ -24,7 +25,6 @@ from localllm.registry.remote import RemoteFile
 from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
 from localllm.supervisor.fit import measure, needs
-from localllm.types import LoadOptions
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import COMMIT, HubServer, Repo
 from tests.registry.loopback import Answer, no_pause

@@ -14,6 +14,7 @@ import msgspec
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
+from localllm.load_options import LoadOptions
 from localllm.runtime import NOTHING, Answer, Described, OnProgress, Runtime
 from localllm.states import (
     AvailableModel,
@@ -31,7 +32,6 @@ from localllm.types import (
     Finish,
     GenerationRequest,
     LoadedModel,
-    LoadOptions,
     Making,
     Message,
     ModelDefaults,

@@ -10,9 +10,10 @@ import pytest
 
 from localllm.config import Settings
 from localllm.errors import QueueFull
+from localllm.load_options import LoadOptions
 from localllm.runtime import Runtime
 from localllm.server.openai.requests import CompletionRequest, parse_completion
-from localllm.types import GenerationRequest, LoadOptions, SamplingParams
+from localllm.types import GenerationRequest, SamplingParams
 from tests.server.conftest import Served, running
 
 BIASES = {str(token): 1.0 for token in range(1024)}

@@ -145,7 +145,8 @@ def test_limits_are_not_negative(name: str, value: str, tmp_path: Path) -> None:
 
 
 def test_limits_of_sampling_and_loading_name_the_field() -> None:
-    from localllm.types import LoadOptions, SamplingParams
+    from localllm.load_options import LoadOptions
+    from localllm.types import SamplingParams
 
     for bad, field in (
         (lambda: SamplingParams(temperature=float("nan")), "temperature"),

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DeviceUnavailable
+from localllm.load_options import LoadOptions
 from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
 from localllm.supervisor.plan import CTX_STEP
 from localllm.supervisor.room import need_bytes
-from localllm.types import DeviceInfo, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, ModelInfo
 from tests.unit.test_plan import GPU, MODEL
 
 GIB = 1 << 30

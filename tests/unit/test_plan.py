@@ -7,8 +7,9 @@ import pytest
 
 from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
+from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, device_bytes, plan
-from localllm.types import DeviceInfo, LayerMemory, LoadOptions, ModelInfo
+from localllm.types import DeviceInfo, LayerMemory, ModelInfo
 from tests.worker.conftest import INFO
 
 MB = 1 << 20

@@ -11,8 +11,9 @@ import pytest
 from localllm.answers import Answer
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.load_options import LoadOptions
 from localllm.runtime import Runtime
-from localllm.types import Delta, GenerationRequest, LoadOptions, Message, Rendering, SamplingParams, ToolCall
+from localllm.types import Delta, GenerationRequest, Message, Rendering, SamplingParams, ToolCall
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 from tests.unit.test_shaping import STRICT

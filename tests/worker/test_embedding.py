@@ -20,9 +20,10 @@ from localllm.errors import (
     QueueFull,
     RequestTimeout,
 )  # fmt: skip
+from localllm.load_options import LoadOptions
 from localllm.runtime import Runtime
 from localllm.supervisor.texts import MAX_WAITING_TEXTS
-from localllm.types import GenerationRequest, LoadOptions
+from localllm.types import GenerationRequest
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import wordpiece

@@ -14,9 +14,10 @@ from localllm import osdep
 from localllm.config import Settings
 from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import Draining, RequestTimeout, WorkerCrashed
+from localllm.load_options import LoadOptions
 from localllm.runtime import Runtime
 from localllm.supervisor import managed, pending
-from localllm.types import GenerationRequest, LoadOptions
+from localllm.types import GenerationRequest
 from tests.worker.conftest import bad_worker
 from tests.worker.test_supervisor import Seen, candidate
 

@@ -12,10 +12,11 @@ import pytest
 
 from localllm.config import Settings
 from localllm.errors import WorkerCrashed
+from localllm.load_options import LoadOptions
 from localllm.supervisor import managed
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.supervisor import Candidate, Supervisor
-from localllm.types import Finish, GenerationRequest, LoadOptions, ModelDefaults
+from localllm.types import Finish, GenerationRequest, ModelDefaults
 from tests.worker.conftest import INFO, bad_worker
 
 TIMEOUT_S = 20

@@ -1,0 +1,97 @@
+"""Settings that say how a model is loaded, each of which a model may also have of its own.
+
+Knows neither where they are from nor what a plan makes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from localllm.load_options import LoadOptions
+from localllm.setting_values import comma_list
+from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, RopeScaling, ThinkingDefault
+
+
+class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Their defaults; `localllm.config.Settings` has them beside all others."""
+
+    ctx: int | None = None
+    slots: int = 4
+    threads: int | None = None
+    gpu_layers: GpuLayers = "auto"
+    device: str | None = None
+    """Comma-separated device names, as `localllm doctor` prints them."""
+    runtime: str = "auto"
+    """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
+    kv_ram_mb: int = 2048
+    """Main memory, in MiB, for idle conversations that had to leave their slot, and for checkpoints; 0: none."""
+    checkpoints: int = 8
+    """Of one conversation, for models that cannot take back tokens (recurrent, sliding window); 0: none."""
+    kv: Literal["auto", "partitioned", "unified"] = "auto"
+    """Each slot with a KV cache of its own, or all with one; auto: what was measured to be faster."""
+    kv_type: KvType = "f16"
+    """Of keys and values in the cache: less memory, less exact."""
+    flash_attn: FlashAttn = "auto"
+    """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
+    kv_cells: int | None = None
+    """Tokens that a unified cache holds for all slots together; None: ctx for each."""
+    context_shift: bool = False
+    """An answer that reaches the end of its context goes on without the oldest tokens, and says so."""
+    max_step_ms: int = 300
+    """The longest that one step of the model is planned to take."""
+    prefill_step_ms: int = 100
+    """The longest that one is planned to take which computes prompts while answers stream."""
+    pooling: Pooling | None = None
+    """How embeddings are made: none, mean, cls, last or rank; None: as the model says."""
+    embedding_ctx: int | None = None
+    """Tokens of the longest text to embed; None: what the model was trained for, at most 2,048."""
+    chat_template: str | None = None
+    """Jinja, a file of it, or the name of a template (chatml, command-r, gemma, llama2, llama3, phi3), for every model
+    that is loaded; None: the model's own."""
+    thinking: ThinkingDefault = "auto"
+    """Whether models that can think do so where a request does not say; auto: as each template does."""
+    speculation: Literal["auto", "off"] = "auto"
+    """Whether tokens are guessed, and checked several at a time, where that pays: the answer is the same."""
+    rope_scaling: RopeScaling | None = None
+    """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
+    rope_scale: float | None = None
+    """How many times: the context may be so many times the trained one."""
+    yarn_orig_ctx: int | None = None
+    """Tokens that the model was trained for before any stretching; None: as it says."""
+
+    @property
+    def devices(self) -> tuple[str, ...] | None:
+        return comma_list(self.device) or None
+
+    def load_options(self) -> LoadOptions:
+        """What they tell a worker. Raises `InvalidParameter`."""
+        return LoadOptions(
+            ctx=self.ctx,
+            slots=self.slots,
+            threads=self.threads,
+            gpu_layers=self.gpu_layers,
+            devices=self.devices,
+            kv_ram_mb=self.kv_ram_mb,
+            checkpoints=self.checkpoints,
+            kv=self.kv,
+            kv_type=self.kv_type,
+            flash_attn=self.flash_attn,
+            kv_cells=self.kv_cells,
+            context_shift=self.context_shift,
+            max_step_ms=self.max_step_ms,
+            prefill_step_ms=self.prefill_step_ms,
+            pooling=self.pooling,
+            embedding_ctx=self.embedding_ctx,
+            chat_template=self.chat_template,
+            thinking=self.thinking,
+            speculation=self.speculation,
+            rope_scaling=self.rope_scaling,
+            rope_scale=self.rope_scale,
+            yarn_orig_ctx=self.yarn_orig_ctx,
+        )
+
+
+LOADING = tuple(field.name for field in msgspec.structs.fields(LoadSettings))
+"""Their names."""
