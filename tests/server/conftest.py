@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -119,3 +121,39 @@ def guarded() -> Iterator[Served]:
     """A server that wants the key `sesame` or `another`."""
     with running(Settings(port=0, grace_s=0.1, api_keys="sesame,another", allowed_hosts="Model.Example")) as served:
         yield served
+
+
+class RequestLog(logging.Handler):
+    """The lines that requests end with, each of which is written after its answer went out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[dict[str, Any]] = []
+        self._has_more = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "request":
+            with self._has_more:
+                self._lines.append(vars(record)["fields"])
+                self._has_more.notify_all()
+
+    def lines(self, count: int, id: str | None = None) -> list[dict[str, Any]]:
+        """So many, waited for: those of requests of this id, as those of a test before may come late."""
+
+        def found() -> list[dict[str, Any]]:
+            return [line for line in self._lines if id in (None, line["id"])]
+
+        with self._has_more:
+            self._has_more.wait_for(lambda: len(found()) >= count, timeout=10)
+            lines = found()
+        assert len(lines) == count, lines
+        return lines
+
+
+@pytest.fixture
+def request_log(caplog: pytest.LogCaptureFixture) -> Iterator[RequestLog]:
+    caplog.set_level(logging.INFO, "localllm")
+    root, handler = logging.getLogger(), RequestLog()
+    root.addHandler(handler)  # behind `caplog`'s, which has what this has
+    yield handler
+    root.removeHandler(handler)

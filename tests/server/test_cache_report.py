@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from localllm.config import Settings
-from tests.server.conftest import running, serving
+from tests.server.conftest import RequestLog, running, serving
 
 TIMEOUT_S = 60
 MONDAY, TUESDAY = "You help. Today is Monday.", "You help. Today is Tuesday."
@@ -32,8 +32,8 @@ def chat(system: str, *turns: str, **fields: Any) -> dict[str, Any]:
     return {"model": "tiny-chat", "messages": asked, "guided_choice": ["So it goes."]} | fields
 
 
-def ask(client: httpx.Client, body: dict[str, Any]) -> dict[str, Any]:
-    response = client.post("/v1/chat/completions", json=body)
+def ask(client: httpx.Client, body: dict[str, Any], id: str = "any") -> dict[str, Any]:
+    response = client.post("/v1/chat/completions", json=body, headers={"x-request-id": id})
     assert response.status_code == 200, response.text
     reply: dict[str, Any] = response.json()
     return reply
@@ -69,12 +69,14 @@ def test_the_responses_api_says_it_too(client: httpx.Client) -> None:
     assert misses == [None, None, "differs in message 0, character 6: 'there' -> 'you'", None]
 
 
-def test_a_debug_log_says_it_unasked(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_debug_log_says_it_unasked(
+    client: httpx.Client, caplog: pytest.LogCaptureFixture, request_log: RequestLog
+) -> None:
     caplog.set_level(logging.DEBUG, "localllm")
-    assert "localllm" not in ask(client, chat("One.", "Hello", cache_salt="log"))
-    ask(client, chat("Two.", "Hello", cache_salt="log"))
-    fields = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "request"]
-    assert [each["cache_miss"] for each in fields] == [None, "differs in message 0, character 0: 'One.' -> 'Two.'"]
+    assert "localllm" not in ask(client, chat("One.", "Hello", cache_salt="log"), "unasked")
+    ask(client, chat("Two.", "Hello", cache_salt="log"), "unasked")
+    lines = request_log.lines(2, "unasked")
+    assert [line["cache_miss"] for line in lines] == [None, "differs in message 0, character 0: 'One.' -> 'Two.'"]
 
 
 def test_other_salts_prompts_are_not_compared(client: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from localllm.config import Settings
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
 from localllm.server.callers import KeyRing
 from localllm.types import Delta
-from tests.server.conftest import Served, running
+from tests.server.conftest import RequestLog, Served, running
 from tests.server.fake_runtime import HANG
 
 TEXT: dict[str, Any] = {"model": "tiny", "prompt": "x"}
@@ -49,9 +49,9 @@ def team(team_server: Served) -> Served:
     return team_server
 
 
-def _post(served: Served, key: str, path: str = "/v1/completions", **fields: object) -> httpx.Response:
+def _post(served: Served, key: str, path: str = "/v1/completions", id: str = "any", **fields: object) -> httpx.Response:
     body = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT}.get(path, MODEL)
-    return served.http.post(path, json=body | fields, headers={"x-api-key": key, "x-request-id": "of-this-test"})
+    return served.http.post(path, json=body | fields, headers={"x-api-key": key, "x-request-id": id})
 
 
 def _error(response: httpx.Response) -> dict[str, Any]:
@@ -223,45 +223,35 @@ def test_keys_that_are_read_again_and_cannot_be_used_leave_the_old_ones(tmp_path
     assert [(caller.name, secret) for caller, secret in ring.pairs] == [("bob", b"b")]
 
 
-def _lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """Of the requests that `_post` made: those of a test before may come late."""
-    lines = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "request"]
-    return [line for line in lines if line["id"] == "of-this-test"]
-
-
-def test_a_log_line_says_who_asked_which_model_and_what_it_cost(team: Served, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "localllm")
-    _post(team, "b", n=2)
-    _post(team, "b", "/v1/chat/completions", stream=True)
-    _post(team, "b", "/v1/responses", input="x")
-    _post(team, "a", "/v1/embeddings", input=["ab", "c"])
-    _post(team, "b", "/tokenize", content="x")
-    team.http.get("/health")
+def test_a_log_line_says_who_asked_which_model_and_what_it_cost(team: Served, request_log: RequestLog) -> None:
+    _post(team, "b", n=2, id="costs")
+    _post(team, "b", "/v1/chat/completions", stream=True, id="costs")
+    _post(team, "b", "/v1/responses", input="x", id="costs")
+    _post(team, "a", "/v1/embeddings", input=["ab", "c"], id="costs")
+    _post(team, "b", "/tokenize", content="x", id="costs")
     names = ("key", "model", "prompt_tokens", "cached_tokens", "completion_tokens", "queue_ms", "outcome")
-    lines = [tuple(line[name] for name in names) for line in _lines(caplog)]
-    assert lines == [
+    logged = request_log.lines(5, "costs")
+    assert [tuple(line[name] for name in names) for line in logged] == [
         ("bob", "tiny", 7, 2, 6, 100.0, None),
         ("bob", "tiny", 7, 2, 3, 100.0, None),
         ("bob", "tiny", 7, 2, 3, 100.0, None),
         ("ann", "tiny", 3, 0, 0, None, None),
         ("bob", "tiny", None, None, None, None, None),
     ]
-    assert _lines(caplog)[0]["duration_ms"] >= 0
+    assert logged[0]["duration_ms"] >= 0
 
 
-def test_what_fails_is_logged_as_far_as_it_came(team: Served, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "localllm")
+def test_what_fails_is_logged_as_far_as_it_came(team: Served, request_log: RequestLog) -> None:
     team.runtime.script = [Delta("Hel", 1), Delta("lo", 2), WorkerCrashed("it died")]
-    _post(team, "b", stream=True)
-    _post(team, "b")
+    _post(team, "b", stream=True, id="fails")
+    _post(team, "b", id="fails")
     team.runtime.refusal = QueueFull("full")
-    _post(team, "b")
-    _post(team, "b", model="x" * 1000)
-    _post(team, "b", temperature=-1)
-    team.http.get("/health")
+    _post(team, "b", id="fails")
+    _post(team, "b", model="x" * 1000, id="fails")
+    _post(team, "b", temperature=-1, id="fails")
     names = ("model", "prompt_tokens", "completion_tokens", "outcome")
-    lines = [tuple(line[name] for name in names) for line in _lines(caplog)]
-    assert lines == [
+    logged = request_log.lines(5, "fails")
+    assert [tuple(line[name] for name in names) for line in logged] == [
         ("tiny", 7, 3, "worker_crashed"),
         ("tiny", 7, 3, "worker_crashed"),
         ("tiny", None, None, "queue_full"),

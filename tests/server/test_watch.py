@@ -16,7 +16,7 @@ from localllm.server.metrics import Metrics
 from localllm.server.tally import Tally
 from localllm.states import EngineStatus
 from localllm.types import Finish, Timings, Usage
-from tests.server.conftest import Served
+from tests.server.conftest import RequestLog, Served
 from tests.server.fake_runtime import FINISH, FakeRuntime
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -188,10 +188,11 @@ def test_a_json_log_line_is_one_object_with_the_requests_id() -> None:
     assert parsed == {"level": "warning", "event": "stream_failed", "id": "abc", "code": "internal", "message": "a\nb"}
 
 
-def test_what_happens_during_a_request_is_logged_with_its_id(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "localllm")
+def test_what_happens_during_a_request_is_logged_with_its_id(
+    served: Served, caplog: pytest.LogCaptureFixture, request_log: RequestLog
+) -> None:
     body = {"model": "tiny", "prompt": "x", "zeal": 1}
     served.http.post("/v1/completions", json=body, headers={"x-request-id": "mine-7"})
-    served.http.get("/health")  # the line of a request is written after its answer went out
+    request_log.lines(1, "mine-7")
     ids = {record.message: record.__dict__["fields"]["id"] for record in caplog.records if record.name == "localllm"}
     assert ids["fields_ignored"] == "mine-7"
