@@ -236,8 +236,8 @@ class Runtime:
         return text
 
     async def status(self, model_id: str) -> EngineStatus:
-        """What the model's slots do, between two steps: it takes as long as the step that is running."""
-        return msgspec.convert(await self._call(model_id, "status"), EngineStatus)
+        """What a loaded model's slots do, between two steps: as late as the running one ends. It is no use of it."""
+        return msgspec.convert(await self._supervisor.watched(model_id).call("status"), EngineStatus)
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Write what an idle slot holds to a file of that name, for `restore_slot` of the same model and settings.

@@ -123,6 +123,12 @@ class ManagedModel:
         session = self._session
         return session is not None and session.alive and session.ready.done()
 
+    def answering(self) -> Session:
+        """The session that answers now. Raises `Loading`."""
+        if self._session is None or not self.answers:
+            raise Loading(f"{self.id} is being loaded", param="model")
+        return self._session
+
     @property
     def num_requests(self) -> int:
         return self._retries.num_waiting + (0 if self._session is None else self._session.num_requests)

@@ -148,6 +148,14 @@ class Supervisor:
         self._models[id].will_embed()
         return session
 
+    def watched(self, id: str) -> Session:
+        """The session of a model that answers now, for who only looks at it: that is no use of it, and keeps it from
+        nothing. Raises `ModelNotFound`, `Loading`."""
+        model = self._models.get(id)
+        if model is None:
+            raise ModelNotFound(f"the model {clipped(id)!r} is not loaded", param="model")
+        return model.answering()
+
     def is_idle(self, id: str) -> bool:
         """Whether it is loaded and nobody asks anything of it."""
         model = self._models.get(id)

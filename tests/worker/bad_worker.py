@@ -73,7 +73,7 @@ def main() -> None:
             return
         elif isinstance(message, Shutdown) and mode != "ignores-termination":
             return
-        elif isinstance(message, Call) and mode == "loads-when-told":
+        elif isinstance(message, Call) and mode in ("answers-calls", "loads-when-told"):
             writer.write(Reply(message.id, [1]))
         elif isinstance(message, Cancel):
             print("cancel", message.id)

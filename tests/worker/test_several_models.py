@@ -119,6 +119,23 @@ def test_a_load_that_says_nothing_of_its_stay_leaves_it_as_it_is(mode: list[str]
     asyncio.run(scenario())
 
 
+def test_who_only_looks_at_a_model_does_not_keep_it(mode: list[str]) -> None:
+    """As a Prometheus does that reads `/metrics` more often than the model may be idle."""
+
+    async def scenario(supervisor: Supervisor) -> None:
+        mode[:] = ["answers-calls"]
+        await load(supervisor, "a", 60)
+        before = supervisor.running()[0].idle_s
+        await until(lambda: supervisor.running()[0].idle_s > before + 0.01)
+        before = supervisor.running()[0].idle_s
+        await supervisor.watched("a").call("status")
+        assert supervisor.running()[0].idle_s >= before
+        with pytest.raises(ModelNotFound):
+            supervisor.watched("b")
+
+    run(scenario)
+
+
 def test_a_model_does_not_leave_while_it_answers_and_a_request_may_set_its_time(mode: list[str]) -> None:
     mode[:] = ["never-ends"]
 

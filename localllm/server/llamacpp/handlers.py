@@ -77,10 +77,13 @@ async def apply_template(request: Request) -> Response:
 
 
 async def slots(request: Request) -> Response:
-    """`GET /slots`: of every loaded model, between two of its steps."""
+    """`GET /slots`: of every loaded model that answers, between two of its steps."""
     state: ServerState = request.app.state.server
     found: list[body.Slot] = []
+    restarting = state.runtime.restarting()
     for model in state.runtime.loaded():
+        if model.id in restarting:
+            continue
         status = await state.runtime.status(model.id)
         found += [
             body.Slot(
