@@ -138,6 +138,8 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     anything; without `=MODEL` it is the one that is loaded. What is loaded goes by its own name."""
     metrics_names: MetricsNames = "localllm"
     """In `/metrics`: ours, by model and with histograms, or llama-server's totals of all models."""
+    ui: bool = True
+    """A page for browsers at `/`: chat, models, what the machine does."""
     strict: bool = False
     """A request field that nobody knows is an error; otherwise it is ignored, and named in a header and the log."""
     model_keep_alive_s: Annotated[float, msgspec.Meta(ge=-1)] = 300.0

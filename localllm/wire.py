@@ -111,6 +111,67 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["removed"] = "removed"
 
 
+class CatalogModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A well-known model that can be pulled by its name."""
+
+    id: str
+    kind: str
+    repo: str
+    quant: str
+    size_bytes: int
+    """About, of the file in `quant`."""
+    num_parameters: int
+    context_length: int
+    license: str
+    description: str
+    fits: bool | None
+    """Into this machine's memory, about; null: not known."""
+
+
+class CatalogModels(msgspec.Struct, frozen=True):
+    """`GET /localllm/catalog`."""
+
+    models: list[CatalogModel]
+
+
+class TokenTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Since the server was started, of all models; what runs is counted as far as it is."""
+
+    prompt_tokens: int
+    """That were computed."""
+    cached_tokens: int
+    completion_tokens: int
+
+
+class SlotActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a slot holds."""
+
+    tokens: int
+    busy: bool
+
+
+class ModelActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model does."""
+
+    model: str
+    status: ModelPhase
+    running: int
+    waiting: int
+    memory_bytes: int
+    ctx: int
+    """Tokens that each slot can hold."""
+    slots: list[SlotActivity]
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /localllm/watch`: one of its events."""
+
+    time_s: float
+    """Unix time."""
+    totals: TokenTotals
+    models: list[ModelActivity]
+
+
 class Ready(msgspec.Struct, frozen=True):
     """`GET /ready`."""
 

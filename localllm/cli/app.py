@@ -207,6 +207,7 @@ def serve(
     mcp_max_rounds: opt.McpMaxRounds = None,
     model_aliases: opt.ModelAliases = None,
     metrics_names: opt.MetricsNames = None,
+    ui: gate.Ui = None,
     strict: Annotated[bool | None, Option("--strict", help="Refuse request fields that nobody knows")] = None,
     model_keep_alive_s: gate.ModelKeepAlive = None,
     max_loaded_models: gate.MaxLoadedModels = None,

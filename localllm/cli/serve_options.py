@@ -53,6 +53,7 @@ MaxUploadMb = Annotated[
 OllamaCompat = Annotated[
     bool | None, Option("--ollama-compat", help="Answer on Ollama's port too, of this machine alone")
 ]
+Ui = Annotated[bool | None, Option("--ui/--no-ui", help="A page for browsers at / [default: ui]")]
 OllamaPort = Annotated[int | None, Option("--ollama-port", metavar="PORT", help="Which port that is [default: 11434]")]
 MaxPulls = Annotated[int | None, Option("--max-pulls", metavar="N", help="Downloads at a time [default: 4]")]
 MaxWaitingPulls = Annotated[

@@ -45,6 +45,8 @@ from localllm.server.state import ServerState
 from localllm.server.tally import Tally
 from localllm.server.tei import errors as tei_errors
 from localllm.server.tei import handlers as tei
+from localllm.server.ui import files as ui_files
+from localllm.server.ui import handlers as ui
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
@@ -70,6 +72,8 @@ def routes() -> list[Route]:
         *router.routes(),
         *tei.routes(),
         *manage.routes(),
+        *ui_files.routes(),
+        *ui.routes(),
         *lmstudio.routes(),
         *ollama.routes(),
     ]

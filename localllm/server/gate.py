@@ -23,8 +23,9 @@ from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
 
-OPEN_PATHS = frozenset({"/health", "/v1/health", "/ready"})
-"""What answers without a key."""
+OPEN_PATHS = frozenset({"/", "/health", "/v1/health", "/ready"})
+"""What answers without a key, and the page's files, which hold nothing of anybody's."""
+OPEN_FOLDER = "/ui/"
 
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
@@ -60,7 +61,7 @@ class Gate:
         if self._is_preflight(scope["method"], headers):  # before the key, which a browser only sends afterwards
             await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
-        if scope["path"] not in OPEN_PATHS:
+        if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDER):
             scope.setdefault("state", {})["caller"] = self._caller(dict(scope["headers"]))
         await self.app(scope, receive, send)
 

@@ -78,6 +78,7 @@ _SLOT_QUERY = (
     Query("model", {"type": "string"}),
 )
 
+_CATALOG_QUERY = (Query("query", {"type": "string"}),)
 _MODEL = (Query("model", {"type": "string"}),)
 _PAGE_QUERY = tuple(
     Query(name, {"type": kind}) for name, kind in (("limit", "string"), ("after_id", "string"), ("before_id", "string"))
@@ -274,7 +275,10 @@ OPERATIONS = (
     Operation("post", "/localllm/kv/save", "Conversations to the disk", manage.ModelRequest, manage.KvSaved),
     Operation("post", "/localllm/pull", "Download a model", manage.PullRequest, manage.PullEvent, manage.PullEvent),
     Operation("post", "/localllm/remove", "Forget a model", manage.ModelRequest, manage.Removed),
-    Operation("get", "/", "Alive, in Ollama's words"),
+    Operation("get", "/", "The page, for browsers; for others: alive, in Ollama's words", needs_key=False),
+    Operation("get", "/ui/{name}", "A file of the page", needs_key=False),
+    Operation("get", "/localllm/catalog", "Well-known models", response=manage.CatalogModels, query=_CATALOG_QUERY),
+    Operation("get", "/localllm/watch", "What the models do, as events", response=manage.Activity),
     _ollamas("get", "version", "The version of Ollama whose API this is", None, ollama_replies.Version),
     _ollamas("get", "tags", "The models on this machine", None, ollama_models.Tags),
     _ollamas("get", "ps", "The models that are loaded", None, ollama_models.Processes),

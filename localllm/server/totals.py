@@ -37,10 +37,10 @@ class Totals:
 
     def __init__(self) -> None:
         self.started_unix_s = int(time.time())
-        self._computed = 0
+        self.computed = 0
         """Tokens of prompts and of texts to embed, without those that were cached."""
-        self._cached = 0
-        self._made = 0
+        self.cached = 0
+        self.made = 0
         self._num_embedded = 0
         """Requests for embeddings."""
         self._prompt_s = 0.0
@@ -55,9 +55,9 @@ class Totals:
         """An answer came to its end."""
         usage, timings = finish.usage, finish.timings
         computed = usage.prompt_tokens - usage.cached_tokens
-        self._computed += computed
-        self._cached += usage.cached_tokens
-        self._made += usage.completion_tokens
+        self.computed += computed
+        self.cached += usage.cached_tokens
+        self.made += usage.completion_tokens
         self._prompt_s += timings.prefill_s
         self._made_s += timings.decode_s
         self._longest = max(self._longest, usage.total_tokens)
@@ -68,7 +68,7 @@ class Totals:
     def embedded(self, num_tokens: Sequence[int], seconds: float) -> None:
         """Texts were embedded or ranked; `num_tokens`: of each of them."""
         self._num_embedded += 1
-        self._computed += sum(num_tokens)
+        self.computed += sum(num_tokens)
         self._prompt_s += seconds
         self._longest = max(self._longest, max(num_tokens, default=0))
         self._prompt_rate.add(sum(num_tokens), seconds)
@@ -82,10 +82,10 @@ class Totals:
         running = sum(slot.request is not None for status in statuses.values() for slot in status.slots)
         waiting = sum(status.num_waiting for status in statuses.values())
         counters: list[tuple[str, str, float]] = [
-            ("prompt_tokens_total", "Prompt tokens that were computed, without cached ones", self._computed),
-            ("prompt_tokens_cached_total", "Prompt tokens that were in the cache", self._cached),
+            ("prompt_tokens_total", "Prompt tokens that were computed, without cached ones", self.computed),
+            ("prompt_tokens_cached_total", "Prompt tokens that were in the cache", self.cached),
             ("prompt_seconds_total", "Time spent on prompts", self._prompt_s),
-            ("tokens_predicted_total", "Tokens made", self._made),
+            ("tokens_predicted_total", "Tokens made", self.made),
             ("tokens_predicted_seconds_total", "Time spent on making them", self._made_s),
             ("n_decode_total", "Batches computed, each request for embeddings counted as one", decodes),
             ("n_tokens_max", "Most tokens of one prompt and its answer", self._longest),
@@ -98,7 +98,7 @@ class Totals:
             ("predicted_tokens_seconds", "Tokens made a second, since the last scrape", self._made_rate.read()),
             ("requests_processing", "Requests that have a slot", running),
             ("requests_deferred", "Requests that wait for one", waiting),
-            ("n_busy_slots_per_decode", "Tokens made for each batch, on average", self._made / max(decodes, 1)),
+            ("n_busy_slots_per_decode", "Tokens made for each batch, on average", self.made / max(decodes, 1)),
         ]
         lines = [*_lines("counter", counters), *_lines("gauge", gauges)]
         return "".join(lines).encode()

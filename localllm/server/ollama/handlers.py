@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.server.body import json_response
@@ -32,7 +32,6 @@ OLLAMA_VERSION = "0.33.0"
 def routes() -> list[Route]:
     """What this package answers."""
     return [
-        Route("/", alive),
         Route("/api/version", version),
         Route("/api/tags", list_models),
         Route("/api/ps", list_running),
@@ -49,11 +48,6 @@ def routes() -> list[Route]:
         Route("/api/blobs/{digest}", has_blob, methods=["HEAD"]),
         Route("/api/blobs/{digest}", upload_blob, methods=["POST"]),
     ]
-
-
-async def alive(_: Request) -> Response:
-    """`GET /`: by this its clients know it."""
-    return PlainTextResponse("Ollama is running")
 
 
 async def version(_: Request) -> Response:

@@ -1,0 +1,122 @@
+// What the server is asked, and what it answers: JSON, or events as they come. Knows nothing of the page.
+
+const KEY = "localllm.key";
+
+/** An answer that is an error. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} code @param {string} message @param {string | null} param */
+  constructor(status, code, message, param = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+  }
+}
+
+/** @type {() => Promise<void>} Asks for a key; resolves when there is a new one. */
+let askForKey = async () => {};
+
+/** @param {() => Promise<void>} how */
+export function onKeyWanted(how) {
+  askForKey = how;
+}
+
+/** For this tab alone. @param {string} key */
+export function keepKey(key) {
+  sessionStorage.setItem(KEY, key);
+}
+
+export function hasKey() {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
+/**
+ * @param {string} path
+ * @param {any} [body] sent as JSON by POST; undefined: GET
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<Response>}
+ */
+async function fetched(path, body, signal) {
+  for (;;) {
+    /** @type {Record<string, string>} */
+    const headers = { accept: "application/json" };
+    const key = sessionStorage.getItem(KEY);
+    if (key) headers.authorization = `Bearer ${key}`;
+    if (body !== undefined) headers["content-type"] = "application/json";
+    const method = body === undefined ? "GET" : "POST";
+    const response = await fetch(path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+    if (response.ok) return response;
+    if (response.status !== 401) throw await refusal(response);
+    await askForKey();
+  }
+}
+
+/** @param {Response} response */
+async function refusal(response) {
+  const text = await response.text();
+  try {
+    const { error } = JSON.parse(text);
+    return new Refused(response.status, error.code ?? "", error.message ?? text, error.param ?? null);
+  } catch {
+    return new Refused(response.status, "", text || response.statusText);
+  }
+}
+
+/** @param {string} path @param {any} [body] @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function call(path, body, signal) {
+  return (await fetched(path, body, signal)).json();
+}
+
+/**
+ * The events of a stream; one that is an error is raised.
+ * @param {string} path
+ * @param {any} body
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<any>}
+ */
+export async function* events(path, body, signal) {
+  const response = await fetched(path, body, signal);
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      held += value;
+      let end;
+      while ((end = held.indexOf("\n\n")) >= 0) {
+        const event = held.slice(0, end);
+        held = held.slice(end + 2);
+        if (!event.startsWith("data: ")) continue;
+        const data = event.slice(6);
+        if (data === "[DONE]") return;
+        const parsed = JSON.parse(data);
+        if (parsed.error) throw new Refused(200, parsed.error.code, parsed.error.message, parsed.error.param ?? null);
+        yield parsed;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});  // hanging up ends the work
+  }
+}
+
+export const models = () => call("/v1/models");
+export const available = () => call("/localllm/models");
+export const processes = () => call("/localllm/ps");
+/** @param {any} body @param {AbortSignal} signal */
+export const chat = (body, signal) => events("/v1/chat/completions", body, signal);
+/** @param {any} body @param {AbortSignal} [signal] @returns {Promise<number>} */
+export const countTokens = async (body, signal) => (await call("/v1/chat/completions/input_tokens", body, signal)).input_tokens;
+/** @param {string} model @param {Record<string, any>} more @param {AbortSignal} signal */
+export const load = (model, more, signal) => events("/localllm/load", { model, ...more }, signal);
+/** @param {string} model */
+export const unload = (model) => call("/localllm/unload", { model });
+/** @param {string} model */
+export const remove = (model) => call("/localllm/remove", { model });
+/** @param {string} model @param {AbortSignal} signal */
+export const pull = (model, signal) => events("/localllm/pull", { model }, signal);
+/** @param {string} query */
+export const search = (query) => call(`/localllm/catalog?query=${encodeURIComponent(query)}`);
+/** @param {AbortSignal} signal */
+export const watch = (signal) => events("/localllm/watch", undefined, signal);

@@ -1,0 +1,186 @@
+// The conversation and the field for the next message.
+
+import * as api from "./api.js";
+import { announce, chooseFiles, el, fill, sign } from "./dom.js";
+import { MessageView } from "./message_view.js";
+import { session } from "./session.js";
+import { editSettings } from "./settings_view.js";
+import { words } from "./words.js";
+
+const MAX_FILE_BYTES = 1_000_000;
+const COUNT_AFTER_MS = 400;
+/** So near the end one is reading along. */
+const NEAR_PX = 80;
+
+export class ChatView {
+  constructor() {
+    /** @type {Map<string, MessageView>} */
+    this.views = new Map();
+    /** @type {import("./tree.js").Attachment[]} */
+    this.files = [];
+    /** @type {Set<string>} */
+    this.changed = new Set();
+    this.frame = 0;
+    this.counting = 0;
+    this.followed = true;
+
+    this.models = el("select", { "aria-label": words.chat.model, onchange: () => session.choose(this.models.value) });
+    this.context = el("span", { class: "context", title: words.chat.contextLabel });
+    const bar = el("div", { class: "bar" }, this.models, this.context, sign(words.settings.open, "⚙", () => editSettings(), { id: "settings" }));
+    this.list = el("div", { class: "messages", role: "log", "aria-live": "off", tabindex: 0, "aria-label": words.views.chat });
+    this.list.addEventListener("scroll", () => {
+      this.followed = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < NEAR_PX;
+    });
+    this.field = el("textarea", { id: "field", rows: 1, dir: "auto", "aria-label": words.chat.message, placeholder: words.chat.placeholder });
+    this.field.addEventListener("input", () => this.#typed());
+    this.field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.#send(); }
+    });
+    this.attachments = el("div", { class: "attachments" });
+    this.button = el("button", { class: "primary", id: "send" }, words.chat.send);
+    const form = el(
+      "form", { class: "composer", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); session.isWriting ? session.stop() : this.#send(); } },
+      this.attachments,
+      el("div", { class: "row" }, sign(words.chat.attach, "+", async () => this.#attach(await chooseFiles("text/*,.md,.json,.py,.js,.ts,.c,.h,.cpp,.rs,.go,.java,.toml,.yaml,.yml,.csv,.log"))), this.field, this.button),
+    );
+    form.addEventListener("dragover", (event) => event.preventDefault());
+    form.addEventListener("drop", (event) => { event.preventDefault(); this.#attach([...(event.dataTransfer?.files ?? [])]); });
+    this.node = el("section", { class: "chat", "aria-label": words.views.chat }, bar, this.list, form);
+
+    session.addEventListener("path", () => this.#showPath());
+    session.addEventListener("models", () => this.#showModels());
+    session.addEventListener("message", (event) => this.#later(/** @type {CustomEvent} */ (event).detail));
+    session.addEventListener("ended", () => announce(words.chat.answered));
+    this.#showPath();
+    this.#showModels();
+  }
+
+  /** What changed is shown with the next frame, however much comes in between. @param {string} id */
+  #later(id) {
+    this.changed.add(id);
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      for (const each of this.changed) this.views.get(each)?.update();
+      this.changed.clear();
+      this.#follow();
+    });
+  }
+
+  #follow() {
+    if (this.followed) this.list.scrollTop = this.list.scrollHeight;
+  }
+
+  #showPath() {
+    const path = session.tree.path();
+    const views = path.map((message) => {
+      const there = this.views.get(message.id);
+      if (there?.message === message) { there.update(true); return there; }
+      return new MessageView(message);
+    });
+    this.views = new Map(views.map((view) => [view.message.id, view]));
+    const nodes = views.map((view) => view.node);
+    const before = [...this.list.children];
+    if (nodes.length === 0) {
+      fill(this.list, el("div", { class: "empty" }, el("h2", {}, words.chat.empty), el("p", {}, words.chat.note)));
+    } else {
+      for (const [index, node] of nodes.entries()) {
+        if (this.list.children[index] !== node) this.list.insertBefore(node, this.list.children[index] ?? null);
+      }
+      while (this.list.children.length > nodes.length) this.list.lastElementChild?.remove();
+    }
+    if (before[0] !== this.list.children[0]) this.followed = true;
+    const isWriting = session.isWriting;
+    this.button.textContent = isWriting ? words.chat.stop : words.chat.send;
+    this.button.classList.toggle("stop", isWriting);
+    if (isWriting) { announce(words.chat.answering); this.followed = true; }
+    this.#follow();
+    this.#count();
+  }
+
+  #showModels() {
+    const { models, conversation } = session;
+    const ids = models.map((model) => model.id);
+    if (conversation.model && !ids.includes(conversation.model)) ids.push(conversation.model);
+    fill(this.models, ids.map((id) => el("option", { value: id, selected: id === conversation.model }, id)));
+    this.models.value = conversation.model;
+    this.models.hidden = !ids.length;
+    if (!models.length) this.context.textContent = words.chat.noModels;
+    this.#count();
+  }
+
+  #typed() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight + 2, 240)}px`;
+    this.#count();
+  }
+
+  /** How much of the context the conversation and the draft take, once nothing was typed for a moment. */
+  #count() {
+    clearTimeout(this.counting);
+    this.counting = setTimeout(async () => {
+      const model = session.model;
+      const draft = this.field.value;
+      const path = session.tree.path();
+      if (!model?.loaded || session.isWriting) return;
+      if (!draft && !path.length) { this.context.textContent = ""; return; }
+      try {
+        const last = path.at(-1)?.id ?? null;
+        /** @type {import("./tree.js").Message} */
+        const next = { id: "", parent: last, role: "user", content: draft, files: this.files, state: "done" };
+        const body = session.request(draft || this.files.length ? [...path, next] : path);
+        delete body.logprobs;
+        delete body.top_logprobs;
+        const used = await api.countTokens(body);
+        this.context.textContent = words.chat.context(used, model.ctx);
+        this.context.classList.toggle("full", used > model.ctx);
+      } catch {
+        this.context.textContent = "";  // the count is a help; sending says what is wrong
+      }
+    }, COUNT_AFTER_MS);
+  }
+
+  async #send() {
+    const text = this.field.value.trim();
+    if ((!text && !this.files.length) || session.isWriting || !session.conversation.model) return;
+    const files = this.files;
+    this.field.value = "";
+    this.files = [];
+    this.#showFiles();
+    this.#typed();
+    this.followed = true;
+    await session.send(text, files);
+  }
+
+  /** @param {File[]} files */
+  async #attach(files) {
+    for (const file of files) {
+      if (file.size > MAX_FILE_BYTES) { announce(words.chat.tooLarge(file.name)); this.#note(words.chat.tooLarge(file.name)); continue; }
+      try {
+        const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+        if (text.includes("\0")) throw new TypeError();
+        this.files = [...this.files, { name: file.name, text }];
+      } catch { this.#note(words.chat.notText(file.name)); }
+    }
+    this.#showFiles();
+    this.#count();
+  }
+
+  /** @param {string} text */
+  #note(text) {
+    this.context.textContent = text;
+    announce(text);
+  }
+
+  #showFiles() {
+    fill(this.attachments, this.files.map((file) => el(
+      "span", { class: "chip" }, file.name,
+      sign(`${words.chat.remove}: ${file.name}`, "×", () => { this.files = this.files.filter((each) => each !== file); this.#showFiles(); this.#count(); }),
+    )));
+  }
+
+  /** @param {"user" | "assistant"} role */
+  last(role) {
+    const message = session.tree.path().filter((each) => each.role === role).at(-1);
+    return message && this.views.get(message.id);
+  }
+}

@@ -1,0 +1,128 @@
+// Making DOM nodes: whatever is text becomes a text node, so nothing that a model writes is ever read as HTML.
+
+import { words } from "./words.js";
+
+/** @typedef {Node | string | null | undefined | false} Child */
+
+/**
+ * An element. `props`: attributes by their names; `on*`: a listener; `class`, `dataset`; booleans set or leave out.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any>} [props]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  set(node, props);
+  node.append(...flat(children));
+  return node;
+}
+
+/**
+ * As `el`, of SVG.
+ * @param {string} tag
+ * @param {Record<string, any>} [props]
+ * @param {...(Child | Child[])} children
+ */
+export function svg(tag, props = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  set(node, props);
+  node.append(...flat(children));
+  return node;
+}
+
+/** @param {Element} node @param {Record<string, any>} props */
+function set(node, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value" && "value" in node) /** @type {any} */ (node).value = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+/** @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
+function flat(children) {
+  return /** @type {(Node | string)[]} */ (
+    children.flat().filter((child) => child !== null && child !== undefined && child !== false)
+  );
+}
+
+/** @param {Element} node @param {...(Child | Child[])} children */
+export function fill(node, ...children) {
+  node.replaceChildren(...flat(children));
+}
+
+/**
+ * A button with a picture of one or two letters' width.
+ * @param {string} label what a screen reader says and the pointer shows
+ * @param {string} sign
+ * @param {(event: Event) => void} press
+ * @param {Record<string, any>} [props]
+ */
+export function sign(label, sign, press, props = {}) {
+  return el("button", { type: "button", class: "sign", "aria-label": label, title: label, onclick: press, ...props }, sign);
+}
+
+/** Says it to who does not see the page. @param {string} text */
+export function announce(text) {
+  const region = document.getElementById("live");
+  if (region) region.textContent = text;
+}
+
+/**
+ * Asks in a dialog; undefined if it was cancelled.
+ * @param {string} title
+ * @param {Child[]} content
+ * @param {{ ok?: string, cancel?: string | null, danger?: boolean }} [say]
+ * @returns {Promise<boolean>}
+ */
+export function ask(title, content, say = {}) {
+  return new Promise((resolve) => {
+    const heading = el("h2", { id: "ask" }, title);
+    const cancel = say.cancel === null ? null : el("button", { type: "button", onclick: () => box.close("") }, say.cancel ?? words.cancel);
+    const form = el(
+      "form",
+      { method: "dialog", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); box.close("yes"); } },
+      heading, content, el("div", { class: "row end" }, cancel, el("button", { class: say.danger ? "danger" : "primary" }, say.ok ?? words.ok)),
+    );
+    const box = el("dialog", { "aria-labelledby": "ask", onclose: () => { box.remove(); resolve(box.returnValue === "yes"); } }, form);
+    document.body.append(box);
+    box.showModal();
+  });
+}
+
+/** Text to the clipboard, said on the button. @param {HTMLElement} button @param {string} text @param {string} done */
+export async function copyText(button, text, done) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = el("textarea", { class: "offscreen" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");  // where the page is not from this machine and not over https
+    field.remove();
+  }
+  button.textContent = done;
+  setTimeout(() => { button.textContent = before; }, 1200);
+}
+
+/** A file that the browser saves. @param {string} name @param {string} type @param {string} text */
+export function download(name, type, text) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  el("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Files that the user chooses. @param {string} accept @returns {Promise<File[]>} */
+export function chooseFiles(accept) {
+  return new Promise((resolve) => {
+    const input = el("input", { type: "file", multiple: true, accept });
+    input.addEventListener("change", () => resolve([...(input.files ?? [])]));
+    input.addEventListener("cancel", () => resolve([]));
+    input.click();
+  });
+}

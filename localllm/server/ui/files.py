@@ -1,0 +1,80 @@
+"""The page's files, with headers that keep everything else out of it. Knows nothing of what they show.
+
+They hold nothing of anybody's, so they need no key: the page asks for one. What a model writes becomes text there and
+never HTML; should that ever fail, the policy lets no script run but these files, and nothing be asked elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.resources
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from localllm.server.errors import NotFound
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Content-Security-Policy, https://www.w3.org/TR/CSP3/."""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-cache",  # asked for anew, and mostly answered by a 304
+}
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+INDEX = "index.html"
+
+
+class File(NamedTuple):
+    """One of them."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [Route("/", root), Route("/ui/{name}", file)]
+
+
+@functools.cache
+def files() -> dict[str, File]:
+    """Name -> file; read once."""
+    found: dict[str, File] = {}
+    for entry in importlib.resources.files("localllm.server.ui").iterdir():
+        media_type = _TYPES.get(entry.name.rpartition(".")[2])
+        if media_type is not None:
+            content = entry.read_bytes()
+            found[entry.name] = File(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    return found
+
+
+async def root(request: Request) -> Response:
+    """`GET /`: the page for browsers; Ollama's clients know its server by these words."""
+    if request.app.state.server.settings.ui and "text/html" in request.headers.get("accept", ""):
+        return _response(request, files()[INDEX])
+    return PlainTextResponse("Ollama is running", headers={"vary": "accept"})
+
+
+async def file(request: Request) -> Response:
+    """`GET /ui/{name}`."""
+    found = files().get(request.path_params["name"])
+    if found is None or not request.app.state.server.settings.ui:
+        raise NotFound(f"there is no {request.url.path} here")
+    return _response(request, found)
+
+
+def _response(request: Request, file: File) -> Response:
+    headers = HEADERS | {"etag": file.etag, "vary": "accept"}
+    if file.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, headers=headers, media_type=file.media_type)

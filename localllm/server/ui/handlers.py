@@ -1,0 +1,128 @@
+"""What the page asks for beside what all clients ask: the catalog, and a stream of what the models do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localllm import osdep
+from localllm import wire as body
+from localllm.errors import LocalLLMError
+from localllm.registry import catalog
+from localllm.server import sse
+from localllm.server.body import json_response
+from localllm.server.state import ServerState
+from localllm.states import EngineStatus, RunningModel
+
+INTERVAL_S = 0.5
+"""Between two looks at the models."""
+STILL_S = 5.0
+"""After which an event says that nothing changed."""
+STATUS_TIMEOUT_S = 0.4
+"""A model that computes a long step is shown as it was before it."""
+SPARE_BYTES = 500 * 10**6
+"""Beside its file, for a model of the catalog: its KV cache and buffers, about."""
+
+
+def routes() -> list[Route]:
+    """What this module answers."""
+    return [Route("/localllm/catalog", search), Route("/localllm/watch", watch)]
+
+
+async def search(request: Request) -> Response:
+    """`GET /localllm/catalog?query=`."""
+    memory = osdep.total_memory()
+    found = [
+        body.CatalogModel(
+            id=entry.id,
+            kind=entry.kind,
+            repo=entry.repo,
+            quant=entry.quant,
+            size_bytes=entry.size_bytes,
+            num_parameters=entry.num_parameters,
+            context_length=entry.context_length,
+            license=entry.license,
+            description=entry.description,
+            fits=None if memory is None else entry.size_bytes + SPARE_BYTES <= memory,
+        )
+        for entry in catalog.load().search(request.query_params.get("query", ""))
+    ]
+    return json_response(body.CatalogModels(found))
+
+
+async def watch(request: Request) -> Response:
+    """`GET /localllm/watch`: an event as often as something changed, until the client hangs up."""
+    state: ServerState = request.app.state.server
+
+    async def close() -> None:
+        pass
+
+    return sse.EventStream(_events(state), close, {}, keep_alive_s=state.settings.keep_alive_s)
+
+
+async def _events(state: ServerState) -> AsyncGenerator[bytes, None]:
+    statuses: dict[str, EngineStatus] = {}
+    before: body.Activity | None = None
+    while not state.draining:
+        models = state.runtime.running()
+        statuses = await _statuses(state, models, statuses)
+        now = _activity(state, models, statuses)
+        if before is None or _is_news(now, before):
+            yield sse.data(msgspec.json.encode(now))
+            before = now
+        await asyncio.sleep(INTERVAL_S)
+
+
+def _is_news(now: body.Activity, before: body.Activity) -> bool:
+    is_still = (now.totals, now.models) == (before.totals, before.models)
+    return not is_still or now.time_s - before.time_s > STILL_S
+
+
+async def _statuses(
+    state: ServerState, models: Sequence[RunningModel], before: dict[str, EngineStatus]
+) -> dict[str, EngineStatus]:
+    async def status(id: str) -> EngineStatus | None:
+        try:
+            return await asyncio.wait_for(state.runtime.status(id), STATUS_TIMEOUT_S)
+        except (TimeoutError, LocalLLMError):
+            return before.get(id)
+
+    ids = [model.id for model in models if model.phase == "ready"]
+    found = await asyncio.gather(*(status(id) for id in ids))
+    return {id: each for id, each in zip(ids, found, strict=True) if each is not None}
+
+
+def _activity(state: ServerState, models: Sequence[RunningModel], statuses: dict[str, EngineStatus]) -> body.Activity:
+    """Finished requests are counted whole; of those that run what they have so far."""
+    totals = state.metrics.totals
+    prompt, cached, made = totals.computed, totals.cached, totals.made
+    for status in statuses.values():
+        for slot in status.slots:
+            if slot.request is not None:
+                prompt += max(0, min(slot.num_computed, slot.num_prompt) - slot.num_cached)
+                cached += slot.num_cached
+                made += slot.num_generated
+    return body.Activity(
+        time_s=time.time(),
+        totals=body.TokenTotals(prompt_tokens=prompt, cached_tokens=cached, completion_tokens=made),
+        models=[_model(model, statuses.get(model.id)) for model in models],
+    )
+
+
+def _model(model: RunningModel, status: EngineStatus | None) -> body.ModelActivity:
+    slots = () if status is None else status.slots
+    return body.ModelActivity(
+        model=model.id,
+        status=model.phase,
+        running=sum(slot.request is not None for slot in slots),
+        waiting=0 if status is None else status.num_waiting,
+        memory_bytes=model.memory_bytes,
+        ctx=0 if model.loaded is None else model.loaded.ctx,
+        slots=[body.SlotActivity(tokens=slot.num_held, busy=slot.request is not None) for slot in slots],
+    )

@@ -1,0 +1,89 @@
+// What the machine does now, and did in the last minutes: one stream of events from the server, while it is looked at.
+
+import * as api from "./api.js";
+import { el, fill } from "./dom.js";
+import { said, size } from "./models_view.js";
+import { Plot } from "./plots.js";
+import { words } from "./words.js";
+
+const SPAN_MS = 5 * 60_000;
+const AGAIN_MS = 2000;
+/** Between two looks of the server at its models. */
+const LOOK_S = 0.5;
+
+export class MachineView {
+  constructor() {
+    this.plots = {
+      made: new Plot(words.machine.speed, SPAN_MS, (value) => value.toFixed(value < 10 ? 1 : 0)),
+      computed: new Plot(words.machine.prompts, SPAN_MS, (value) => value.toFixed(0)),
+      answers: new Plot(words.machine.answers, SPAN_MS, (value) => value.toFixed(0)),
+      memory: new Plot(words.machine.memory, SPAN_MS, size),
+    };
+    this.note = el("p", { class: "note", role: "status" });
+    this.cache = el("p", {});
+    this.models = el("div");
+    this.node = el("section", { class: "page", "aria-label": words.machine.title },
+      el("h2", {}, words.machine.lastMinutes), el("div", { class: "plots" }, Object.values(this.plots).map((plot) => plot.node)),
+      this.cache, this.note, this.models);
+    /** @type {AbortController | null} */
+    this.watching = null;
+    /** @type {any} */
+    this.before = null;
+  }
+
+  async show() {
+    this.watching ??= new AbortController();
+    const { signal } = this.watching;
+    while (!signal.aborted) {
+      try {
+        for await (const event of api.watch(signal)) { this.note.textContent = ""; this.#take(event); }
+      } catch (error) {
+        if (!signal.aborted) this.note.textContent = error instanceof api.Refused ? said(error) : words.machine.lost;
+      }
+      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+
+  hide() {
+    this.watching?.abort();
+    this.watching = null;
+    this.before = null;
+  }
+
+  /** @param {any} event */
+  #take(event) {
+    const at = Date.now();
+    const { totals, models } = event;
+    if (this.before) {
+      // Nothing is sent while nothing changes: what changed did so since the last time that the server looked.
+      const gap = event.time_s - this.before.time_s;
+      const seconds = Math.min(Math.max(gap, 0.05), LOOK_S);
+      /** @param {"made" | "computed"} plot @param {string} name */
+      const add = (plot, name) => {
+        if (gap > 2 * LOOK_S) for (const ago of [gap - LOOK_S, LOOK_S]) this.plots[plot].add({ at: at - 1000 * ago, value: 0 });
+        this.plots[plot].add({ at, value: Math.max(0, (totals[name] - this.before.totals[name]) / seconds) });
+      };
+      add("made", "completion_tokens");
+      add("computed", "prompt_tokens");
+    }
+    this.before = event;
+    /** @param {string} name */
+    const sum = (name) => models.reduce((/** @type {number} */ total, /** @type {any} */ model) => total + model[name], 0);
+    this.plots.answers.add({ at, value: sum("running") + sum("waiting") });
+    this.plots.memory.add({ at, value: sum("memory_bytes") });
+    const asked = totals.prompt_tokens + totals.cached_tokens;
+    this.cache.textContent = `${words.machine.cache}: ${totals.cached_tokens.toLocaleString()} / ${asked.toLocaleString()}${asked ? ` (${Math.round((100 * totals.cached_tokens) / asked)} %)` : ""}`;
+    fill(this.models, models.length ? models.map(modelBox) : el("p", { class: "note" }, words.machine.idle));
+  }
+}
+
+/** @param {any} model */
+function modelBox(model) {
+  return el("section", { class: "card" },
+    el("h3", {}, model.model),
+    el("p", {}, `${model.running} ${words.machine.running} · ${model.waiting} ${words.machine.waiting} · ${size(model.memory_bytes)}`),
+    el("ul", { class: "slots" }, model.slots.map((/** @type {any} */ slot, /** @type {number} */ index) => el("li", { class: slot.busy ? "busy" : "" },
+      el("span", {}, words.machine.slot(index)),
+      el("meter", { min: 0, max: model.ctx, value: slot.tokens, "aria-label": words.machine.slot(index) }),
+      el("span", {}, `${words.machine.held(slot.tokens, model.ctx)}, ${slot.busy ? words.machine.busy : words.machine.free}`)))));
+}

@@ -1,0 +1,385 @@
+// Markdown as it comes: blocks that are complete are made once and stay; what grows at the end is made anew.
+// CommonMark's usual part with GitHub's tables and tasks. HTML in it is text; images are links.
+
+import { el } from "./dom.js";
+import { coloured } from "./highlight.js";
+import { words } from "./words.js";
+import { copyText } from "./dom.js";
+
+const MAX_INLINE = 20_000;
+// Of a paragraph: a longer one is shown as it is written.
+const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * @typedef {{ type: "text" | "heading" | "code" | "quote" | "list" | "item" | "table" | "row" | "rule" | "math",
+ *   source: string, begin?: number, level?: number, language?: string, closed?: boolean, ordered?: boolean, start?: number,
+ *   inner?: Block[], cells?: string[], aligns?: string[] }} Block
+ */
+
+/** @param {string} line */
+const isBlank = (line) => line.trim() === "";
+const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^`]*)$/;
+const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:(\s+)(.*)|\s*)$/;
+const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
+const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*?))?(?:\s+#+)?\s*$/;
+const DELIMITERS = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+
+/** The blocks of a text; `begin` is the line with which each begins. @param {string} text @param {number} [depth] @returns {Block[]} */
+export function blocks(text, depth = 0) {
+  const lines = text.split("\n");
+  /** @type {Block[]} */
+  const found = [];
+  let at = 0, begun = 0, from = 0;
+  /** @param {number} to */
+  const source = (to) => lines.slice(at, to).join("\n");
+  for (;;) {
+    if (found.length > begun) found[begun++].begin = from;
+    while (at < lines.length && isBlank(lines[at])) at++;
+    if (at === lines.length) return found;
+    const line = lines[at];
+    from = at;
+    const fence = FENCE.exec(line);
+    if (fence && !(fence[2][0] === "`" && fence[3].includes("`"))) {
+      let end = at + 1;
+      const close = new RegExp(`^ {0,3}${fence[2][0]}{${fence[2].length},}\\s*$`);
+      while (end < lines.length && !close.test(lines[end])) end++;
+      const inner = lines.slice(at + 1, end).map((each) => each.replace(new RegExp(`^ {0,${fence[1].length}}`), ""));
+      found.push({ type: "code", source: inner.join("\n"), language: fence[3].trim().split(/\s+/)[0], closed: end < lines.length });
+      at = end + 1;
+      continue;
+    }
+    const open = /^\s*(\$\$|\\\[)/.exec(line);
+    if (open) {
+      const close = open[1] === "$$" ? "$$" : "\\]";
+      let end = at;
+      while (end < lines.length && !(end === at ? line.slice(line.indexOf(open[1]) + 2) : lines[end]).includes(close)) end++;
+      found.push({ type: "math", source: source(end + 1) });
+      at = end + 1;
+      continue;
+    }
+    const heading = HEADING.exec(line);
+    if (heading) { found.push({ type: "heading", level: heading[1].length, source: heading[2] ?? "" }); at++; continue; }
+    if (RULE.test(line)) { found.push({ type: "rule", source: line }); at++; continue; }
+    if (/^ {0,3}>/.test(line)) {
+      let end = at;
+      while (end < lines.length && !isBlank(lines[end]) && (/^ {0,3}>/.test(lines[end]) || !starts(lines[end]))) end++;
+      const inner = lines.slice(at, end).map((each) => each.replace(/^ {0,3}> ?/, "")).join("\n");
+      found.push({ type: "quote", source: source(end), inner: depth > 8 ? [{ type: "text", source: inner }] : blocks(inner, depth + 1) });
+      at = end;
+      continue;
+    }
+    if (ITEM.test(line)) { at = list(lines, at, found, depth); continue; }
+    if (line.includes("|") && at + 1 < lines.length && DELIMITERS.test(lines[at + 1]) && cells(line).length === cells(lines[at + 1]).length) {
+      let end = at + 2;
+      while (end < lines.length && !isBlank(lines[end]) && !starts(lines[end])) end++;
+      const aligns = cells(lines[at + 1]).map((cell) => (/^:-+:$/.test(cell) ? "center" : /-:$/.test(cell) ? "right" : ""));
+      const inner = [line, ...lines.slice(at + 2, end)].map((each) => /** @type {Block} */ ({ type: "row", source: each, cells: cells(each) }));
+      found.push({ type: "table", source: source(end), aligns, inner });
+      at = end;
+      continue;
+    }
+    let end = at + 1;
+    while (end < lines.length && !isBlank(lines[end]) && !starts(lines[end])) end++;
+    found.push({ type: "text", source: source(end) });
+    at = end;
+  }
+}
+
+/** Whether a line ends a paragraph before it. @param {string} line */
+function starts(line) {
+  const item = ITEM.exec(line);
+  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || /^ {0,3}>/.test(line) || /^\s*(\$\$|\\\[)/.test(line)
+    || (item !== null && Boolean(item[4]) && (!/\d/.test(item[2]) || parseInt(item[2], 10) === 1));
+}
+
+/** @param {string[]} lines @param {number} at @param {Block[]} found @param {number} depth @returns {number} the line behind it */
+function list(lines, at, found, depth) {
+  const first = /** @type {RegExpExecArray} */ (ITEM.exec(lines[at]));
+  const ordered = /\d/.test(first[2]);
+  const mark = first[2].slice(-1);
+  const begin = at;
+  /** @type {Block[]} */
+  const items = [];
+  while (at < lines.length) {
+    const item = ITEM.exec(lines[at]);
+    if (!item || /\d/.test(item[2]) !== ordered || item[2].slice(-1) !== mark || RULE.test(lines[at])) break;
+    const indent = item[1].length + item[2].length + Math.min((item[3] ?? " ").length, 4);
+    const own = [item[4] ?? ""];
+    at++;
+    while (at < lines.length) {
+      const line = lines[at];
+      if (isBlank(line)) {
+        let next = at;
+        while (next < lines.length && isBlank(lines[next])) next++;
+        if (next === lines.length || (/^ */.exec(lines[next])?.[0].length ?? 0) < Math.min(indent, 2)) break;
+        own.push(...lines.slice(at, next).map(() => ""));
+        at = next;
+        continue;
+      }
+      const spaces = /^ */.exec(line)?.[0].length ?? 0;
+      if (spaces < Math.min(indent, 2) && (starts(line) || ITEM.test(line))) break;
+      own.push(line.slice(Math.min(spaces, indent)));
+      at++;
+    }
+    const source = own.join("\n");
+    items.push({ type: "item", source, inner: depth > 8 ? [{ type: "text", source }] : blocks(source, depth + 1) });
+    let next = at;
+    while (next < lines.length && isBlank(lines[next])) next++;
+    if (next < lines.length && ITEM.test(lines[next])) at = next;
+  }
+  found.push({ type: "list", source: lines.slice(begin, at).join("\n"), ordered, start: parseInt(first[2], 10) || 1, inner: items });
+  return at;
+}
+
+/** @param {string} line @returns {string[]} */
+function cells(line) {
+  const inner = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inner.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+}
+
+/** Shows a text that grows in a node of its own. */
+export class Markdown {
+  constructor() {
+    this.node = el("div", { class: "markdown" });
+    this.text = "";
+    /** Where the first block begins that may still change. */
+    this.settled = 0;
+    /** @type {{ block: Block, node: HTMLElement }[]} */
+    this.shown = [];
+    this.numSettled = 0;
+  }
+
+  /** @param {string} text what it is now; usually what it was, and more */
+  update(text) {
+    if (text === this.text) return;
+    if (!text.startsWith(this.text.slice(0, this.settled))) { this.settled = 0; this.numSettled = 0; }
+    this.text = text;
+    const fresh = blocks(text.slice(this.settled));
+    patch(this.node, this.shown, fresh, this.numSettled);
+    this.#settle(fresh);
+  }
+
+  /** A block is complete when the first line of the next one is. @param {Block[]} fresh */
+  #settle(fresh) {
+    const lines = this.text.slice(this.settled).split("\n");
+    let next = fresh.length - 1;
+    while (next > 0 && (fresh[next].begin ?? 0) >= lines.length - 1) next--;
+    if (next <= 0) return;
+    const begin = fresh[next].begin ?? 0;
+    this.settled += lines.slice(0, begin).reduce((length, line) => length + line.length + 1, 0);
+    this.numSettled += next;
+  }
+}
+
+/**
+ * Makes the nodes those of these blocks, and leaves alone what did not change.
+ * @param {HTMLElement} parent
+ * @param {{ block: Block, node: HTMLElement }[]} shown
+ * @param {Block[]} fresh
+ * @param {number} from
+ */
+function patch(parent, shown, fresh, from) {
+  for (const [index, block] of fresh.entries()) {
+    const there = shown[from + index];
+    if (there && there.block.type === block.type && update(there, block)) continue;
+    const node = made(block);
+    if (there) there.node.replaceWith(node);
+    else parent.append(node);
+    shown[from + index] = { block, node };
+  }
+  for (const gone of shown.splice(from + fresh.length)) gone.node.remove();
+}
+
+/** @type {WeakMap<HTMLElement, { block: Block, node: HTMLElement }[]>} */
+const inside = new WeakMap();
+
+/** Whether the node could be changed into this block's. @param {{ block: Block, node: HTMLElement }} there @param {Block} block */
+function update(there, block) {
+  const before = there.block;
+  if (before.source === block.source && before.closed === block.closed && before.level === block.level && before.language === block.language) return true;
+  if (block.type === "code" && !block.closed && before.language === block.language) {
+    const code = /** @type {HTMLElement} */ (there.node.querySelector("code"));
+    appendTo(code, before.source, block.source);
+  } else if ((block.type === "list" && before.ordered === block.ordered) || block.type === "quote" || block.type === "item") {
+    patch(there.node, inside.get(there.node) ?? [], block.inner ?? [], 0);
+  } else if (block.type === "table" && before.aligns?.join() === block.aligns?.join()) {
+    const body = /** @type {HTMLElement} */ (there.node.querySelector("tbody"));
+    patch(body, inside.get(body) ?? [], rows(block), 0);
+  } else return false;
+  there.block = block;
+  return true;
+}
+
+/** @param {HTMLElement} code @param {string} before @param {string} now */
+function appendTo(code, before, now) {
+  const last = code.lastChild;
+  if (now.startsWith(before) && last instanceof Text) last.appendData(visible(now.slice(before.length)));
+  else code.textContent = visible(now);
+}
+
+/** @param {Block} block @returns {Block[]} */
+const rows = (block) => (block.inner ?? []).slice(1).map((row) => ({ ...row, aligns: block.aligns }));
+
+/** Characters that turn text around are shown by their numbers in code. @param {string} text */
+const visible = (text) => text.replace(BIDI, (char) => `⟦U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟧`);
+
+/** @param {Block} block @returns {HTMLElement} */
+function made(block) {
+  switch (block.type) {
+    case "heading":
+      return el(/** @type {"h3"} */ (`h${Math.min(6, (block.level ?? 1) + 2)}`), { dir: "auto" }, inline(block.source));
+    case "rule":
+      return el("hr");
+    case "math":
+      return el("div", { class: "math block", dir: "ltr" }, block.source.trim());
+    case "code":
+      return codeBlock(block);
+    case "list":
+    case "quote":
+    case "item": {
+      const tag = block.type === "quote" ? "blockquote" : block.type === "item" ? "li" : block.ordered ? "ol" : "ul";
+      const node = el(tag, block.ordered && block.start !== 1 ? { start: block.start } : {});
+      if (block.type === "item") task(block);
+      /** @type {{ block: Block, node: HTMLElement }[]} */
+      const shown = [];
+      patch(node, shown, block.inner ?? [], 0);
+      inside.set(node, shown);
+      return node;
+    }
+    case "table": {
+      const head = el("tr", {}, (block.inner?.[0].cells ?? []).map((cell, index) => el("th", { dir: "auto", class: block.aligns?.[index] }, inline(cell))));
+      const body = el("tbody");
+      /** @type {{ block: Block, node: HTMLElement }[]} */
+      const shown = [];
+      patch(body, shown, rows(block), 0);
+      inside.set(body, shown);
+      return el("div", { class: "scrolls", tabindex: 0 }, el("table", {}, el("thead", {}, head), body));
+    }
+    case "row":
+      return el("tr", {}, (block.aligns ?? []).map((align, index) => el("td", { dir: "auto", class: align }, inline(block.cells?.[index] ?? ""))));
+    default:
+      return el("p", { dir: "auto" }, inline(block.source));
+  }
+}
+
+/** `[x]` before an item's text. @param {Block} block */
+function task(block) {
+  const first = block.inner?.[0];
+  const box = first?.type === "text" ? /^\[([ xX])\]\s+/.exec(first.source) : null;
+  if (first && box) first.source = (box[1] === " " ? "☐ " : "☑ ") + first.source.slice(box[0].length);
+}
+
+/** @param {Block} block */
+function codeBlock(block) {
+  const code = el("code", {});
+  if (block.closed) code.append(...coloured(visible(block.source), block.language ?? ""));
+  else code.textContent = visible(block.source);
+  const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, block.source, words.copied) }, words.copy);
+  const pre = el("pre", { tabindex: 0 }, code);
+  const node = el("div", { class: "code", dir: "ltr" }, el("div", { class: "bar" }, el("span", {}, block.language || ""), copy), pre);
+  if (!block.closed) copy.onclick = (event) => { event.stopImmediatePropagation(); copyText(copy, code.textContent ?? "", words.copied); };
+  return node;
+}
+
+const SCHEMES = /^(?:https?:|mailto:)/i;
+
+/** The nodes of a line of text. @param {string} text @param {number} [depth] @returns {(Node | string)[]} */
+export function inline(text, depth = 0) {
+  if (text.length > MAX_INLINE || depth > 12) return [text];
+  /** @type {(Node | string)[]} */
+  const out = [];
+  let plain = "";
+  /** Openers of which nothing closes any: each is looked for once. @type {Set<string>} */
+  const hopeless = new Set();
+  /** @param {Node} node */
+  const push = (node) => { if (plain) out.push(plain); plain = ""; out.push(node); };
+  /** @param {string} mark @param {number} from */
+  const closing = (mark, from) => {
+    if (hopeless.has(mark)) return -1;
+    const found = text.indexOf(mark, from);
+    if (found < 0) hopeless.add(mark);
+    return found;
+  };
+  for (let at = 0; at < text.length; ) {
+    const char = text[at];
+    if (char === "\\" && /[!-/:-@[-`{-~]/.test(text[at + 1] ?? "")) {
+      const end = text[at + 1] === "(" ? closing("\\)", at + 2) : -1;
+      if (end > 0) { push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 2, end))); at = end + 2; continue; }
+      plain += text[at + 1];
+      at += 2;
+      continue;
+    }
+    if (char === "`") {
+      const ticks = /^`+/.exec(text.slice(at, at + 32))?.[0] ?? "`";
+      const end = closing(ticks, at + ticks.length);
+      if (end > 0) {
+        const code = text.slice(at + ticks.length, end).replaceAll("\n", " ");
+        push(el("code", {}, visible(/^ .*\S.* $/.test(code) ? code.slice(1, -1) : code)));
+        at = end + ticks.length;
+        continue;
+      }
+      plain += ticks;
+      at += ticks.length;
+      continue;
+    }
+    if (char === "$" && /[^\s$\d]/.test(text[at + 1] ?? "")) {
+      const end = closing("$", at + 1);
+      if (end > 0 && !/\s/.test(text[end - 1]) && !/\d/.test(text[end + 1] ?? "") && !text.slice(at, end).includes("\n")) {
+        push(el("span", { class: "math", dir: "ltr" }, text.slice(at + 1, end)));
+        at = end + 1;
+        continue;
+      }
+    }
+    if (char === "*" || char === "_" || (char === "~" && text[at + 1] === "~")) {
+      const run = /^(\*{1,3}|_{1,3}|~~)/.exec(text.slice(at, at + 3))?.[0] ?? char;
+      const before = text[at - 1] ?? " ";
+      const opens = !/\s/.test(text[at + run.length] ?? " ") && !(char === "_" && /[\p{L}\p{N}]/u.test(before));
+      let end = opens ? closing(run, at + run.length) : -1;
+      while (end > 0 && (/\s/.test(text[end - 1]) || (run.length === 1 && text[end + 1] === char && text[end - 1] !== char && ++end > 0)
+        || (char === "_" && /[\p{L}\p{N}]/u.test(text[end + run.length] ?? "")))) end = closing(run, end + 1);
+      if (end > at + run.length) {
+        const inner = inline(text.slice(at + run.length, end), depth + 1);
+        push(run === "~~" ? el("del", {}, inner) : run.length === 1 ? el("em", {}, inner)
+          : run.length === 2 ? el("strong", {}, inner) : el("em", {}, el("strong", {}, inner)));
+        at = end + run.length;
+        continue;
+      }
+      plain += run;
+      at += run.length;
+      continue;
+    }
+    if (char === "[" || (char === "!" && text[at + 1] === "[")) {
+      const link = /^!?\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]{0,200}\]){0,1000})\]\(\s*<?([^\s<>)]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>)]{0,200})?)>?(?:\s+"[^"\n]{0,500}")?\s*\)/.exec(text.slice(at, at + 4000));
+      if (link) {
+        push(anchor(link[2], char === "!" ? [`🖼 ${link[1]}`] : inline(link[1], depth + 1)));
+        at += link[0].length;
+        continue;
+      }
+    }
+    if (char === "<" || (char === "h" && !/[\p{L}\p{N}]/u.test(text[at - 1] ?? " "))) {
+      const url = /^<((?:https?:|mailto:)[^\s<>]{1,2000})>/i.exec(text.slice(at, at + 2100)) ?? /^(https?:\/\/[^\s<>"`]{1,2000})/i.exec(text.slice(at, at + 2000));
+      if (url) {
+        const bare = char === "<" ? url[1] : url[1].replace(/[.,:;!?'*_)\]]+$/, "");
+        push(anchor(bare, [bare]));
+        at += char === "<" ? url[0].length : bare.length;
+        continue;
+      }
+    }
+    if (char === "\n") {
+      if (/ {2}$/.test(plain) || plain.endsWith("\\")) push(el("br"));
+      else plain += "\n";
+      at++;
+      continue;
+    }
+    plain += char;
+    at++;
+  }
+  if (plain) out.push(plain);
+  return out;
+}
+
+/** A link to the outside; of any other kind only its text. @param {string} url @param {(Node | string)[]} label */
+function anchor(url, label) {
+  if (!SCHEMES.test(url)) return el("span", { title: url }, label);
+  return el("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow", title: url }, label);
+}

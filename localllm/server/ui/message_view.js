@@ -1,0 +1,138 @@
+// How one message looks, and what can be done with it.
+
+import { copyText, el, fill, sign } from "./dom.js";
+import { Markdown } from "./markdown.js";
+import { session } from "./session.js";
+import { jsonTree } from "./json_tree.js";
+import { shaded } from "./logprobs.js";
+import { words } from "./words.js";
+
+/** @typedef {import("./tree.js").Message} Message */
+
+export class MessageView {
+  /** @param {Message} message */
+  constructor(message) {
+    this.message = message;
+    this.markdown = new Markdown();
+    this.thought = el("pre", { class: "thought", dir: "auto" });
+    this.thoughtTitle = el("summary");
+    this.thoughts = el("details", { hidden: true }, this.thoughtTitle, this.thought);
+    this.body = el("div", { class: "body" });
+    this.calls = el("div", { class: "calls" });
+    this.status = el("p", { class: "status", hidden: true });
+    this.foot = el("div", { class: "foot" });
+    this.asTree = false;
+    const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool }[message.role];
+    this.node = el(
+      "article", { class: `message ${message.role}`, "aria-label": who, tabindex: -1 },
+      el("header", {}, message.role === "assistant" && message.model ? message.model : who),
+      (message.files ?? []).map((file) => el("details", { class: "file" }, el("summary", {}, words.chat.attached(file.name)), el("pre", { dir: "auto" }, file.text))),
+      this.thoughts, this.body, this.calls, this.status, this.foot,
+    );
+    this.update(true);
+  }
+
+  /** @param {boolean} [whole] the buttons too, not only what grows */
+  update(whole = false) {
+    const { message } = this;
+    const isWriting = session.writing.has(message.id);
+    this.node.setAttribute("aria-busy", String(isWriting));
+    if (message.reasoning) {
+      this.thoughts.hidden = false;
+      grow(this.thought, message.reasoning);
+      const seconds = ((message.thoughtMs ?? 0) / 1000).toFixed(1);
+      this.thoughtTitle.textContent = isWriting && !message.content && !message.calls ? words.chat.thinking : words.chat.thought(seconds);
+    }
+    this.#showBody(isWriting);
+    const progress = isWriting && !message.content && !message.calls ? (message.reasoning ? "" : session.progress) : "";
+    const end = { length: words.chat.cut, stopped: words.chat.stopped, broken: words.chat.broken, failed: `${words.failed.stream}: ${message.error ?? ""}` };
+    const status = progress || (isWriting ? "" : end[/** @type {keyof typeof end} */ (message.state)] ?? "");
+    this.status.hidden = !status;
+    if (this.status.textContent !== status) this.status.textContent = status;
+    this.status.classList.toggle("error", message.state === "failed" && !isWriting);
+    if (whole || !isWriting) this.#showCalls(isWriting);
+    if (whole) this.#showFoot(isWriting);
+  }
+
+  /** @param {boolean} isWriting */
+  #showBody(isWriting) {
+    const { message } = this;
+    if (message.role === "tool") { fill(this.body, el("pre", { dir: "auto" }, message.content)); return; }
+    if (!isWriting && message.likely && session.conversation.settings.logprobs) { fill(this.body, shaded(message.likely)); return; }
+    if (!isWriting && this.asTree) { fill(this.body, jsonTree(message.content)); return; }
+    if (message.role === "user") { fill(this.body, el("div", { class: "plain", dir: "auto" }, message.content)); return; }
+    if (this.body.firstChild !== this.markdown.node) fill(this.body, this.markdown.node);
+    this.markdown.update(message.content);
+  }
+
+  /** @param {boolean} isWriting */
+  #showCalls(isWriting) {
+    const { message } = this;
+    if (!message.calls?.length) return;
+    const path = session.tree.path();
+    const given = new Set(path.map((each) => each.callId));
+    fill(this.calls, message.calls.map((call) => {
+      const shown = el("details", { class: "call", open: true }, el("summary", {}, words.chat.calls(call.function.name)), jsonTree(call.function.arguments));
+      if (isWriting || given.has(call.id)) return shown;
+      const field = el("textarea", { "aria-label": words.chat.result, placeholder: words.chat.result, rows: 2 });
+      const give = el("button", { type: "button", onclick: () => session.result(call.id, field.value, message) }, words.chat.giveResult);
+      shown.append(el("div", { class: "row" }, field, give));
+      return shown;
+    }));
+  }
+
+  /** @param {boolean} isWriting */
+  #showFoot(isWriting) {
+    const { message } = this;
+    const { at, of } = session.tree.version(message);
+    const versions = of > 1 ? el(
+      "span", { class: "versions" },
+      sign(words.chat.previous, "‹", () => session.turn(message, -1), { disabled: at === 1 }),
+      el("span", { "aria-label": words.chat.version(at, of) }, `${at}/${of}`),
+      sign(words.chat.next, "›", () => session.turn(message, 1), { disabled: at === of }),
+    ) : null;
+    if (isWriting || message.role === "tool") { fill(this.foot, versions); return; }
+    const copy = el("button", { type: "button", class: "small", onclick: () => copyText(copy, message.content, words.copied) }, words.copy);
+    const buttons = [copy];
+    /** @param {string} label @param {() => void} press */
+    const button = (label, press) => buttons.push(el("button", { type: "button", class: "small", onclick: press }, label));
+    if (message.role === "user") button(words.chat.edit, () => this.edit());
+    else {
+      button(words.chat.regenerate, () => session.again(message));
+      if (message.state !== "done" && message.id === session.tree.head && (message.content || message.reasoning)) button(words.chat.continue, () => session.goOn(message));
+      if (isJson(message.content)) button(this.asTree ? words.chat.text : words.chat.json, () => { this.asTree = !this.asTree; this.update(true); });
+    }
+    const { figures } = message;
+    fill(this.foot, versions, buttons, figures && el("span", { class: "figures" }, words.chat.figures(figures.tokens, figures.perSecond, figures.cached, figures.prompt)));
+  }
+
+  /** The message in a field, to be sent in other words. */
+  edit() {
+    const field = el("textarea", { "aria-label": words.chat.edit, rows: Math.min(12, this.message.content.split("\n").length + 1), dir: "auto" });
+    field.value = this.message.content;
+    const back = () => this.update(true);
+    const save = () => { back(); session.edit(this.message, field.value); };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { event.stopPropagation(); back(); }
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save();
+    });
+    fill(this.body, field, el("div", { class: "row end" },
+      el("button", { type: "button", onclick: back }, words.cancel), el("button", { type: "button", class: "primary", onclick: save }, words.chat.save)));
+    fill(this.foot);
+    field.focus();
+  }
+}
+
+/** Shows a text that grows at its end. @param {HTMLElement} node @param {string} text */
+function grow(node, text) {
+  const last = node.firstChild;
+  if (last instanceof Text && text.startsWith(last.data)) { if (text.length > last.data.length) last.appendData(text.slice(last.data.length)); }
+  else node.textContent = text;
+}
+
+/** @param {string} text */
+function isJson(text) {
+  if (!/^\s*[[{]/.test(text) || text.length > 1_000_000) return false;
+  try { JSON.parse(text); return true; } catch { return false; }
+}
+

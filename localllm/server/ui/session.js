@@ -1,0 +1,322 @@
+// The conversation that is open: what is asked, what comes back, and where it is kept. Knows nothing of how it looks.
+
+import * as api from "./api.js";
+import * as store from "./store.js";
+import { Tree, newId, titleOf, toSend } from "./tree.js";
+import { words } from "./words.js";
+
+/**
+ * @typedef {import("./tree.js").Message} Message
+ * @typedef {import("./tree.js").Conversation} Conversation
+ * @typedef {{ id: string, loaded: boolean, ctx: number, capabilities: string[] }} Model
+ */
+
+const SAVE_MS = 300;
+/** How long after a reload an answer that it cut goes on by itself. */
+const GO_ON_MS = 60_000;
+
+/** Events: `list`, `path`, `models`, and `message` with the id of the one that changed. */
+class Session extends EventTarget {
+  constructor() {
+    super();
+    /** @type {Conversation[]} */
+    this.list = [];
+    /** @type {Conversation} */
+    this.conversation = this.#empty();
+    this.tree = new Tree([], null);
+    /** @type {Map<string, number>} */
+    this.numbers = new Map();
+    /** @type {Model[]} */
+    this.models = [];
+    /** @type {Map<string, AbortController>} of each message that is being written */
+    this.writing = new Map();
+    /** What the model does before its first token. */
+    this.progress = "";
+  }
+
+  /** @param {string} type @param {any} [detail] */
+  #tell(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
+
+  /** @returns {Conversation} */
+  #empty() {
+    const model = localStorage.getItem("localllm.model") ?? "";
+    return { id: newId(), title: "", created: Date.now(), updated: Date.now(), model, settings: {}, head: null };
+  }
+
+  get model() { return this.models.find((model) => model.id === this.conversation.model); }
+  get isWriting() { return this.tree.path().some((message) => this.writing.has(message.id)); }
+
+  async start() {
+    this.list = await store.conversations();
+    const last = sessionStorage.getItem("localllm.open");
+    if (last && this.list.some((each) => each.id === last)) await this.open(last);
+    else this.#tell("path");
+    this.#tell("list");
+    await this.findModels();
+    const cut = this.tree.path().at(-1);
+    const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
+    if (cut?.state === "broken" && navigation?.type === "reload" && Date.now() - this.conversation.updated < GO_ON_MS && this.model) this.goOn(cut);
+  }
+
+  async findModels() {
+    const { data } = await api.models();
+    this.models = data.filter((/** @type {any} */ model) => model.capabilities?.includes("completion") ?? true)
+      .map((/** @type {any} */ model) => ({ id: model.id, loaded: Boolean(model.loaded), ctx: model.ctx ?? model.context_length ?? 0, capabilities: model.capabilities ?? [] }));
+    if (!this.model && this.models.length) this.conversation.model = (this.models.find((model) => model.loaded) ?? this.models[0]).id;
+    this.#tell("models");
+  }
+
+  /** @param {string} id */
+  choose(id) {
+    this.conversation.model = id;
+    localStorage.setItem("localllm.model", id);
+    if (this.tree.messages.size) this.#save();
+    this.#tell("models");
+  }
+
+  fresh() {
+    const { model, settings } = this.conversation;
+    this.conversation = { ...this.#empty(), model, settings: { ...settings } };
+    this.tree = new Tree([], null);
+    this.numbers = new Map();
+    sessionStorage.removeItem("localllm.open");
+    this.#tell("path");
+    this.#tell("list");
+  }
+
+  /** @param {string} id */
+  async open(id) {
+    const conversation = this.list.find((each) => each.id === id);
+    if (!conversation) return;
+    const messages = await store.messages(id);
+    for (const message of messages) {
+      if (message.state === "writing" && !this.writing.has(message.id)) message.state = "broken";
+    }
+    const here = [...this.writing.keys()];
+    this.conversation = conversation;
+    // An answer that is still being written is the one that grows, not what was kept of it.
+    this.tree = here.length && this.open_trees.get(id) || new Tree(messages, conversation.head);
+    this.numbers = new Map([...this.tree.messages.keys()].map((each, number) => [each, number]));
+    sessionStorage.setItem("localllm.open", id);
+    this.#tell("path");
+    this.#tell("list");
+  }
+
+  /** @type {Map<string, Tree>} of conversations that have an answer coming */
+  open_trees = new Map();
+
+  /** @param {string} id @param {string} title */
+  async rename(id, title) {
+    const conversation = this.list.find((each) => each.id === id);
+    if (!conversation) return;
+    conversation.title = title;
+    await store.saveConversation(conversation);
+    this.#tell("list");
+  }
+
+  /** @param {string} id */
+  async delete(id) {
+    if (id === this.conversation.id) { this.stop(); this.fresh(); }
+    this.list = this.list.filter((each) => each.id !== id);
+    await store.deleteConversation(id);
+    this.#tell("list");
+  }
+
+  /** @param {string} text @returns {Promise<number>} */
+  async import(text) {
+    const count = await store.imported(text, newId);
+    this.list = await store.conversations();
+    this.#tell("list");
+    return count;
+  }
+
+  /** @param {import("./tree.js").Settings} settings */
+  configure(settings) {
+    this.conversation.settings = settings;
+    if (this.tree.messages.size) this.#save();
+    this.#tell("models");
+  }
+
+  async #save(conversation = this.conversation) {
+    conversation.updated = Date.now();
+    if (conversation === this.conversation) conversation.head = this.tree.head;
+    if (!this.list.includes(conversation)) this.list.unshift(conversation);
+    this.list.sort((one, other) => other.updated - one.updated);
+    sessionStorage.setItem("localllm.open", this.conversation.id);
+    this.#tell("list");
+    await store.saveConversation(conversation);
+  }
+
+  /** @param {Partial<Message> & { role: Message["role"], parent: string | null }} fields @returns {Message} */
+  #add(fields) {
+    const message = /** @type {Message} */ ({ id: newId(), content: "", state: "done", ...fields });
+    this.tree.add(message);
+    this.numbers.set(message.id, this.numbers.size);
+    return message;
+  }
+
+  /** @param {Message} message */
+  #keep(message, conversation = this.conversation, numbers = this.numbers) {
+    return store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
+  }
+
+  /** Asks, and answers. @param {string} content @param {import("./tree.js").Attachment[]} files @param {string | null} [parent] */
+  async send(content, files, parent = this.tree.head) {
+    const message = this.#add({ role: "user", parent, content, files });
+    if (!this.conversation.title) this.conversation.title = titleOf(content || (files[0]?.name ?? ""), words.chats.untitled);
+    await Promise.all([this.#keep(message), this.#save()]);
+    await this.#answer(message.id);
+  }
+
+  /** The same message in other words, beside it. @param {Message} message @param {string} content */
+  edit(message, content) { return this.send(content, message.files ?? [], message.parent); }
+
+  /** Another answer, beside it. @param {Message} message */
+  again(message) { return this.#answer(message.parent); }
+
+  /** The answer goes on where it ended; what was computed of it is still in the server's cache. @param {Message} message */
+  goOn(message) { return this.#write(message, true); }
+
+  /** @param {string} callId @param {string} content @param {Message} of */
+  async result(callId, content, of) {
+    const message = this.#add({ role: "tool", parent: this.tree.head ?? of.id, callId, content });
+    await Promise.all([this.#keep(message), this.#save()]);
+    const given = new Set(this.tree.path().map((each) => each.callId));
+    if ((of.calls ?? []).every((call) => given.has(call.id))) await this.#answer(message.id);
+    else this.#tell("path");
+  }
+
+  /** @param {Message} message @param {number} by */
+  turn(message, by) {
+    this.tree.turn(message, by);
+    this.#save();
+    this.#tell("path");
+  }
+
+  stop() {
+    for (const message of this.tree.path()) this.writing.get(message.id)?.abort();
+  }
+
+  /** @param {string | null} parent */
+  #answer(parent) {
+    return this.#write(this.#add({ role: "assistant", parent, state: "writing", model: this.conversation.model }), false);
+  }
+
+  /** The request for what follows these messages. @param {Message[]} messages @param {boolean} goesOn */
+  request(messages, goesOn = false) {
+    const { system, sampling, thinking, schema, tools, logprobs } = this.conversation.settings;
+    /** @type {Record<string, any>} */
+    const body = {
+      model: this.conversation.model,
+      messages: [...(system ? [{ role: "system", content: system }] : []), ...messages.map(toSend)],
+      ...sampling,
+    };
+    if (thinking) body.enable_thinking = thinking === "on";
+    if (schema) body.response_format = { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) } };
+    if (tools) body.tools = JSON.parse(tools).map((/** @type {any} */ tool) => (tool.type ? tool : { type: "function", function: tool }));
+    if (logprobs) Object.assign(body, { logprobs: true, top_logprobs: 5 });
+    if (goesOn) Object.assign(body, { continue_final_message: true, add_generation_prompt: false });
+    return body;
+  }
+
+  /** @param {Message} message @param {boolean} goesOn */
+  async #write(message, goesOn) {
+    const { conversation, tree, numbers } = this;
+    const controller = new AbortController();
+    this.writing.set(message.id, controller);
+    this.open_trees.set(conversation.id, tree);
+    message.state = "writing";
+    delete message.error;
+    this.progress = words.chat.waiting;
+    this.#tell("path");
+    const path = tree.path();
+    const before = path.slice(0, path.indexOf(message) + (goesOn ? 1 : 0));
+    let saved = 0;
+    const shown = () => this.#tell("message", message.id);
+    try {
+      const body = this.request(before, goesOn);
+      await this.#loaded(body.model, controller.signal, shown);
+      await this.#keep(message, conversation, numbers);
+      const began = performance.now();
+      let first = 0, last = began;
+      const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true };
+      for await (const event of api.chat(asked, controller.signal)) {
+        if (event.prompt_progress) {
+          const { total, processed } = event.prompt_progress;
+          this.progress = processed < total ? words.chat.reading(processed, total) : "";
+        }
+        if (event.usage) figures(message, event.usage, first, last);
+        const [choice] = event.choices;
+        if (choice && take(message, choice)) {
+          last = performance.now();
+          first ||= last;
+          this.progress = "";
+          if (message.reasoning && !message.content && !message.calls) message.thoughtMs = last - first;
+        }
+        shown();
+        if (last - saved > SAVE_MS) {
+          saved = last;
+          this.#keep(message, conversation, numbers);
+        }
+      }
+      if (message.state === "writing") message.state = "done";
+    } catch (error) {
+      if (controller.signal.aborted) message.state = "stopped";
+      else {
+        message.state = "failed";
+        message.error = error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
+      }
+    } finally {
+      this.writing.delete(message.id);
+      this.open_trees.delete(conversation.id);
+      this.progress = "";
+      await this.#keep(message, conversation, numbers);
+      await this.#save(conversation);
+      if (this.tree === tree) this.#tell("path");
+      this.#tell("ended", message.id);
+    }
+  }
+
+  /** A model that is not in memory yet is loaded first, so that one sees how far it is. @param {string} id @param {AbortSignal} signal @param {() => void} shown */
+  async #loaded(id, signal, shown) {
+    if (this.models.find((model) => model.id === id)?.loaded) return;
+    for await (const event of api.load(id, {}, signal)) {
+      this.progress = words.chat.loading(event.fraction);
+      shown();
+    }
+    this.progress = words.chat.waiting;
+    this.findModels();
+  }
+}
+
+/** Adds what came; whether there was anything. @param {Message} message @param {any} choice */
+function take(message, choice) {
+  const { delta } = choice;
+  let came = false;
+  if (delta.content) { message.content += delta.content; came = true; }
+  if (delta.reasoning_content) { message.reasoning = (message.reasoning ?? "") + delta.reasoning_content; came = true; }
+  for (const part of delta.tool_calls ?? []) {
+    message.calls ??= [];
+    const call = (message.calls[part.index] ??= { id: "", type: "function", function: { name: "", arguments: "" } });
+    if (part.id) call.id = part.id;
+    call.function.name += part.function?.name ?? "";
+    call.function.arguments += part.function?.arguments ?? "";
+    came = true;
+  }
+  if (choice.logprobs?.content) message.likely = [...(message.likely ?? []), ...choice.logprobs.content];
+  if (choice.finish_reason === "length") message.state = "length";
+  return came;
+}
+
+/** @param {Message} message @param {any} usage @param {number} first @param {number} last */
+function figures(message, usage, first, last) {
+  const seconds = (last - first) / 1000;
+  message.figures = {
+    prompt: usage.prompt_tokens,
+    cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    tokens: usage.completion_tokens,
+    perSecond: seconds > 0 ? (usage.completion_tokens - 1) / seconds : 0,
+  };
+}
+
+export const session = new Session();

@@ -1,0 +1,119 @@
+// What a chat asks for beside its messages, in a dialog, with presets.
+
+import { ask, el, fill } from "./dom.js";
+import { session } from "./session.js";
+import * as store from "./store.js";
+import { words } from "./words.js";
+
+/** @typedef {import("./tree.js").Settings} Settings */
+
+/** @type {Record<string, { min: number, max?: number, step: number }>} */
+const NUMBERS = {
+  temperature: { min: 0, max: 5, step: 0.05 },
+  top_p: { min: 0, max: 1, step: 0.01 },
+  top_k: { min: 0, step: 1 },
+  min_p: { min: 0, max: 1, step: 0.01 },
+  repeat_penalty: { min: 0.1, max: 3, step: 0.01 },
+  max_tokens: { min: 1, step: 1 },
+  seed: { min: 0, step: 1 },
+};
+
+/** @type {Record<string, Settings>} */
+const PRESETS = {
+  default: {},
+  precise: { sampling: { temperature: 0.2, top_p: 0.9 } },
+  creative: { sampling: { temperature: 1.1, min_p: 0.05 } },
+  exact: { sampling: { temperature: 0, seed: 1 } },
+};
+
+export async function editSettings() {
+  const { settings } = session.conversation;
+  const own = await store.presets();
+  const system = el("textarea", { rows: 3, dir: "auto" });
+  /** @type {Record<string, HTMLInputElement>} */
+  const numbers = Object.fromEntries(Object.entries(NUMBERS).map(([name, range]) =>
+    [name, el("input", { type: "number", placeholder: words.settings.asModel, inputmode: "decimal", ...range })]));
+  const thinking = el("select", {}, Object.entries(words.settings.thinkings).map(([value, label]) => el("option", { value }, label)));
+  const schema = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '{"type": "object", …}' });
+  const tools = el("textarea", { rows: 4, class: "mono", spellcheck: "false", placeholder: '[{"name": "weather", "parameters": {…}}]' });
+  const logprobs = el("input", { type: "checkbox" });
+  const problem = el("p", { class: "error", role: "alert" });
+
+  /** @param {Settings} from */
+  const show = (from) => {
+    system.value = from.system ?? "";
+    for (const [name, field] of Object.entries(numbers)) field.value = from.sampling?.[name]?.toString() ?? "";
+    thinking.value = from.thinking ?? "";
+    schema.value = from.schema ?? "";
+    tools.value = from.tools ?? "";
+    logprobs.checked = from.logprobs ?? false;
+  };
+  /** @returns {Settings} */
+  const read = () => {
+    const sampling = Object.fromEntries(Object.entries(numbers).filter(([, field]) => field.value !== "").map(([name, field]) => [name, Number(field.value)]));
+    /** @type {Settings} */
+    const found = {};
+    if (system.value.trim()) found.system = system.value;
+    if (Object.keys(sampling).length) found.sampling = sampling;
+    if (thinking.value) found.thinking = /** @type {"on" | "off"} */ (thinking.value);
+    if (schema.value.trim()) found.schema = schema.value;
+    if (tools.value.trim()) found.tools = tools.value;
+    if (logprobs.checked) found.logprobs = true;
+    return found;
+  };
+  const preset = el("select", {});
+  const listPresets = () => fill(preset,
+    el("option", { value: "" }, "–"),
+    Object.keys(PRESETS).map((name) => el("option", { value: `built-in ${name}` }, words.settings.presets[/** @type {keyof typeof words.settings.presets} */ (name)])),
+    own.map(({ name }) => el("option", { value: `own ${name}` }, name)));
+  preset.addEventListener("change", () => {
+    const [kind, ...name] = preset.value.split(" ");
+    const chosen = kind === "own" ? own.find((each) => each.name === name.join(" "))?.settings : PRESETS[name[0]];
+    if (chosen) show(kind === "own" ? chosen : { ...read(), sampling: chosen.sampling });
+  });
+  const name = el("input", { "aria-label": words.settings.presetName, placeholder: words.settings.presetName });
+  const keep = el("button", { type: "button", class: "small", onclick: async () => {
+    if (!name.value.trim()) return name.focus();
+    await store.savePreset(name.value.trim(), read());
+    own.splice(0, own.length, ...(await store.presets()));
+    listPresets();
+    preset.value = `own ${name.value.trim()}`;
+  } }, words.settings.savePreset);
+  const drop = el("button", { type: "button", class: "small", onclick: async () => {
+    if (!preset.value.startsWith("own ")) return;
+    await store.deletePreset(preset.value.slice(4));
+    own.splice(0, own.length, ...(await store.presets()));
+    listPresets();
+  } }, words.settings.removePreset);
+
+  listPresets();
+  show(settings);
+  /** @param {string} label @param {HTMLElement} field */
+  const labelled = (label, field) => el("label", {}, label, field);
+  for (;;) {
+    const taken = await ask(words.settings.title, [
+      labelled(words.settings.preset, preset), el("div", { class: "row wrap" }, name, keep, drop),
+      labelled(words.settings.system, system),
+      el("div", { class: "grid" }, Object.entries(numbers).map(([key, field]) => labelled(words.settings[/** @type {"temperature"} */ (key)], field)), labelled(words.settings.thinking, thinking)),
+      labelled(words.settings.schema, schema), labelled(words.settings.tools, tools),
+      el("label", { class: "check" }, logprobs, words.chat.logprobs), problem,
+    ], { ok: words.ok, cancel: words.cancel });
+    if (!taken) return;
+    const found = read();
+    const bad = badJson(found);
+    if (!bad) return session.configure(found);
+    problem.textContent = words.settings.bad(bad);
+  }
+}
+
+/** The field that is no JSON. @param {Settings} settings */
+function badJson(settings) {
+  for (const [text, name] of /** @type {const} */ ([[settings.schema, words.settings.schema], [settings.tools, words.settings.tools]])) {
+    if (!text) continue;
+    try {
+      const value = JSON.parse(text);
+      if (name === words.settings.tools ? !Array.isArray(value) : typeof value !== "object") return name;
+    } catch { return name; }
+  }
+  return "";
+}

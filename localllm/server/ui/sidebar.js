@@ -1,0 +1,78 @@
+// The list of conversations: search, rename, export, import, delete.
+
+import { ask, chooseFiles, download, el, fill, sign } from "./dom.js";
+import { session } from "./session.js";
+import * as store from "./store.js";
+import { newId } from "./tree.js";
+import { words } from "./words.js";
+
+export class Sidebar {
+  /** @param {() => void} chosen */
+  constructor(chosen) {
+    this.chosen = chosen;
+    /** @type {Set<string> | null} */
+    this.found = null;
+    this.search = el("input", { type: "search", id: "search", "aria-label": words.chats.search, placeholder: words.chats.search });
+    this.search.addEventListener("input", async () => {
+      const wanted = this.search.value.trim();
+      this.found = wanted ? await store.search(wanted) : null;
+      this.#show();
+    });
+    this.list = el("ul", { class: "chats" });
+    this.note = el("p", { class: "note" });
+    this.node = el(
+      "nav", { class: "sidebar", id: "sidebar", "aria-label": words.chats.title },
+      el("button", { type: "button", class: "primary wide", id: "new", onclick: () => { session.fresh(); this.chosen(); } }, words.chats.new),
+      this.search, this.list, this.note,
+      el("div", { class: "row" },
+        el("button", { type: "button", class: "small", onclick: () => this.#import() }, words.chats.import),
+        el("button", { type: "button", class: "small", onclick: async () => download("conversations.json", "application/json", await store.exported(session.list)) }, words.chats.exportAll)),
+    );
+    session.addEventListener("list", () => this.#show());
+    this.#show();
+  }
+
+  #show() {
+    const shown = session.list.filter((each) => !this.found || this.found.has(each.id));
+    this.note.textContent = shown.length ? "" : this.found ? words.chats.noMatch : words.chats.none;
+    fill(this.list, shown.map((each) => {
+      const isOpen = each.id === session.conversation.id;
+      return el("li", { class: isOpen ? "open" : "" },
+        el("button", { type: "button", class: "title", dir: "auto", "aria-current": isOpen ? "true" : null, onclick: () => { session.open(each.id); this.chosen(); } }, each.title || words.chats.untitled),
+        sign(`${words.chats.menu}: ${each.title}`, "⋯", () => this.#menu(each)));
+    }));
+  }
+
+  /** @param {import("./tree.js").Conversation} conversation */
+  async #menu(conversation) {
+    const field = el("input", { value: conversation.title, "aria-label": words.chats.rename, dir: "auto" });
+    /** @param {string} label @param {() => void} press */
+    const button = (label, press) => el("button", { type: "button", onclick: (/** @type {any} */ event) => { event.target.closest("dialog").close(""); press(); } }, label);
+    const renamed = await ask(conversation.title || words.chats.untitled, [
+      el("label", {}, words.chats.rename, field),
+      el("div", { class: "row wrap" },
+        button(words.chats.exportJson, async () => download(`${fileName(conversation.title)}.json`, "application/json", await store.exported([conversation]))),
+        button(words.chats.exportMarkdown, () => exportMarkdown(conversation)),
+        button(words.chats.delete, async () => { if (await ask(words.chats.delete, [words.chats.reallyDelete(conversation.title)], { danger: true, ok: words.chats.delete, cancel: words.cancel })) session.delete(conversation.id); })),
+    ], { ok: words.ok, cancel: words.cancel });
+    if (renamed) await session.rename(conversation.id, field.value.trim() || conversation.title);
+  }
+
+  async #import() {
+    for (const file of await chooseFiles("application/json,.json")) {
+      try { this.note.textContent = words.chats.imported(await session.import(await file.text())); } catch { this.note.textContent = words.chats.badImport; }
+    }
+  }
+}
+
+/** @param {string} title */
+const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || newId();
+
+/** The branch that is shown. @param {import("./tree.js").Conversation} conversation */
+async function exportMarkdown(conversation) {
+  const { Tree } = await import("./tree.js");
+  const tree = new Tree(await store.messages(conversation.id), conversation.head);
+  const who = { user: words.chat.you, assistant: words.chat.assistant, tool: words.chat.tool };
+  const parts = tree.path().map((message) => `## ${who[message.role]}\n\n${message.content}\n`);
+  download(`${fileName(conversation.title)}.md`, "text/markdown", [`# ${conversation.title}\n`, ...parts].join("\n"));
+}

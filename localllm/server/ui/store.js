@@ -1,0 +1,118 @@
+// Conversations in the browser's own database: the server keeps nothing. Each message is a record of its own, so that
+// an answer that comes in writes only itself.
+
+/** @typedef {import("./tree.js").Conversation} Conversation @typedef {import("./tree.js").Message} Message */
+
+const NAME = "localllm";
+const FORMAT = "localllm-conversations";
+
+/** @type {Promise<IDBDatabase> | null} */
+let opened = null;
+
+/** @returns {Promise<IDBDatabase>} */
+function database() {
+  opened ??= new Promise((resolve, reject) => {
+    const request = indexedDB.open(NAME, 1);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore("conversations", { keyPath: "id" });
+      request.result.createObjectStore("messages", { keyPath: ["conversation", "id"] });
+      request.result.createObjectStore("presets", { keyPath: "name" });
+    };
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  return opened;
+}
+
+/**
+ * @template T
+ * @param {string[]} stores
+ * @param {IDBTransactionMode} mode
+ * @param {(...stores: IDBObjectStore[]) => IDBRequest<T> | void} work
+ * @returns {Promise<T>}
+ */
+async function within(stores, mode, work) {
+  const transaction = (await database()).transaction(stores, mode);
+  const request = work(...stores.map((name) => transaction.objectStore(name)));
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve(/** @type {T} */ (request ? request.result : undefined));
+    transaction.onabort = transaction.onerror = () => reject(transaction.error);
+  });
+}
+
+/** @param {string} id */
+const all = (id) => IDBKeyRange.bound([id], [id, []]);
+
+/** The newest first. @returns {Promise<Conversation[]>} */
+export async function conversations() {
+  const found = await within(["conversations"], "readonly", (store) => store.getAll());
+  return found.sort((one, other) => other.updated - one.updated);
+}
+
+/** In the order in which they were made. @param {string} id @returns {Promise<Message[]>} */
+export async function messages(id) {
+  const found = await within(["messages"], "readonly", (store) => store.getAll(all(id)));
+  return found.sort((one, other) => one.number - other.number);
+}
+
+/** @param {Conversation} conversation */
+export const saveConversation = (conversation) =>
+  within(["conversations"], "readwrite", (store) => { store.put(structuredClone(conversation)); });
+
+/** @param {string} id @param {Message} message @param {number} number its place among those that were made */
+export const saveMessage = (id, message, number) =>
+  within(["messages"], "readwrite", (store) => { store.put({ ...message, conversation: id, number }); });
+
+/** @param {string} id */
+export const deleteConversation = (id) =>
+  within(["conversations", "messages"], "readwrite", (conversations, messages) => {
+    conversations.delete(id);
+    messages.delete(all(id));
+  });
+
+/** Those of which the title or a message holds all of these words. @param {string} words @returns {Promise<Set<string>>} */
+export async function search(words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const texts = new Map((await conversations()).map((each) => [each.id, each.title]));
+  for (const message of await within(["messages"], "readonly", (store) => store.getAll())) {
+    texts.set(message.conversation, `${texts.get(message.conversation) ?? ""}\n${message.content}`);
+  }
+  const found = [...texts].filter(([, text]) => { const low = text.toLowerCase(); return wanted.every((word) => low.includes(word)); });
+  return new Set(found.map(([id]) => id));
+}
+
+/** @returns {Promise<{ name: string, settings: import("./tree.js").Settings }[]>} */
+export const presets = () => within(["presets"], "readonly", (store) => store.getAll());
+/** @param {string} name @param {import("./tree.js").Settings} settings */
+export const savePreset = (name, settings) => within(["presets"], "readwrite", (store) => { store.put({ name, settings: structuredClone(settings) }); });
+/** @param {string} name */
+export const deletePreset = (name) => within(["presets"], "readwrite", (store) => { store.delete(name); });
+
+/** A file of these conversations. @param {Conversation[]} which @returns {Promise<string>} */
+export async function exported(which) {
+  const whole = await Promise.all(which.map(async (conversation) => ({ ...conversation, messages: await messages(conversation.id) })));
+  return JSON.stringify({ format: FORMAT, version: 1, conversations: whole }, null, 1);
+}
+
+/**
+ * Takes in what `exported` wrote, under new ids. Raises `TypeError` or `SyntaxError` for anything else.
+ * @param {string} text
+ * @param {() => string} newId
+ * @returns {Promise<number>}
+ */
+export async function imported(text, newId) {
+  const file = JSON.parse(text);
+  if (file?.format !== FORMAT || !Array.isArray(file.conversations)) throw new TypeError(FORMAT);
+  for (const { messages: own, ...conversation } of file.conversations) {
+    if (!Array.isArray(own) || typeof conversation.title !== "string") throw new TypeError(FORMAT);
+    for (const message of own) {
+      if (typeof message?.id !== "string" || typeof message.content !== "string") throw new TypeError(FORMAT);
+    }
+  }
+  for (const { messages: own, ...conversation } of file.conversations) {
+    const id = newId();
+    await saveConversation({ ...conversation, id, settings: conversation.settings ?? {} });
+    for (const [number, message] of own.entries()) await saveMessage(id, message, number);
+  }
+  return file.conversations.length;
+}

@@ -1,0 +1,119 @@
+// A conversation as a tree of messages: an edit or another answer is a sibling of what it stands for. Pure data.
+
+/**
+ * @typedef {{ id: string, type: "function", function: { name: string, arguments: string } }} Call
+ * @typedef {{ name: string, text: string }} Attachment
+ * @typedef {{ token: string, logprob: number, top_logprobs: { token: string, logprob: number }[] }} Likely
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string | null} parent
+ * @property {"user" | "assistant" | "tool"} role
+ * @property {string} content
+ * @property {string} [reasoning]
+ * @property {number} [thoughtMs]
+ * @property {Call[]} [calls]
+ * @property {string} [callId] of a tool's message: which call it answers
+ * @property {Attachment[]} [files]
+ * @property {"writing" | "done" | "stopped" | "length" | "failed" | "broken"} state
+ * @property {string} [error]
+ * @property {string} [model]
+ * @property {{ prompt: number, cached: number, tokens: number, perSecond: number }} [figures]
+ * @property {Likely[]} [likely]
+ *
+ * @typedef {object} Settings what a chat asks for beside its messages; what is left out is as the model says
+ * @property {string} [system]
+ * @property {Record<string, number>} [sampling]
+ * @property {"" | "on" | "off"} [thinking]
+ * @property {string} [schema]
+ * @property {string} [tools]
+ * @property {boolean} [logprobs]
+ *
+ * @typedef {object} Conversation
+ * @property {string} id
+ * @property {string} title
+ * @property {number} created
+ * @property {number} updated
+ * @property {string} model
+ * @property {Settings} settings
+ * @property {string | null} head the last message of the branch that is shown
+ */
+
+/** @returns {string} */
+export const newId = () => [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export class Tree {
+  /** @param {Message[]} messages @param {string | null} head */
+  constructor(messages, head) {
+    /** @type {Map<string, Message>} */
+    this.messages = new Map(messages.map((message) => [message.id, message]));
+    /** @type {Map<string | null, string[]>} */
+    this.children = new Map();
+    for (const message of messages) this.#link(message);
+    this.head = head !== null && this.messages.has(head) ? head : this.leaf(null);
+  }
+
+  /** @param {Message} message */
+  #link(message) {
+    const siblings = this.children.get(message.parent) ?? [];
+    siblings.push(message.id);
+    this.children.set(message.parent, siblings);
+  }
+
+  /** The messages that are shown, the first one first. @returns {Message[]} */
+  path() {
+    const found = [];
+    for (let id = this.head; id !== null; ) {
+      const message = this.messages.get(id);
+      if (!message) break;
+      found.push(message);
+      id = message.parent;
+    }
+    return found.reverse();
+  }
+
+  /** Adds it behind its parent and shows its branch. @param {Message} message */
+  add(message) {
+    this.messages.set(message.id, message);
+    this.#link(message);
+    this.head = message.id;
+  }
+
+  /** @param {Message} message @returns {{ at: number, of: number }} which of its versions it is, from 1 */
+  version(message) {
+    const siblings = this.children.get(message.parent) ?? [];
+    return { at: siblings.indexOf(message.id) + 1, of: siblings.length };
+  }
+
+  /** Shows another version, and what was said last behind it. @param {Message} message @param {number} by */
+  turn(message, by) {
+    const siblings = this.children.get(message.parent) ?? [];
+    const other = siblings[siblings.indexOf(message.id) + by];
+    if (other !== undefined) this.head = this.leaf(other);
+  }
+
+  /** The newest message behind this one. @param {string | null} id @returns {string | null} */
+  leaf(id) {
+    for (;;) {
+      const next = this.children.get(id)?.at(-1);
+      if (next === undefined) return id;
+      id = next;
+    }
+  }
+}
+
+/** What is sent of a message. @param {Message} message @returns {Record<string, any>} */
+export function toSend(message) {
+  if (message.role === "tool") return { role: "tool", tool_call_id: message.callId, content: message.content };
+  const files = (message.files ?? []).map((file) => `${file.name}:\n\`\`\`\n${file.text}\n\`\`\`\n\n`).join("");
+  /** @type {Record<string, any>} */
+  const sent = { role: message.role, content: files + message.content };
+  if (message.reasoning) sent.reasoning_content = message.reasoning;
+  if (message.calls?.length) sent.tool_calls = message.calls;
+  return sent;
+}
+
+/** The first words. @param {string} text @param {string} otherwise */
+export function titleOf(text, otherwise) {
+  const line = text.trim().split("\n")[0] ?? "";
+  return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || otherwise;
+}
