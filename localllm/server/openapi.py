@@ -66,7 +66,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
     else:
         answer = {_JSON: {"schema": _schema(operation.response, of)}}
-    if operation.is_empty:
+    if operation.is_empty or (operation.response is None and operation.chunk is not None):
         answer = {}
     if operation.chunk is not None and operation.error is OllamaError:
         answer[_LINES] = {"itemSchema": {"anyOf": [of[str(operation.chunk)], of[str(OllamaError)]]}}

@@ -47,7 +47,7 @@ class Operation(NamedTuple):
     summary: str
     request: Any = None
     response: Any = None
-    """None: text; several: one of them, as the request's headers say."""
+    """None: text, or events alone where there is a `chunk`; several: one of them, as the request's headers say."""
     chunk: Any = None
     """What the events of a stream hold, where `stream: true` asks for one."""
     needs_key: bool = True
@@ -278,7 +278,7 @@ OPERATIONS = (
     Operation("get", "/", "The page, for browsers; for others: alive, in Ollama's words", needs_key=False),
     Operation("get", "/ui/{name}", "A file of the page", needs_key=False),
     Operation("get", "/localllm/catalog", "Well-known models", response=manage.CatalogModels, query=_CATALOG_QUERY),
-    Operation("get", "/localllm/watch", "What the models do, as events", response=manage.Activity),
+    Operation("get", "/localllm/watch", "What the models do, as events without an end", chunk=manage.Activity),
     _ollamas("get", "version", "The version of Ollama whose API this is", None, ollama_replies.Version),
     _ollamas("get", "tags", "The models on this machine", None, ollama_models.Tags),
     _ollamas("get", "ps", "The models that are loaded", None, ollama_models.Processes),

@@ -98,7 +98,7 @@ ALLOWED: dict[str, set[str]] = {
     "llm": BASE | {"cancel", "runtime"},
     "llm.models": BASE | {"cancel", "llm", "registry", "gguf"},
     "server": BASE | {"durations", "mcp", "ranges", "wire", "runtime", "structures", "threads"},
-    "server.ui": BASE | {"wire", "registry.catalog"},
+    "server.ui.handlers": BASE | {"wire", "registry.catalog"},
     "client": BASE | {"cancel", "wire"},
     "cli": BASE | {"client", "diagnosis", "quantizing"},
     "cli.model_settings": BASE | {"setting_values"},

@@ -140,8 +140,10 @@ export class ChatView {
   }
 
   async #send() {
+    await session.ready;
     const text = this.field.value.trim();
-    if ((!text && !this.files.length) || session.isWriting || !session.conversation.model) return;
+    if ((!text && !this.files.length) || session.isWriting) return;
+    if (!session.conversation.model) return this.#note(words.chat.noModels);
     const files = this.files;
     this.field.value = "";
     this.files = [];

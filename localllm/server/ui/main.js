@@ -104,5 +104,7 @@ document.body.append(
 );
 main.addEventListener("click", () => toggleSidebar(false));
 setTheme(localStorage.getItem("localllm.theme") ?? "auto");
-show(VIEWS.find((name) => `#${name}` === location.hash) ?? "chat");
+const showHash = () => show(VIEWS.find((name) => `#${name}` === location.hash) ?? "chat");
+addEventListener("hashchange", showHash);
+showHash();
 session.start().catch((error) => { chat.context.textContent = error instanceof api.Refused ? error.message : words.failed.gone; });

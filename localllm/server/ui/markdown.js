@@ -35,7 +35,7 @@ export function blocks(text, depth = 0) {
   for (;;) {
     if (found.length > begun) found[begun++].begin = from;
     while (at < lines.length && isBlank(lines[at])) at++;
-    if (at === lines.length) return found;
+    if (at >= lines.length) return found;
     const line = lines[at];
     from = at;
     const fence = FENCE.exec(line);
@@ -122,7 +122,7 @@ function list(lines, at, found, depth) {
       at++;
     }
     const source = own.join("\n");
-    items.push({ type: "item", source, inner: depth > 8 ? [{ type: "text", source }] : blocks(source, depth + 1) });
+    items.push(ticked({ type: "item", source, inner: depth > 8 ? [{ type: "text", source }] : blocks(source, depth + 1) }));
     let next = at;
     while (next < lines.length && isBlank(lines[next])) next++;
     if (next < lines.length && ITEM.test(lines[next])) at = next;
@@ -239,7 +239,6 @@ function made(block) {
     case "item": {
       const tag = block.type === "quote" ? "blockquote" : block.type === "item" ? "li" : block.ordered ? "ol" : "ul";
       const node = el(tag, block.ordered && block.start !== 1 ? { start: block.start } : {});
-      if (block.type === "item") task(block);
       /** @type {{ block: Block, node: HTMLElement }[]} */
       const shown = [];
       patch(node, shown, block.inner ?? [], 0);
@@ -262,11 +261,12 @@ function made(block) {
   }
 }
 
-/** `[x]` before an item's text. @param {Block} block */
-function task(block) {
+/** With a box for `[x]` before its text. @param {Block} block */
+function ticked(block) {
   const first = block.inner?.[0];
   const box = first?.type === "text" ? /^\[([ xX])\]\s+/.exec(first.source) : null;
   if (first && box) first.source = (box[1] === " " ? "☐ " : "☑ ") + first.source.slice(box[0].length);
+  return block;
 }
 
 /** @param {Block} block */
@@ -349,7 +349,7 @@ export function inline(text, depth = 0) {
       continue;
     }
     if (char === "[" || (char === "!" && text[at + 1] === "[")) {
-      const link = /^!?\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]{0,200}\]){0,1000})\]\(\s*<?([^\s<>)]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>)]{0,200})?)>?(?:\s+"[^"\n]{0,500}")?\s*\)/.exec(text.slice(at, at + 4000));
+      const link = /^!?\[((?:[^[\]\\\n]|\\.|\[[^[\]\n]{0,200}\]){0,1000})\]\(\s*<?([^\s<>()]{0,2000}(?:\([^\s()]{0,200}\)[^\s<>()]{0,200}){0,3})>?(?:\s+"[^"\n]{0,500}")?\s*\)/.exec(text.slice(at, at + 4000));
       if (link) {
         push(anchor(link[2], char === "!" ? [`🖼 ${link[1]}`] : inline(link[1], depth + 1)));
         at += link[0].length;

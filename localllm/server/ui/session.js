@@ -12,6 +12,8 @@ import { words } from "./words.js";
  */
 
 const SAVE_MS = 300;
+/** What the tab had of an answer when it was closed: the database may be as old as `SAVE_MS`. */
+const CUT = "localllm.cut";
 /** How long after a reload an answer that it cut goes on by itself. */
 const GO_ON_MS = 60_000;
 
@@ -30,6 +32,8 @@ class Session extends EventTarget {
     this.models = [];
     /** @type {Map<string, AbortController>} of each message that is being written */
     this.writing = new Map();
+    /** Set once it is known which models there are, or that nobody says. @type {Promise<void>} */
+    this.ready = new Promise((resolve) => { this.known = resolve; });
     /** What the model does before its first token. */
     this.progress = "";
   }
@@ -52,10 +56,10 @@ class Session extends EventTarget {
     if (last && this.list.some((each) => each.id === last)) await this.open(last);
     else this.#tell("path");
     this.#tell("list");
-    await this.findModels();
+    await this.findModels().finally(() => this.known());
     const cut = this.tree.path().at(-1);
     const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));
-    if (cut?.state === "broken" && navigation?.type === "reload" && Date.now() - this.conversation.updated < GO_ON_MS && this.model) this.goOn(cut);
+    if (cut?.state === "broken" && navigation?.type === "reload" && Date.now() - (cut.kept ?? 0) < GO_ON_MS && this.model) this.goOn(cut);
   }
 
   async findModels() {
@@ -90,7 +94,10 @@ class Session extends EventTarget {
     if (!conversation) return;
     const messages = await store.messages(id);
     for (const message of messages) {
-      if (message.state === "writing" && !this.writing.has(message.id)) message.state = "broken";
+      if (message.state !== "writing" || this.writing.has(message.id)) continue;
+      message.state = "broken";
+      const cut = JSON.parse(sessionStorage.getItem(CUT) ?? "null");
+      if (cut?.id === message.id) Object.assign(message, cut);
     }
     const here = [...this.writing.keys()];
     this.conversation = conversation;
@@ -157,6 +164,7 @@ class Session extends EventTarget {
 
   /** @param {Message} message */
   #keep(message, conversation = this.conversation, numbers = this.numbers) {
+    message.kept = Date.now();
     return store.saveMessage(conversation.id, message, numbers.get(message.id) ?? 0);
   }
 
@@ -175,7 +183,7 @@ class Session extends EventTarget {
   again(message) { return this.#answer(message.parent); }
 
   /** The answer goes on where it ended; what was computed of it is still in the server's cache. @param {Message} message */
-  goOn(message) { return this.#write(message, true); }
+  goOn(message) { return this.#write(message, Boolean(message.content || message.reasoning)); }
 
   /** @param {string} callId @param {string} content @param {Message} of */
   async result(callId, content, of) {
@@ -231,33 +239,36 @@ class Session extends EventTarget {
     this.#tell("path");
     const path = tree.path();
     const before = path.slice(0, path.indexOf(message) + (goesOn ? 1 : 0));
-    let saved = 0;
     const shown = () => this.#tell("message", message.id);
+    const leave = () => {
+      const { id, content, reasoning, calls } = message;
+      sessionStorage.setItem(CUT, JSON.stringify({ id, content, reasoning, calls, kept: Date.now() }));
+    };
+    addEventListener("pagehide", leave);
+    let keeping = 0;
+    const keepSoon = () => {
+      keeping ||= setTimeout(() => { keeping = 0; this.#keep(message, conversation, numbers); }, SAVE_MS);
+    };
     try {
       const body = this.request(before, goesOn);
       await this.#loaded(body.model, controller.signal, shown);
-      await this.#keep(message, conversation, numbers);
-      const began = performance.now();
-      let first = 0, last = began;
-      const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true };
+      await Promise.all([this.#keep(message, conversation, numbers), this.#save(conversation)]);
+      let first = 0;
+      const asked = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true, timings_per_token: true };
       for await (const event of api.chat(asked, controller.signal)) {
         if (event.prompt_progress) {
           const { total, processed } = event.prompt_progress;
           this.progress = processed < total ? words.chat.reading(processed, total) : "";
         }
-        if (event.usage) figures(message, event.usage, first, last);
+        if (event.usage) figures(message, event.usage, event.timings);
         const [choice] = event.choices;
         if (choice && take(message, choice)) {
-          last = performance.now();
-          first ||= last;
+          first ||= performance.now();
           this.progress = "";
-          if (message.reasoning && !message.content && !message.calls) message.thoughtMs = last - first;
+          if (message.reasoning && !message.content && !message.calls) message.thoughtMs = performance.now() - first;
         }
         shown();
-        if (last - saved > SAVE_MS) {
-          saved = last;
-          this.#keep(message, conversation, numbers);
-        }
+        keepSoon();
       }
       if (message.state === "writing") message.state = "done";
     } catch (error) {
@@ -267,6 +278,8 @@ class Session extends EventTarget {
         message.error = error instanceof api.Refused ? error.message : error instanceof SyntaxError ? words.failed.notJson : words.failed.gone;
       }
     } finally {
+      removeEventListener("pagehide", leave);
+      clearTimeout(keeping);
       this.writing.delete(message.id);
       this.open_trees.delete(conversation.id);
       this.progress = "";
@@ -308,14 +321,13 @@ function take(message, choice) {
   return came;
 }
 
-/** @param {Message} message @param {any} usage @param {number} first @param {number} last */
-function figures(message, usage, first, last) {
-  const seconds = (last - first) / 1000;
+/** @param {Message} message @param {any} usage @param {any} timings the server's own: what comes here comes in heaps */
+function figures(message, usage, timings) {
   message.figures = {
     prompt: usage.prompt_tokens,
     cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
     tokens: usage.completion_tokens,
-    perSecond: seconds > 0 ? (usage.completion_tokens - 1) / seconds : 0,
+    perSecond: timings?.predicted_per_second ?? 0,
   };
 }
 

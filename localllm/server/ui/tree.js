@@ -15,6 +15,7 @@
  * @property {string} [callId] of a tool's message: which call it answers
  * @property {Attachment[]} [files]
  * @property {"writing" | "done" | "stopped" | "length" | "failed" | "broken"} state
+ * @property {number} [kept] when it was written to the database last
  * @property {string} [error]
  * @property {string} [model]
  * @property {{ prompt: number, cached: number, tokens: number, perSecond: number }} [figures]

@@ -1,0 +1,101 @@
+"""A real browser before real servers on loopback; every test ends with no violation of the policy and no error said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+from playwright.sync_api import Browser, BrowserContext, Page  # noqa: E402
+
+from localllm.config import Settings  # noqa: E402
+from tests.server.conftest import Served, running, serving  # noqa: E402
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+WITNESS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+"""
+TIMEOUT_MS = 20_000
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="package")
+def scripted() -> Iterator[Served]:
+    """A server whose answers a test writes."""
+    with running(Settings(port=0, grace_s=0.1)) as served:
+        yield served
+
+
+@pytest.fixture
+def served(scripted: Served) -> Served:
+    scripted.runtime.reset()
+    return scripted
+
+
+@pytest.fixture(scope="package")
+def demo_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with the demo model."""
+    settings = Settings(home=tmp_path_factory.mktemp("home"), port=0, ctx=2048)
+    with serving(settings, model="demo") as url:
+        yield url
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser profile of its own."""
+    context = browser.new_context(viewport={"width": 1200, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(TIMEOUT_MS)
+    context.add_init_script(WITNESS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
+    assert not said
+    assert page.evaluate("window.violations") == []
+    hosts = {httpx.URL(url).host for url in asked if not url.startswith(("blob:", "data:"))}
+    assert hosts <= {"127.0.0.1", "localhost"}, "everything is this server's own"
+
+
+def write(page: Page, text: str) -> None:
+    """Send a message, and see it and its answer begun."""
+    before = page.locator(".message").count()
+    page.fill("#field", text)
+    page.press("#field", "Enter")
+    page.wait_for_function("before => document.querySelectorAll('.message').length >= before + 2", arg=before)
+
+
+def answered(page: Page) -> str:
+    """The last answer, once it is complete."""
+    page.wait_for_selector(".message.assistant:last-child[aria-busy=false] .foot button")
+    return page.inner_text(".message.assistant:last-child .body")
+
+
+def press(page: Page, name: str) -> None:
+    """A button of the dialog that is open."""
+    page.locator("dialog[open]").last.get_by_role("button", name=name, exact=True).click()

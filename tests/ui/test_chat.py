@@ -1,0 +1,258 @@
+"""The chat in a real browser: streaming, versions, stopping, a reload, tools, settings, files in and out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from localllm.types import CallDelta, Delta, Finish, Timings, Usage
+from tests.server.conftest import Served
+from tests.server.fake_runtime import FINISH, HANG
+from tests.ui.conftest import answered, press, write
+
+LAST = ".message.assistant:last-child"
+
+
+def script(served: Served, *texts: str) -> None:
+    served.runtime.script = [*(Delta(text, 1) for text in texts), Delta("", 1, FINISH)]
+
+
+def asked(served: Served) -> list[tuple[str, str]]:
+    """The messages of the last request, as the model gets them."""
+    messages = served.runtime.requests[-1].messages
+    assert messages is not None
+    return [(message.role, str(message.content)) for message in messages]
+
+
+def test_the_demo_model_answers_and_its_second_turn_starts_from_the_cache(page: Page, demo_url: str) -> None:
+    page.goto(demo_url)
+    write(page, "Write a short story about a fox.")
+    assert "fox" in answered(page)
+    assert "tokens/s" in page.inner_text(f"{LAST} .figures")
+    write(page, "Tell me more.")
+    answered(page)
+    figures = page.inner_text(f"{LAST} .figures")
+    cached = int(figures.split(" · ")[-1].split(" ")[0])
+    assert cached > 100, figures
+    expect(page.locator(".context")).to_contain_text("of 2,048 tokens")
+
+
+def test_an_answer_is_shown_as_it_comes(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("One **two", 1), HANG]
+    page.goto(served.url)
+    write(page, "Hi")
+    expect(page.locator(f"{LAST} .body")).to_contain_text("One **two")
+    assert page.get_attribute(LAST, "aria-busy") == "true"
+    page.click("#send")
+
+
+def test_stop_frees_the_slot_and_keeps_what_came(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("Half", 1), HANG]
+    page.goto(served.url)
+    write(page, "Hi")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Half")
+    page.press("#field", "Escape")
+    assert served.runtime.answers[0].closed.wait(10)
+    expect(page.locator(f"{LAST} .status")).to_have_text("Stopped.")
+    script(served, " and whole")
+    page.click(f"{LAST} >> text=Continue")
+    answered(page)
+    assert page.inner_text(f"{LAST} .body") == "Half and whole"
+    assert asked(served)[-1] == ("assistant", "Half")
+
+
+def test_other_answers_and_edits_are_versions_that_one_goes_back_to(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    script(served, "First")
+    write(page, "Question")
+    answered(page)
+    script(served, "Second")
+    page.click(f"{LAST} >> text=Answer again")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Second")
+    expect(page.locator(f"{LAST} .versions")).to_contain_text("2/2")
+    page.click(f"{LAST} [aria-label='Previous version']")
+    expect(page.locator(f"{LAST} .body")).to_have_text("First")
+    script(served, "To the other question")
+    page.click(".message.user >> text=Edit")
+    page.fill(".message.user textarea", "Other question")
+    page.click("text=Send again")
+    expect(page.locator(f"{LAST} .body")).to_have_text("To the other question")
+    assert asked(served) == [("user", "Other question")]
+    page.click(".message.user [aria-label='Previous version']")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Second")  # the newest behind it
+
+
+def test_a_reload_in_the_middle_finds_what_had_come_and_goes_on_with_it(page: Page, served: Served) -> None:
+    served.runtime.script = [Delta("Once upon", 1), HANG]
+    page.goto(served.url)
+    write(page, "A story")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Once upon")
+    script(served, " a time")
+    page.reload()
+    expect(page.locator(f"{LAST} .body")).to_have_text("Once upon a time")
+    assert served.runtime.answers[0].closed.wait(10)
+    assert asked(served) == [("user", "A story"), ("assistant", "Once upon")]
+
+
+def test_thoughts_are_folded_with_their_time(page: Page, served: Served) -> None:
+    served.runtime.script = [
+        Delta("", 1, thought="Hmm, "),
+        Delta("", 1, thought="so."),
+        Delta("Yes", 1),
+        Delta("", 1, FINISH),
+    ]
+    page.goto(served.url)
+    write(page, "Why?")
+    assert answered(page) == "Yes"
+    summary = page.locator(f"{LAST} > details summary")
+    expect(summary).to_contain_text("Thought for")
+    expect(page.locator(f"{LAST} .thought")).to_be_hidden()
+    summary.click()
+    expect(page.locator(f"{LAST} .thought")).to_have_text("Hmm, so.")
+
+
+def test_a_call_is_shown_and_the_answer_goes_on_with_its_result(page: Page, served: Served) -> None:
+    finish = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))
+    call = CallDelta(0, '{"city": "Oslo"}', "weather", "call_1")
+    served.runtime.script = [Delta("", 1, calls=(call,)), Delta("", 1, finish)]
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    settings(page, {"Tools, as JSON": '[{"name": "weather", "parameters": {"type": "object"}}]'})
+    write(page, "How warm is it?")
+    expect(page.locator(f"{LAST} .call")).to_contain_text("Calls weather")
+    expect(page.locator(f"{LAST} .call")).to_contain_text("Oslo")
+    script(served, "12 degrees")
+    page.fill(f"{LAST} .call textarea", "12 C")
+    page.click("text=Give the result")
+    expect(page.locator(f"{LAST} .body")).to_have_text("12 degrees")
+    assert asked(served)[-1] == ("tool", "12 C")
+    assert "weather" in str(served.runtime.requests[-1].rendering.tools)
+
+
+def settings(page: Page, fields: dict[str, str]) -> None:
+    page.click("#settings")
+    for label, value in fields.items():
+        page.get_by_label(label, exact=True).fill(value)
+    press(page, "OK")
+
+
+def test_what_a_chat_is_set_to_is_asked_for(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.wait_for_selector("select:not([hidden])")
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    fields = {"System message": "Be brief.", "Temperature": "0.25", "Seed": "7", "Most tokens": "99"}
+    settings(page, fields | {"JSON schema of the answer": json.dumps(schema)})
+    script(served, '{"name": "Mira"}')
+    write(page, "Who?")
+    answered(page)
+    request = served.runtime.requests[-1]
+    assert (request.params.temperature, request.params.seed, request.params.max_tokens) == (0.25, 7, 99)
+    assert request.structure is not None
+    assert asked(served)[0] == ("system", "Be brief.")
+    page.click(f"{LAST} >> text=As a tree")
+    expect(page.locator(f"{LAST} .json .string")).to_have_text('"Mira"')
+
+
+def test_settings_that_are_no_json_are_said_and_presets_come_back(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    page.click("#settings")
+    page.get_by_label("JSON schema of the answer").fill("{")
+    press(page, "OK")
+    expect(page.locator("dialog .error")).to_contain_text("is not valid JSON")
+    page.get_by_label("JSON schema of the answer").fill("")
+    page.get_by_label("Temperature").fill("0.5")
+    page.get_by_label("Name of the preset").fill("Mine")
+    page.click("text=Save as a preset")
+    page.get_by_label("Temperature").fill("")
+    page.locator("dialog select").first.select_option("own Mine")
+    assert page.get_by_label("Temperature").input_value() == "0.5"
+    press(page, "Cancel")
+
+
+def test_how_likely_each_token_was_is_shown_as_shades(page: Page, demo_url: str) -> None:
+    page.goto(demo_url)
+    page.wait_for_selector("select:not([hidden])")
+    page.click("#settings")
+    page.get_by_label("Show how likely each token was").check()
+    press(page, "OK")
+    write(page, "Hi")
+    answered(page)
+    tokens = page.locator(f"{LAST} .likely span")
+    assert tokens.count() > 2
+    assert "%" in str(tokens.first.get_attribute("title"))
+
+
+def test_conversations_are_searched_renamed_exported_imported_and_deleted(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
+    page.goto(served.url)
+    for question, answer in (("About whales", "They sing"), ("About stones", "They lie")):
+        page.click("#new")
+        script(served, answer)
+        write(page, question)
+        answered(page)
+    titles = page.locator(".chats .title")
+    expect(titles).to_have_text(["About stones", "About whales"])
+    page.fill("#search", "sing")
+    expect(titles).to_have_text(["About whales"])
+    titles.first.click()
+    expect(page.locator(f"{LAST} .body")).to_have_text("They sing")
+    page.click(".chats .sign")
+    page.fill("dialog input", "Whales")
+    press(page, "OK")
+    expect(titles).to_have_text(["Whales"])
+    page.fill("#search", "")
+    with page.expect_download() as download:
+        page.click("text=Export all")
+    path = tmp_path / "all.json"
+    download.value.save_as(path)
+    whole: dict[str, Any] = json.loads(path.read_text())
+    assert sorted(each["title"] for each in whole["conversations"]) == ["About stones", "Whales"]
+    page.click(".chats li:has-text('Whales') .sign")
+    with page.expect_download() as download:
+        page.click("text=Export as Markdown")
+    assert "## You\n\nAbout whales" in Path(download.value.path()).read_text()
+    for title in ("Whales", "About stones"):
+        page.click(f".chats li:has-text('{title}') .sign")
+        press(page, "Delete")
+        page.click("dialog .danger")
+        expect(page.locator(f".chats li:has-text('{title}')")).to_have_count(0)
+    with page.expect_file_chooser() as chooser:
+        page.click("text=Import")
+    chooser.value.set_files(path)
+    expect(titles).to_have_count(2)
+    page.click(".chats .title >> text=Whales")
+    expect(page.locator(f"{LAST} .body")).to_have_text("They sing")
+
+
+def test_a_text_file_is_attached_and_any_other_is_said_not_to_be_one(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
+    page.goto(served.url)
+    (tmp_path / "notes.md").write_text("Buy milk")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\xff")
+    for name in ("notes.md", "picture.png"):
+        with page.expect_file_chooser() as chooser:
+            page.click("[aria-label='Attach text files']")
+        chooser.value.set_files(tmp_path / name)
+    expect(page.locator(".chip")).to_have_count(1)
+    script(served, "Milk")
+    write(page, "What shall I buy?")
+    answered(page)
+    assert asked(served)[-1][1] == "notes.md:\n```\nBuy milk\n```\n\nWhat shall I buy?"
+
+
+def test_what_the_server_refuses_is_said_and_can_be_asked_again(page: Page, served: Served) -> None:
+    from localllm.errors import QueueFull
+
+    page.goto(served.url)
+    served.runtime.refusal = QueueFull("256 requests wait already; try again later")
+    write(page, "Hi")
+    expect(page.locator(f"{LAST} .status")).to_contain_text("256 requests wait already")
+    served.runtime.refusal = None
+    script(served, "Now")
+    page.click(f"{LAST} >> text=Answer again")
+    expect(page.locator(f"{LAST} .body")).to_have_text("Now")

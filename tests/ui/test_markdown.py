@@ -1,0 +1,105 @@
+"""Markdown as it comes: whatever is cut anywhere ends as the same nodes as the whole, and they are the right ones."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, Page
+
+from tests.server.conftest import Served
+
+STREAMED = """
+async ([text, cuts]) => {
+    const { Markdown } = await import("/ui/markdown.js");
+    const whole = new Markdown(), grown = new Markdown();
+    whole.update(text);
+    for (const cut of [...cuts, text.length]) grown.update(text.slice(0, cut));
+    return [grown.node.innerHTML, whole.node.innerHTML];
+}
+"""
+SHOWN = """
+async (text) => {
+    const { Markdown } = await import("/ui/markdown.js");
+    const view = new Markdown();
+    view.update(text);
+    return view.node.innerHTML;
+}
+"""
+PIECES = st.sampled_from([
+    "# Title\n", "## A\n", "text ", "words and\n", "\n", "\n\n", "- item\n", "  - inner\n", "* other\n", "1. one\n",
+    "2. two\n", "   more\n", "> quoted\n", "> > deep\n", "```python\n", "x = 'a' # b\n", "```\n", "~~~\n",
+    "| a | b |\n", "|---|:-:|\n", "| 1 | 2 |\n", "**bold**", "*em*", "`code`", "[link](https://x.org)", "<b>",
+    "---\n", "- [x] done\n", "$$\nx^2\n$$\n", "\\[ y \\]\n", "$z$ ", "_a_b_", "~~no~~", "\\*", "    deep\n",
+    "ٱلسلام ", "`", "*", "[", "|", "#", "-",
+])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def blank(browser: Browser, scripted: Served) -> Page:
+    page = browser.new_page()
+    page.goto(f"{scripted.url}/ui/icon.svg")
+    page.goto(scripted.url)
+    return page
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.lists(PIECES, max_size=25).map("".join), data=st.data())
+def test_a_text_that_grows_ends_as_the_whole_does(blank: Page, text: str, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    grown, whole = blank.evaluate(STREAMED, [text, cuts])
+    assert grown == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a **b** *c* `d` ~~e~~", '<p dir="auto">a <strong>b</strong> <em>c</em> <code>d</code> <del>e</del></p>'),
+        ("snake_case_name", '<p dir="auto">snake_case_name</p>'),
+        ("2 * 3 * 4", '<p dir="auto">2 * 3 * 4</p>'),
+        ("costs $5 and $6", '<p dir="auto">costs $5 and $6</p>'),
+        ("- a\n  - b", '<ul><li><p dir="auto">a</p><ul><li><p dir="auto">b</p></li></ul></li></ul>'),
+        ("3. a\n4. b", '<ol start="3"><li><p dir="auto">a</p></li><li><p dir="auto">b</p></li></ol>'),
+        ("> a\nb", '<blockquote><p dir="auto">a\nb</p></blockquote>'),
+        ("- [x] a", '<ul><li><p dir="auto">☑ a</p></li></ul>'),
+        ("# A\nb", '<h3 dir="auto">A</h3><p dir="auto">b</p>'),
+        ("<b>x</b>", '<p dir="auto">&lt;b&gt;x&lt;/b&gt;</p>'),
+        ("$x_1$", '<p dir="auto"><span class="math" dir="ltr">x_1</span></p>'),
+    ],
+)  # fmt: skip
+def test_what_markdown_means(blank: Page, text: str, html: str) -> None:
+    assert blank.evaluate(SHOWN, text) == html
+
+
+def test_code_has_its_language_its_colours_and_nothing_of_its_fence(blank: Page) -> None:
+    html = blank.evaluate(SHOWN, "```python\ndef f():  # why\n    return 'x'\n```")
+    assert '<span class="keyword">def</span>' in html
+    assert '<span class="comment"># why</span>' in html
+    assert "<span class=\"string\">'x'</span>" in html
+    assert "```" not in html
+
+
+def test_two_hundred_thousand_characters_that_come_bit_by_bit_cost_little_a_piece(blank: Page) -> None:
+    """A page that shows 200 tokens a second has 5 ms for each; machines are noisy."""
+    worst, total = blank.evaluate(
+        """
+        async () => {
+            const { Markdown } = await import("/ui/markdown.js");
+            const view = new Markdown();
+            document.body.append(view.node);
+            const part = "Some **words** and `code`.\\n\\n- a\\n- b\\n\\n```py\\nx = 1\\n```\\n\\n"
+                + "| a | b |\\n|---|---|\\n| 1 | 2 |\\n\\n";
+            const text = part.repeat(Math.ceil(200_000 / part.length));
+            const times = [];
+            for (let end = 0; end < text.length; end += 400) {
+                const began = performance.now();
+                view.update(text.slice(0, end));
+                times.push(performance.now() - began);
+            }
+            view.node.remove();
+            times.sort((one, other) => one - other);
+            return [times[Math.floor(times.length * 0.95)], times.reduce((sum, time) => sum + time, 0) / times.length];
+        }
+        """
+    )
+    assert total < 5, (worst, total)
