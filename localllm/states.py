@@ -53,6 +53,8 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     quant: str | None = None
     license: str | None = None
     source: str | None = None
+    problem: str | None = None
+    """Why it cannot be used, with the remedy."""
 
 
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,7 +25,7 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """In the order of the help."""
-    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, kv, runtime, bench):
+    for command in (pull, list_, verify, rm, cp, search, import_, create, quantize, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -56,6 +56,18 @@ def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
     from localllm.cli.models import list_models
 
     raise Exit(list_models(config.load({"home": home}), as_json=as_json))
+
+
+def verify(
+    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="None: all models on this machine")] = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Read models whole; what is damaged is set aside, and fetched again by the next pull."""
+    from localllm import config
+    from localllm.cli.verify import verify_models
+
+    raise Exit(verify_models(config.load({"home": home}), names or [], as_json=as_json))
 
 
 def rm(

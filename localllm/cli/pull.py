@@ -7,13 +7,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 import msgspec
 
 from localllm import osdep
 from localllm.cli import report
 from localllm.cli.bars import Bar
+from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.errors import PullFailed
@@ -68,7 +68,7 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
         bar.show(state.phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
-        with _stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
+        with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
             return puller.pull(name, on_plan=announce, on_state=tell, cancel=cancel)
     except Cancelled:
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
@@ -106,20 +106,3 @@ def _ended_by_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _stopped_by_ctrl_c(cancel: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set the flag, and everything is put down in order. A second Ctrl-C does not wait for that."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        if cancel.is_set():
-            raise KeyboardInterrupt
-        cancel.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

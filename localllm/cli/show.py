@@ -17,9 +17,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.cli import formats
     from localllm.cli.model_settings import own_rows
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
-    from localllm.registry.templates import with_template
 
     model = settings.sections().model_named(model)
     manifest = _manifest(settings, model)
@@ -28,7 +27,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         return report.OK
     file = resolve(model, settings.data_dir)
     try:
-        info = with_template(read_model_info(file.path), file.template)
+        info = read_info(file)
         format = formats.format_of(file.path, info)
     finally:
         file.release()
