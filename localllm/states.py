@@ -71,6 +71,10 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None
     """Why this quantization, if nobody asked for one."""
     notices: tuple[str, ...] = ()
+    waiting_for: str | None = None
+    """The host from which nothing comes just now."""
+    waiting_s: float = 0.0
+    """For how long."""
 
 
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):

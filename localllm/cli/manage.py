@@ -36,6 +36,7 @@ def pull(
     proxy: get.Proxy = None,
     ca_file: get.CaFile = None,
     download_connections: get.DownloadConnections = None,
+    download_patience_s: get.DownloadPatience = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
     force: Annotated[bool, Option("--force", help="Also what this machine has too little memory for")] = False,

@@ -65,7 +65,8 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
     def tell(state: PullState) -> None:
         nonlocal last
         last = state
-        bar.show(state.phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
+        waits = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
+        bar.show(waits, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
         with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:

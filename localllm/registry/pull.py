@@ -17,7 +17,7 @@ from localllm import osdep
 from localllm.config import Settings
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed
 from localllm.registry import catalog
-from localllm.registry.credentials import hub_token, registry_logins
+from localllm.registry.credentials import hub_token, registry_login
 from localllm.registry.digest import Digest
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
@@ -76,6 +76,7 @@ class Puller:
                 ca_file=settings.ca_file,
                 max_bytes_per_s=settings.max_download_kb_per_s * 1024 or None,
                 allow_private_hosts=settings.allow_private_downloads,
+                patience_s=settings.download_patience_s,
             )
         )
 
@@ -164,7 +165,9 @@ class Puller:
             plan = self._plan(HubRepo(entry.repo, entry.quant), fetch)
             return dataclasses.replace(plan, name=str(name), license=plan.license or entry.license)
         if isinstance(name, RegistryName):
-            return oci.plan(name, fetch, logins=registry_logins(), insecure_hosts=self._insecure)
+            login = registry_login(name.host)
+            logins = {} if login is None else {name.host: login}
+            return oci.plan(name, fetch, logins=logins, insecure_hosts=self._insecure)
         if isinstance(name, UrlName):
             file = web.hub_file(name)
             if file is None:
@@ -209,6 +212,7 @@ class Puller:
                 connections=self._settings.download_connections,
                 cancel=cancel,
                 require_room=self._store.require_room,
+                on_wait=meter.waiting,
             )
             fetched: dict[str, Digest] = {}
             for (key, wanted), digest in zip(missing.items(), digests, strict=True):
@@ -270,6 +274,7 @@ class _Meter:
         self._lock = threading.Lock()
         self._done = 0
         self._others = 0
+        self._waiting = "", 0.0
         self._told_s = 0.0
         self._history: list[tuple[float, int]] = []
 
@@ -277,6 +282,7 @@ class _Meter:
         with self._lock:
             self._done += num_bytes
             self._others = 0
+            self._waiting = "", 0.0
         self.tell("downloading")
 
     def others(self, num_bytes: int) -> None:
@@ -284,6 +290,11 @@ class _Meter:
         with self._lock:
             self._others = num_bytes
         self.tell("downloading")
+
+    def waiting(self, host: str, seconds: float) -> None:
+        """Nothing has come from the host for so long."""
+        self._waiting = host, seconds
+        self.tell("downloading", force=True)
 
     def tell(self, phase: Any, *, force: bool = False) -> None:
         now = time.monotonic()
@@ -307,6 +318,8 @@ class _Meter:
                 license=plan.license,
                 why=plan.why,
                 notices=plan.notices,
+                waiting_for=self._waiting[0] or None,
+                waiting_s=round(self._waiting[1], 1),
             )
         )
 

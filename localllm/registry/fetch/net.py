@@ -26,7 +26,16 @@ import httpx
 
 from localllm.errors import PullFailed
 from localllm.registry.fetch.guard import check_name
-from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, Backoff, Retryable, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.fetch.pacing import (
+    DEFAULT_BACKOFF,
+    PATIENCE_S,
+    Backoff,
+    Retryable,
+    TokenBucket,
+    is_retryable,
+    rate_limit_reset_s,
+    retry_after_s,
+)
 from localllm.registry.fetch.routes import Transport
 from localllm.registry.fetch.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
@@ -57,6 +66,8 @@ class NetOptions:
     small_timeout_s: float = 60.0
     """For a small answer as a whole, retries and pauses included."""
     backoff: Backoff = DEFAULT_BACKOFF
+    patience_s: float = PATIENCE_S
+    """A download that gets nothing for so long is given up."""
     user_agent: str | None = None
     """None: `localllm/VERSION`."""
 
@@ -126,11 +137,12 @@ class Reply:
         """The error to raise for a status that may be gone next time."""
         if not is_retryable(self.status):
             return None
-        return Retryable(
-            f"{self.hop.url.host} answers {self.status}",
-            retry_after_s=retry_after_s(self.headers.get("retry-after")),
-            busy=self.status in (429, 503),
-        )
+        busy = self.status in (429, 503)
+        asked_s = retry_after_s(self.headers.get("retry-after"))
+        if asked_s is None and busy:
+            asked_s = rate_limit_reset_s(self.headers.get("ratelimit"))
+        message = f"{self.hop.url.host} answers {self.status}"
+        return Retryable(message, retry_after_s=asked_s, busy=busy, is_outage=True)
 
 
 def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
@@ -327,16 +339,16 @@ def _explained(url: httpx.URL) -> Iterator[None]:
     except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError, httpx.InvalidURL) as error:
         raise PullFailed(f"{host} cannot be asked: {error}") from error
     except httpcore.ProxyError as error:
-        raise Retryable(f"the proxy does not lead to {host}: {error}") from error
+        raise Retryable(f"the proxy does not lead to {host}: {error}", is_outage=True) from error
     except NotTrusted as error:
         raise PullFailed(
             f"the certificate of {host} is not to be trusted: {error}; "
             "if your network has its own authority, name its certificate as CA file"
         ) from error
     except httpcore.ConnectError as error:
-        raise Retryable(f"no connection to {host}: {error}") from error
+        raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError) as error:
-        raise Retryable(f"the connection to {host} failed: {error}") from error
+        raise Retryable(f"the connection to {host} failed: {error}", is_outage=True) from error
 
 
 def _user_agent() -> str:

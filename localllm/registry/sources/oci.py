@@ -161,6 +161,12 @@ class _Registry:
             raise PullFailed(f"{what} is not what its digest {layer.digest.short} says; nothing of it was used")
         return response.body
 
+    def renewed(self) -> Credential | None:
+        """Another credential in the place of the one that is not taken any more; None: there is none to be had."""
+        self.credential = None
+        response = self._get(f"{self._base}/manifests/{self.name.tag}", headers={"Accept": ACCEPT})
+        return self.credential if response.status == 200 else None
+
     def _get(
         self, url: str, *, headers: Mapping[str, str] | None = None, max_bytes: int = 4 * MAX_TEXT_BYTES
     ) -> SmallResponse:
@@ -232,6 +238,7 @@ def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> tuple[Remo
             size_bytes=layer.size,
             digest=layer.digest,
             credential=registry.credential,
+            renew=registry.renewed if registry.credential is not None else None,
         )
 
     model = next(layer for kind, layer in by_kind if kind == "model")
