@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from localllm import osdep
 from localllm.config import Settings
-from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed
+from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
 from localllm.registry.credentials import hub_token, registry_login
 from localllm.registry.digest import Digest
@@ -129,11 +130,13 @@ class Puller:
         if isinstance(name, UrlName):
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
+            self._check_online()
             return hub.offers(name, fetch, endpoint=self._endpoint, token=hub_token())
         return [plan_offer(self._plan(name, fetch), fetch)]
 
     def search(self, words: str, limit: int) -> list[hub.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`."""
+        self._check_online()
         return hub.search(words, self._net, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
@@ -175,7 +178,15 @@ class Puller:
             return dataclasses.replace(self._plan(file, fetch), name=str(name))
         return self._hub_plan(name, fetch)
 
+    def _check_online(self) -> None:
+        """Raises `PullFailed` where the environment says, as for Hugging Face's own tools, that it is not asked."""
+        if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
+            raise PullFailed(
+                "HF_HUB_OFFLINE is set, so that Hugging Face is not asked; unset it to download from there"
+            )
+
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
+        self._check_online()
         total = osdep.total_memory()
         share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
         return hub.plan(

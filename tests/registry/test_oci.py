@@ -62,7 +62,7 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
         ("template", b"{{ .Prompt }}"),
     ]
     server.add("library/m", layers, tag="8b")
-    plan = planned(server, net, tag="8b")
+    plan = planned(server, net, tag="8b", with_projector=True)
     assert [(file.role, file.file_name) for file in plan.files] == [
         ("model", "m-8b.gguf"),
         ("projector", "mmproj-m-8b.gguf"),
@@ -170,6 +170,7 @@ def test_what_llama_cpp_cannot_read_is_refused_before_anything_big_is_downloaded
         ([], {"requires": "0.14.0"}, "made for Ollama 0.14.0 and may need"),
         ([], {"model_family": "gemma3"}, "may need Ollama's patched loader"),
         ([("projector", b"a"), ("projector", b"b")], {}, "2 projectors; the first is used"),
+        ([("projector", b"a")], {}, "its projector for images .* is not downloaded: images are not served yet"),
         ([("embed", b"a")], {}, "unknown kinds are left out: embed"),
         ([("messages", b'[{"role":"user","images":["x"]}]')], {}, "1 of its first messages"),
         (
@@ -183,10 +184,26 @@ def test_what_a_user_should_know_is_a_notice(
     layers: list[tuple[str, bytes]], config: dict[str, Any], says: str, server: OciServer, net: Net
 ) -> None:
     server.add("library/m", [("model", MODEL), *layers], config)
-    plan = planned(server, net)
+    plan = planned(server, net, with_projector="projectors" in says)
     assert plan.params == SamplingParams()
     assert plan.messages == ()
     assert re.search(says, "\n".join(plan.notices))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("© Müller".encode("cp1252"), "© Müller"),
+        ("© Müller".encode("utf-16"), "© Müller"),
+        ("© Müller".encode(), "© Müller"),
+        (b"\x81\xff", "\ufffd\ufffd"),
+    ],
+)
+def test_no_model_is_lost_for_the_encoding_of_its_licence(
+    content: bytes, text: str, server: OciServer, net: Net
+) -> None:
+    server.add("library/m", [("model", MODEL), ("license", content)])
+    assert planned(server, net).license_text == (text,)
 
 
 @pytest.mark.parametrize("login", ["anonymous", "private", "basic"])

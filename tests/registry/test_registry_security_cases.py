@@ -235,7 +235,6 @@ def test_a_text_layer_with_other_content_than_its_digest_says_is_not_used(net: N
         ("messages", b'[{"role": 7}]'),
         ("messages", json.dumps([{"role": "user", "content": "x"}] * 1001).encode()),
         ("system", b"\xff\xfe"),
-        ("license", b"\xff"),
     ],
 )
 def test_a_text_layer_that_is_none_is_an_error(kind: str, content: bytes, net: Net) -> None:

@@ -43,7 +43,7 @@ class Texts:
 
 def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
     """`(kind, content)` of each. Raises `PullFailed` for what is no text, or not of its kind's form."""
-    licenses = [_text(content, f"the licence of {origin}") for kind, content in layers if kind == "license"]
+    licenses = [_license_text(content) for kind, content in layers if kind == "license"]
     systems = [_text(content, f"the system message of {origin}") for kind, content in layers if kind == "system"]
     values: dict[str, Any] = {}
     messages: list[Message] = []
@@ -72,6 +72,16 @@ def _text(content: bytes, what: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PullFailed(f"{what} is no text in UTF-8: {error}") from error
+
+
+def _license_text(content: bytes) -> str:
+    """Whatever it is encoded in: no model is lost for an umlaut in its licence."""
+    for encoding in ("utf-16",) if content.startswith((b"\xff\xfe", b"\xfe\xff")) else ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("utf-8", "replace")
 
 
 def _messages(content: bytes, origin: str) -> tuple[list[Message], list[str]]:
