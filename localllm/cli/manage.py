@@ -15,10 +15,10 @@ from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 
 NAME = Argument(
-    metavar="NAME",
+    metavar="NAME...",
     help="qwen3:0.6b (localllm search), hf.co/USER/REPO[:QUANT], ollama:MODEL[:TAG], or https://...gguf",
 )
-Name = Annotated[str, NAME]
+ToPull = Annotated[list[str], NAME]
 Names = Annotated[list[str], Argument(metavar="NAME...", help="Models, as localllm list calls them")]
 Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list calls it")]
 
@@ -30,7 +30,7 @@ def add_to(commands: dict[str, Callable[..., None]]) -> None:
 
 
 def pull(
-    name: Name,
+    names: ToPull,
     hub_endpoint: get.HubEndpoint = None,
     insecure_registries: get.InsecureRegistries = None,
     proxy: get.Proxy = None,
@@ -40,15 +40,18 @@ def pull(
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
     force: Annotated[bool, Option("--force", help="Also what this machine has too little memory for")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be downloaded")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless something is wrong")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Download a model; what was stopped goes on from where it was."""
-    given = {key: value for key, value in locals().items() if key not in ("name", "force", "as_json")}
+    """Download models; what was stopped goes on from where it was."""
+    options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
+    given = {key: value for key, value in locals().items() if key not in {"names", "options", *options}}
     from localllm import config
-    from localllm.cli.pull import pull_model
+    from localllm.cli.pull import pull_models
 
-    raise Exit(pull_model(config.load(given), name, force=force, as_json=as_json))
+    raise Exit(pull_models(config.load(given), names, **options))
 
 
 def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:

@@ -156,6 +156,10 @@ class Puller:
         meter.tell("done", force=True)
         return described(manifest)
 
+    def missing(self, plan: PullPlan) -> list[RemoteFile]:
+        """Its files that are not in the store, each content once."""
+        return [file for file in {_key(file): file for file in plan.files}.values() if not self._is_here(file)]
+
     def _plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
         if isinstance(name, Demo):
             raise InvalidParameter("demo is a part of localllm and needs no download: localllm run demo", param="model")
