@@ -166,6 +166,9 @@ def quantize(
         bool, Option("--allow-requantize", help="Also from a quantized file, at a loss")
     ] = False,
     force: Annotated[bool, Option("--force", help="Replace DST")] = False,
+    imatrix: Annotated[
+        Path | None, Option("--imatrix", metavar="FILE", help="What llama-imatrix measured: which weights matter most")
+    ] = None,
     threads: opt.Threads = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -176,7 +179,7 @@ def quantize(
 
     code = quantize_named(
         config.load({"home": home}), source, target, type,
-        allow_requantize=allow_requantize, force=force, threads=threads, as_json=as_json,
+        allow_requantize=allow_requantize, force=force, threads=threads, imatrix=imatrix, as_json=as_json,
     )  # fmt: skip
     raise Exit(code)
 
