@@ -77,6 +77,17 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For how long."""
 
 
+class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a push is."""
+
+    phase: Literal["uploading", "manifest", "done"]
+    id: str
+    digest: str = ""
+    """Of the content that is being sent."""
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that somebody on the network wants made, of one that is here or of files that were uploaded."""
 

@@ -25,7 +25,7 @@ Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """In the order of the help."""
-    for command in (pull, list_, verify, rm, cp, search, import_, create, quantize, gc, kv, runtime, bench):
+    for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
@@ -156,6 +156,25 @@ def create(
     from localllm.cli.create import create_model
 
     raise Exit(create_model(config.load({"home": home}), name, file, as_json=as_json))
+
+
+def push(
+    name: Stored,
+    target: Annotated[
+        str | None, Argument(metavar="TARGET", help="ollama:HOST/NAMESPACE/MODEL:TAG [default: its own name]")
+    ] = None,
+    insecure_registries: get.InsecureRegistries = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Upload a model to a registry, from where others pull it."""
+    given = {"insecure_registries": insecure_registries, "proxy": proxy, "ca_file": ca_file, "home": home}
+    from localllm import config
+    from localllm.cli.push import push_model
+
+    raise Exit(push_model(config.load(given), name, target, as_json=as_json))
 
 
 def quantize(

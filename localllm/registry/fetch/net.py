@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -265,6 +265,33 @@ class Net:
                     response.close()
             raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
 
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        credential: Credential | None = None,
+        typed: bool = False,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | Iterable[bytes] = b"",
+        timeout_s: float | None = None,
+        cancel: threading.Event | None = None,
+    ) -> SmallResponse:
+        """Any other request, sent once; no redirect is followed. `headers` tell the length of content in pieces.
+
+        Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
+        """
+        with patience(Patience((lambda: False) if cancel is None else cancel.is_set)):
+            hop = self._first_hop(url, credential, typed)
+            asked = {"accept-encoding": "identity", **(headers or {})}
+            response = self._send(hop, asked, method=method, content=content, timeout_s=timeout_s)
+            try:
+                if method == "HEAD":
+                    return SmallResponse(response.status_code, response.headers, b"", str(hop.url))
+                return _read_small(Reply(response, hop), MAX_MANIFEST_BYTES)
+            finally:
+                response.close()
+
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
         """Waits as the bandwidth limit demands after so many bytes; returns the seconds. Raises `Cancelled`."""
         seconds = 0.0 if self._bucket is None else self._bucket.take(size_bytes)
@@ -283,13 +310,27 @@ class Net:
             credential = None
         return Hop(parsed, typed, credential)
 
-    def _send(self, hop: Hop, headers: Mapping[str, str]) -> httpx.Response:
+    def _send(
+        self,
+        hop: Hop,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        content: bytes | Iterable[bytes] | None = None,
+        timeout_s: float | None = None,
+    ) -> httpx.Response:
         trusted = hop.trusted or self.options.allow_private_hosts
         if not trusted:
             check_name(hop.url.host)
         own = {} if hop.credential is None else {"authorization": hop.credential.authorization}
+        read_s = timeout_s or self.options.read_timeout_s
         request = self._client.build_request(
-            "GET", hop.url, headers={**headers, **own}, extensions={"trusted": trusted}
+            method,
+            hop.url,
+            headers={**headers, **own},
+            content=content,
+            timeout=httpx.Timeout(read_s, connect=self.options.connect_timeout_s, pool=None),
+            extensions={"trusted": trusted},
         )
         with _explained(hop.url):
             return self._client.send(request, stream=True, follow_redirects=False)

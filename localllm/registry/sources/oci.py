@@ -23,7 +23,7 @@ from localllm.registry.manifest import MAX_FILES
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
 from localllm.registry.sources.oci_auth import Login, credentials
-from localllm.registry.sources.oci_layers import Texts, read_texts
+from localllm.registry.sources.oci_layers import JINJA, Texts, read_texts
 from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
 from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header, left_out
 
@@ -35,7 +35,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_TEXT_LAYERS = 32
 
 _INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
-_TEXTS = ("system", "params", "messages", "license")
+_TEXTS = ("system", "params", "messages", "license", JINJA)
 _GO = ("template", "prompt")
 _REFUSED = {
     "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
@@ -109,6 +109,7 @@ def plan(
         license=texts.license,
         license_text=texts.license_text,
         system=texts.system,
+        template=texts.template,
         messages=texts.messages,
         params=texts.parameters.params,
         stop=texts.parameters.stop,
@@ -121,8 +122,7 @@ class _Registry:
     """One model of one registry: asks, logs in where it must, checks what comes."""
 
     def __init__(self, name: RegistryName, fetch: Fetch, login: Login | None, insecure_hosts: Collection[str]) -> None:
-        bare = name.host.partition(":")[0]
-        plain = _is_loopback(bare) or bool({name.host, bare} & {host.lower() for host in insecure_hosts})
+        plain = is_plain(name.host, insecure_hosts)
         self.name = name
         self.typed = name.host != DEFAULT_HOST
         self.credential: Credential | None = None
@@ -276,6 +276,12 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_project
     if unknown:
         notices.append(f"layers of unknown kinds are left out: {', '.join(unknown[:8])}")
     return notices
+
+
+def is_plain(host: str, insecure_hosts: Collection[str]) -> bool:
+    """Whether a registry is spoken to without TLS."""
+    bare = host.partition(":")[0]
+    return _is_loopback(bare) or bool({host, bare} & {each.lower() for each in insecure_hosts})
 
 
 def _is_loopback(host: str) -> bool:
