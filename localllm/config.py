@@ -158,6 +158,8 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """PEM: authorities to believe when downloading, besides the usual ones."""
     download_connections: Annotated[int, msgspec.Meta(ge=1, le=32)] = 8
     """At the same time, for one pull."""
+    download_patience_s: Annotated[float, msgspec.Meta(ge=1)] = 600.0
+    """A download that gets nothing for so long is given up; what has arrived stays."""
     max_pulls: Annotated[int, msgspec.Meta(ge=1)] = 4
     """Models that the server downloads at the same time."""
     max_waiting_pulls: Count = 16

@@ -79,12 +79,16 @@ class Finder:
 
     def available(self) -> Sequence[AvailableModel]:
         """The models on this machine. Reads files, so call it in a thread."""
-        from localllm.registry.listing import available
+        return [model for model in self.listed() if model.problem is None]
 
-        there = available(self._data_dir)
+    def listed(self) -> Sequence[AvailableModel]:
+        """Likewise, and those that cannot be used, with their `problem`."""
+        from localllm.registry.listing import listed
+
+        there = listed(self._data_dir)
         ids = {model.id for model in there}
         files = list(self._files.items())
-        return [*there, *(listed for id, (path, listed) in files if id not in ids and path.exists())]
+        return [*there, *(found for id, (path, found) in files if id not in ids and path.exists())]
 
     async def described(self, model: AvailableModel) -> Described:
         """Raises as `find`. What was read once is known until the model gets its name anew."""
@@ -172,15 +176,12 @@ def _listed(candidate: Candidate) -> AvailableModel:
 def _candidate(
     model: str | Path, data_dir: Path, allow_paths: bool, chat_template: ChatTemplate | None
 ) -> tuple[Candidate, int | None]:
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
-    from localllm.registry.templates import with_template
 
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
-        info = with_template(
-            read_model_info(file.path), file.template, None if chat_template is None else chat_template(file.id)
-        )
+        info = read_info(file, None if chat_template is None else chat_template(file.id))
     except BaseException:
         file.release()
         raise

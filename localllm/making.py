@@ -68,8 +68,12 @@ class Making:
             loop.call_soon_threadsafe(on_state, state)
 
         def work() -> AvailableModel:
-            from localllm.registry.assembling import assemble
+            from localllm.registry.assembling import assemble, template_of
+            from localllm.worker.template_check import check_template
 
+            template = template_of(wanted)
+            if template:
+                check_template(template)
             return assemble(wanted, self._data_dir, tell, cancel)
 
         making = asyncio.ensure_future(self._makes.run(work))

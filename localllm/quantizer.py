@@ -38,6 +38,7 @@ def job_of(
     allow_requantize: bool = False,
     force: bool = False,
     threads: int | None = None,
+    imatrix: Path | None = None,
 ) -> Job:
     """What to do, with a temporary file beside the target. Raises `InvalidParameter` for a type that is none."""
     target = target.absolute()
@@ -45,11 +46,12 @@ def job_of(
         source=str(source.absolute()),
         target=str(target),
         temporary=str(target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")),
-        type=type_of(type),
+        type=type_of(type, has_imatrix=imatrix is not None),
         allow_requantize=allow_requantize,
         force=force,
         threads=threads,
         data_dir=str(data_dir.absolute()),
+        imatrix=None if imatrix is None else str(imatrix.expanduser().absolute()),
     )
 
 

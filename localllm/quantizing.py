@@ -17,12 +17,12 @@ GROUPS = {
     "K": ("Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K"),
     "I": ("IQ4_NL", "IQ4_XS", "IQ3_M", "IQ3_S"),
     "special": ("MXFP4_MOE", "TQ2_0", "TQ1_0", "Q2_0", "Q1_0"),
-    "only with an importance matrix, which cannot be given yet": (
+    "only with an importance matrix (--imatrix)": (
         "IQ3_XS", "IQ3_XXS", "Q2_K_S", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S",
     ),
 }  # fmt: skip
 """Every type that the llama.cpp in use can write, large ones first in each group."""
-NEED_IMPORTANCE = GROUPS["only with an importance matrix, which cannot be given yet"]
+NEED_IMPORTANCE = GROUPS["only with an importance matrix (--imatrix)"]
 NUMBERS = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_S": 11, "Q3_K_M": 12,
     "Q3_K_L": 13, "Q4_K_S": 14, "Q4_K_M": 15, "Q5_K_S": 16, "Q5_K_M": 17, "Q6_K": 18, "IQ2_XXS": 19, "IQ2_XS": 20,
@@ -49,6 +49,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None
     data_dir: str
     """Where the self-test's outcome is remembered."""
+    imatrix: str | None = None
+    """A file with the importance of each column."""
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):
@@ -76,13 +78,13 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 Message = Step | Done | Failed
 
 
-def type_of(text: str) -> str:
+def type_of(text: str, *, has_imatrix: bool = False) -> str:
     """The type that was typed, in any case. Raises `InvalidParameter` that lists them, or says what it lacks."""
     name = _ALIASES.get(text.upper(), text.upper())
-    if name in NEED_IMPORTANCE:
+    if name in NEED_IMPORTANCE and not has_imatrix:
         raise InvalidParameter(
-            f"{name} needs an importance matrix, without which its results are garbage, and none can be given yet; the "
-            "smallest types without are Q2_K and IQ3_S, or take a file that somebody made with one",
+            f"{name} needs an importance matrix (localllm quantize --imatrix), without which its results are garbage; "
+            "the smallest types without are Q2_K and IQ3_S, or take a file that somebody made with one",
             param="type",
         )
     if name not in NUMBERS:

@@ -27,15 +27,7 @@ from localllm.finding import canonical_id as canonical_id
 from localllm.load_options import LoadOptions
 from localllm.making import Making
 from localllm.pulling import Pulls
-from localllm.states import (
-    AvailableModel,
-    EngineStatus,
-    MakeState,
-    NewModel,
-    PullState,
-    RunningModel,
-    SlotTransfer,
-)  # fmt: skip
+from localllm.states import AvailableModel, EngineStatus, MakeState, NewModel, PullState, RunningModel, SlotTransfer
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
 from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
@@ -107,6 +99,10 @@ class Runtime:
         """The models on this machine, loaded or not. Reads files, so call it in a thread."""
         return self._finder.available()
 
+    def listed(self) -> Sequence[AvailableModel]:
+        """Likewise, and those that cannot be used, with the `problem`."""
+        return self._finder.listed()
+
     async def described(self, model: AvailableModel) -> Described:
         """What the model's file and manifest say, without loading it. Raises `ModelNotFound`, `LoadFailed`s."""
         return await self._finder.described(model)
@@ -134,13 +130,13 @@ class Runtime:
         return made
 
     async def remove(self, name: str) -> None:
-        """Forget a model of this machine, unloading it first. Raises `ModelNotFound`."""
-        from localllm.registry.listing import remove
+        """Forget a model of this machine, unloaded first, and what only it needs. Raises `ModelNotFound`."""
+        from localllm.registry.listing import remove_whole
 
         id = canonical_id(name)
         if id in self._supervisor.ids():
             await self._supervisor.unload(id)
-        await self._removing.run(remove, id, self._settings.data_dir)
+        await self._removing.run(remove_whole, id, self._settings.data_dir)
 
     def loaded(self) -> Sequence[LoadedModel]:
         """The models that answer requests."""

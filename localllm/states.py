@@ -53,6 +53,8 @@ class AvailableModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     quant: str | None = None
     license: str | None = None
     source: str | None = None
+    problem: str | None = None
+    """Why it cannot be used, with the remedy."""
 
 
 class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +71,21 @@ class PullState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None
     """Why this quantization, if nobody asked for one."""
     notices: tuple[str, ...] = ()
+    waiting_for: str | None = None
+    """The host from which nothing comes just now."""
+    waiting_s: float = 0.0
+    """For how long."""
+
+
+class PushState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a push is."""
+
+    phase: Literal["uploading", "manifest", "done"]
+    id: str
+    digest: str = ""
+    """Of the content that is being sent."""
+    done_bytes: int = 0
+    total_bytes: int = 0
 
 
 class NewModel(msgspec.Struct, frozen=True, kw_only=True):

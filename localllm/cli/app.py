@@ -217,6 +217,7 @@ def serve(
     proxy: get.Proxy = None,
     ca_file: get.CaFile = None,
     download_connections: get.DownloadConnections = None,
+    download_patience_s: get.DownloadPatience = None,
     max_pulls: gate.MaxPulls = None,
     max_waiting_pulls: gate.MaxWaitingPulls = None,
     max_download_kb_per_s: get.MaxDownload = None,

@@ -24,6 +24,9 @@ class Bar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._told_s = 0.0
+        self._told = ("", 0)
+        """What the last line said: the phase, and how many bytes were done."""
+        self._last: tuple[str, int, int | None] = ("", 0, None)
 
     def __enter__(self) -> Bar:
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -41,7 +44,10 @@ class Bar:
             self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        phase, done, total = self._last
+        if kind is None and self._told[0] and self._told != (phase, done):
+            self._say(phase, done, total)
         if self._progress is not None and self._task is not None:
             self._progress.stop()
 
@@ -58,10 +64,15 @@ class Bar:
         self._progress.update(self._task, description=phase, completed=done, total=total)
 
     def _line(self, phase: str, done: int, total: int | None, bytes_per_s: float | None) -> None:
-        now = time.monotonic()
-        if phase == "done" or now - self._told_s < LINE_EVERY_S or (not total and not done):
+        if not total and not done:
             return
-        self._told_s = now
+        now, self._last = time.monotonic(), (self._last[0] if phase == "done" else phase, done, total)
+        if phase != "done" and now - self._told_s >= LINE_EVERY_S:
+            self._told_s = now
+            self._say(phase, done, total, bytes_per_s)
+
+    def _say(self, phase: str, done: int, total: int | None, bytes_per_s: float | None = None) -> None:
+        self._told = phase, done
         share = f" ({done / total:.0%})" if total else ""
         speed = f", {size(int(bytes_per_s))}/s" if bytes_per_s else ""
         left = f", {duration((total - done) / bytes_per_s)} left" if total and bytes_per_s else ""

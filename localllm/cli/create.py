@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,14 +13,20 @@ from localllm.cli.bars import Bar
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
 
+if TYPE_CHECKING:
+    from localllm.registry.manifest import Manifest
+
 STDIN = "-"
 
 
 def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = False) -> int:
     """Make `name` of the Modelfile at `file` (`-`: stdin). Raises `InvalidParameter`, `ModelNotFound` and others."""
+    from localllm.cli.pull import download
+    from localllm.cli.serving import is_here
     from localllm.registry.create import create, resolver
     from localllm.registry.listing import described, store_of
     from localllm.registry.modelfile import parse_modelfile
+    from localllm.worker.template_check import check_template
 
     store = store_of(settings.data_dir)
     modelfile = parse_modelfile(_read(file))
@@ -30,9 +37,19 @@ def create_model(settings: Settings, name: str, file: Path, *, as_json: bool = F
         done += num_bytes
         bar.show("verifying", done, None)
 
+    if modelfile.template:
+        check_template(modelfile.template)
     base_dir = Path.cwd() if str(file) == STDIN else file.absolute().parent
+    find = resolver(store)
+
+    def resolve(base: str) -> Manifest | Path:
+        """It is downloaded if it is not here."""
+        if not is_here(base, settings) and download(settings, base, volume="progress" if as_json else "words") is None:
+            raise KeyboardInterrupt
+        return find(base)
+
     with Bar(name) as bar:
-        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolver(store), on_bytes=count)
+        made = create(name, modelfile, store, base_dir=base_dir, resolve=resolve, on_bytes=count)
     for notice in modelfile.notices:
         report.say(f"localllm: {notice}")
     if as_json:

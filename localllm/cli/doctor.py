@@ -15,6 +15,7 @@ import msgspec
 from localllm import __version__, osdep
 from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
+from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.diagnosis import Candidate, Question, Report
 from localllm.types import DeviceInfo
@@ -160,7 +161,7 @@ def _why(report: Report) -> str:
 
 def _device_rows(devices: tuple[DeviceInfo, ...]) -> Iterator[str]:
     for index, device in enumerate(devices):
-        memory = f"{_gib(device.free_bytes)} of {_gib(device.total_bytes)} GiB free"
+        memory = f"{size(device.free_bytes)} of {size(device.total_bytes)} free"
         yield _row("" if index else "Devices", f"{device.name}: {device.description} ({device.kind}), {memory}")
 
 
@@ -190,10 +191,6 @@ def _row(title: str, text: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.1f}"
 
 
 def _failure(returncode: int) -> str | None:

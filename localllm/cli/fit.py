@@ -35,12 +35,12 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
 
 def _local(settings: Settings, model: str) -> ModelInfo:
     """Raises `ModelNotFound` for what is not on this machine."""
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
     file = resolve(model, settings.data_dir)
     try:
-        return read_model_info(file.path)
+        return read_info(file)
     finally:
         file.release()
 

@@ -75,13 +75,12 @@ def in_generic_format(names: Sequence[str], data_dir: Path) -> dict[str, str]:
 
 
 def _format_of_name(name: str, data_dir: Path, child: TemplateChild) -> ChatFormat | None:
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
-    from localllm.registry.templates import with_template
 
     file = resolve(name, data_dir)
     try:
-        info = with_template(read_model_info(file.path), file.template)
+        info = read_info(file)
         return _asked(file.path, info, child) if _chats(info) else None
     finally:
         file.release()

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 
 @contextlib.contextmanager
@@ -23,3 +24,20 @@ def undivided() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
     if came:
         raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def stopped_by_ctrl_c(cancel: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set the flag, and everything is put down in order. A second Ctrl-C does not wait for that."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if cancel.is_set():
+            raise KeyboardInterrupt
+        cancel.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

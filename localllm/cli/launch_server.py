@@ -224,13 +224,12 @@ def _chosen(asked: str | None, settings: Settings, *, may_fetch: bool) -> tuple[
 
 
 def _info(model: str, settings: Settings) -> tuple[ModelInfo, Path]:
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
-    from localllm.registry.templates import with_template
 
     file = resolve(model, settings.data_dir)
     try:
-        return with_template(read_model_info(file.path), file.template), file.path
+        return read_info(file), file.path
     finally:
         file.release()
 

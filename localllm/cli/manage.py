@@ -15,39 +15,43 @@ from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 
 NAME = Argument(
-    metavar="NAME",
+    metavar="NAME...",
     help="qwen3:0.6b (localllm search), hf.co/USER/REPO[:QUANT], ollama:MODEL[:TAG], or https://...gguf",
 )
-Name = Annotated[str, NAME]
+ToPull = Annotated[list[str], NAME]
 Names = Annotated[list[str], Argument(metavar="NAME...", help="Models, as localllm list calls them")]
 Stored = Annotated[str, Argument(metavar="NAME", help="A model, as localllm list calls it")]
 
 
 def add_to(commands: dict[str, Callable[..., None]]) -> None:
     """In the order of the help."""
-    for command in (pull, list_, rm, cp, search, import_, create, quantize, gc, kv, runtime, bench):
+    for command in (pull, list_, verify, rm, cp, search, import_, create, push, quantize, gc, kv, runtime, bench):
         commands[command.__name__.rstrip("_")] = command
 
 
 def pull(
-    name: Name,
+    names: ToPull,
     hub_endpoint: get.HubEndpoint = None,
     insecure_registries: get.InsecureRegistries = None,
     proxy: get.Proxy = None,
     ca_file: get.CaFile = None,
     download_connections: get.DownloadConnections = None,
+    download_patience_s: get.DownloadPatience = None,
     max_download_kb_per_s: get.MaxDownload = None,
     allow_private_downloads: get.AllowPrivate = None,
     force: Annotated[bool, Option("--force", help="Also what this machine has too little memory for")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be downloaded")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Say nothing unless something is wrong")] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
-    """Download a model; what was stopped goes on from where it was."""
-    given = {key: value for key, value in locals().items() if key not in ("name", "force", "as_json")}
+    """Download models; what was stopped goes on from where it was."""
+    options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
+    given = {key: value for key, value in locals().items() if key not in {"names", "options", *options}}
     from localllm import config
-    from localllm.cli.pull import pull_model
+    from localllm.cli.pull import pull_models
 
-    raise Exit(pull_model(config.load(given), name, force=force, as_json=as_json))
+    raise Exit(pull_models(config.load(given), names, **options))
 
 
 def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
@@ -56,6 +60,18 @@ def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
     from localllm.cli.models import list_models
 
     raise Exit(list_models(config.load({"home": home}), as_json=as_json))
+
+
+def verify(
+    names: Annotated[list[str] | None, Argument(metavar="NAME...", help="None: all models on this machine")] = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Read models whole; what is damaged is set aside, and fetched again by the next pull."""
+    from localllm import config
+    from localllm.cli.verify import verify_models
+
+    raise Exit(verify_models(config.load({"home": home}), names or [], as_json=as_json))
 
 
 def rm(
@@ -142,6 +158,25 @@ def create(
     raise Exit(create_model(config.load({"home": home}), name, file, as_json=as_json))
 
 
+def push(
+    name: Stored,
+    target: Annotated[
+        str | None, Argument(metavar="TARGET", help="ollama:HOST/NAMESPACE/MODEL:TAG [default: its own name]")
+    ] = None,
+    insecure_registries: get.InsecureRegistries = None,
+    proxy: get.Proxy = None,
+    ca_file: get.CaFile = None,
+    as_json: opt.AsJson = False,
+    home: opt.Home = None,
+) -> None:
+    """Upload a model to a registry, from where others pull it."""
+    given = {"insecure_registries": insecure_registries, "proxy": proxy, "ca_file": ca_file, "home": home}
+    from localllm import config
+    from localllm.cli.push import push_model
+
+    raise Exit(push_model(config.load(given), name, target, as_json=as_json))
+
+
 def quantize(
     source: Annotated[str, Argument(metavar="SRC", help="Path or name of a model in F32, F16 or BF16")],
     target: Annotated[Path, Argument(metavar="DST", help="The GGUF file to write")],
@@ -150,6 +185,9 @@ def quantize(
         bool, Option("--allow-requantize", help="Also from a quantized file, at a loss")
     ] = False,
     force: Annotated[bool, Option("--force", help="Replace DST")] = False,
+    imatrix: Annotated[
+        Path | None, Option("--imatrix", metavar="FILE", help="What llama-imatrix measured: which weights matter most")
+    ] = None,
     threads: opt.Threads = None,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
@@ -160,7 +198,7 @@ def quantize(
 
     code = quantize_named(
         config.load({"home": home}), source, target, type,
-        allow_requantize=allow_requantize, force=force, threads=threads, as_json=as_json,
+        allow_requantize=allow_requantize, force=force, threads=threads, imatrix=imatrix, as_json=as_json,
     )  # fmt: skip
     raise Exit(code)
 

@@ -16,16 +16,16 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
     """Every model on this machine."""
     from localllm.registry import listing
 
-    models = listing.available(settings.data_dir)
-    _, damaged = listing.store_of(settings.data_dir).scan()
+    models = listing.listed(settings.data_dir)
+    damaged = [model for model in models if model.problem is not None]
     if as_json:
         _print_json(models)
     else:
         rows = [
             (
                 model.id,
-                size(model.size_bytes),
-                model.quant or "",
+                size(None if model.problem else model.size_bytes),
+                "damaged" if model.problem else model.quant or "",
                 ago(model.created_unix_s),
                 _from(model.source),
             )
@@ -33,7 +33,7 @@ def list_models(settings: Settings, *, as_json: bool) -> int:
         ]
         report.write_table(("NAME", "SIZE", "QUANT", "ADDED", "FROM"), rows)
     for each in damaged:
-        report.say(f"localllm: {each.path} is no manifest that can be read: {each.reason}")
+        report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.FAILURE if damaged else report.OK
 
 
@@ -41,13 +41,22 @@ def remove_models(settings: Settings, names: list[str], *, keep_files: bool) -> 
     """Forget models, and delete what nobody else needs of them, unless `keep_files`."""
     from localllm.registry import listing
 
+    digests: set[str] = set()
     for name in names:
-        manifest = listing.remove(name, settings.data_dir)
-        report.say(f"localllm: {manifest.name} is removed")
+        removed = listing.remove(name, settings.data_dir)
+        digests |= removed.digests
+        report.say(f"localllm: {removed.name} is removed")
     if not keep_files:
-        freed = listing.store_of(settings.data_dir).gc().freed_bytes
-        report.say(f"localllm: {size(freed)} freed")
+        found = listing.store_of(settings.data_dir).gc()
+        report.say(f"localllm: {size(found.freed_bytes)} freed")
+        for item in found.kept:
+            if item.id in digests:
+                report.say(f"localllm: {size(item.size_bytes)} stay for now: {item.reason}{_until(item.reason)}")
     return report.OK
+
+
+def _until(reason: str | None) -> str:
+    return "; they go when it is unloaded: localllm stop" if " is loaded " in (reason or "") else ""
 
 
 def copy_model(settings: Settings, source: str, target: str) -> int:
@@ -66,15 +75,16 @@ def collect_garbage(settings: Settings, *, dry_run: bool, keep_partials_days: fl
     found = store_of(settings.data_dir).gc(dry_run=dry_run, keep_partials_s=keep_partials_days * 86400)
     if as_json:
         _print_json({**msgspec.to_builtins(found), "freed_bytes": found.freed_bytes})
-        return report.FAILURE if found.damaged else report.OK
+        return report.FAILURE if found.is_blocked else report.OK
     for item in found.removed:
         report.write(f"{size(item.size_bytes):>8}  {item.kind}  {item.id}")
     for item in found.kept:
         report.say(f"localllm: kept {item.kind} {item.id} ({size(item.size_bytes)}): {item.reason}")
     for each in found.damaged:
-        report.say(f"localllm: no file of a model is deleted while {each.path} cannot be read: {each.reason}")
+        kept = "no file of a model is deleted while it is there" if each.digests is None else "what it names is kept"
+        report.say(f"localllm: the manifest of {each.name} is damaged: {each.reason}; {kept}; {each.remedy}")
     report.say(f"localllm: {size(found.freed_bytes)} {'would be' if dry_run else 'are'} freed")
-    return report.FAILURE if found.damaged else report.OK
+    return report.FAILURE if found.is_blocked else report.OK
 
 
 def search_models(settings: Settings, words: str, *, offline: bool, limit: int, as_json: bool) -> int:

@@ -15,6 +15,7 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
     """The models that the running server has loaded. Raises `ServerGone` where there is none."""
     with server_of(settings) as client:
         models = client.processes()
+        damaged = [] if as_json else [model for model in client.available() if model.problem is not None]
     if as_json:
         report.write_json(msgspec.json.encode(models))
         return report.OK
@@ -36,6 +37,8 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
             )
         )
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET"), rows)
+    for each in damaged:
+        report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.OK
 
 

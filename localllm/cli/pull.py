@@ -5,58 +5,134 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from localllm import osdep
 from localllm.cli import report
 from localllm.cli.bars import Bar
+from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
 from localllm.config import Settings
-from localllm.errors import PullFailed
+from localllm.errors import LocalLLMError, PullFailed
 from localllm.states import AvailableModel, PullState
 
+if TYPE_CHECKING:
+    from localllm.registry.remote import PullPlan
 
-def pull_model(settings: Settings, name: str, *, force: bool, as_json: bool) -> int:
-    """Download a model; returns the exit code. Raises `LocalLLMError`s."""
-    model = download(settings, name, force=force, quiet=as_json)
+Volume = Literal["words", "progress", "nothing"]
+"""What is said on stderr: what it is as well, how far it is, or nothing."""
+
+
+def pull_models(
+    settings: Settings, names: Sequence[str], *, force: bool, dry_run: bool, quiet: bool, as_json: bool
+) -> int:
+    """Download models one after the other; returns the exit code. What fails holds up none of the others."""
+    volume: Volume = "nothing" if quiet else "progress" if as_json else "words"
+    codes = []
+    for name in names:
+        try:
+            codes.append(
+                _plan(settings, name, as_json=as_json)
+                if dry_run
+                else _pull(settings, name, volume, force=force, as_json=as_json)
+            )
+        except LocalLLMError as error:
+            codes.append(report.complain(error))
+        if codes[-1] == report.INTERRUPTED:
+            break
+    return next((code for code in codes if code != report.OK), report.OK)
+
+
+def _pull(settings: Settings, name: str, volume: Volume, *, force: bool, as_json: bool) -> int:
+    model = download(settings, name, force=force, volume=volume)
     if model is None:
         return report.INTERRUPTED
     if as_json:
         report.write_json(msgspec.json.encode(model), indented=False)
-    else:
+    elif volume == "words":
         report.say(f"localllm: {model.id} is here ({size(model.size_bytes)}): localllm run {model.id}")
     return report.OK
 
 
-def download(settings: Settings, name: str, *, force: bool = False, quiet: bool = False) -> AvailableModel | None:
-    """The model is in the store then; None if Ctrl-C stopped it. With `quiet` only the progress is shown.
+def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
+    """What would be downloaded, without downloading it."""
+    from localllm.registry.pull import Puller
+    from localllm.registry.remote import Cancelled
+    from localllm.supervisor.fit import measure
+
+    cancel = threading.Event()
+    try:
+        with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller:
+            plan = puller.plan(name, cancel)
+            missing = puller.missing(plan)
+    except Cancelled:
+        return report.INTERRUPTED
+    sizes = [file.size_bytes for file in missing]
+    missing_bytes = None if None in sizes else sum(each or 0 for each in sizes)
+    if as_json:
+        report.write_json(msgspec.json.encode(_planned(plan, missing_bytes)), indented=False)
+        return report.OK
+    describe(plan)
+    report.write(*(f"{size(file.size_bytes):>8}  {file.file_name}" for file in missing))
+    report.say(f"localllm: {size(missing_bytes)} would be downloaded" if missing else "localllm: all of it is here")
+    return report.OK
+
+
+def _planned(plan: PullPlan, missing_bytes: int | None) -> dict[str, object]:
+    files = [
+        {
+            "name": file.file_name,
+            "role": file.role,
+            "size_bytes": file.size_bytes,
+            "digest": file.digest and str(file.digest),
+        }
+        for file in plan.files
+    ]
+    return {
+        "id": plan.name,
+        "source": plan.source,
+        "quant": plan.quant,
+        "license": plan.license,
+        "why": plan.why,
+        "notices": plan.notices,
+        "size_bytes": plan.size_bytes,
+        "need_bytes": plan.need_bytes,
+        "download_bytes": missing_bytes,
+        "files": files,
+    }
+
+
+def describe(plan: PullPlan) -> None:
+    """What it is, on stderr."""
+    what = [
+        size(plan.size_bytes),
+        plan.quant,
+        f"licence: {plan.license}" if plan.license else "licence: not stated",
+    ]
+    report.say(f"localllm: {plan.name} is {plan.source}: {', '.join(part for part in what if part)}")
+    if plan.why:
+        report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
+    for notice in plan.notices:
+        report.say(f"localllm: {notice}")
+
+
+def download(settings: Settings, name: str, *, force: bool = False, volume: Volume = "words") -> AvailableModel | None:
+    """The model is in the store then; None if Ctrl-C stopped it.
 
     Raises `PullFailed` where it is larger than this machine's memory, unless a person or `force` wants it all the same.
     """
     from localllm.registry.pull import Puller
-    from localllm.registry.remote import Cancelled, PullPlan
+    from localllm.registry.remote import Cancelled
     from localllm.supervisor.fit import measure
 
     def announce(plan: PullPlan) -> None:
-        if not quiet:
+        if volume == "words":
             describe(plan)
         _check_memory(plan.name, plan.need_bytes or plan.size_bytes, force=force)
-
-    def describe(plan: PullPlan) -> None:
-        what = [
-            size(plan.size_bytes),
-            plan.quant,
-            f"licence: {plan.license}" if plan.license else "licence: not stated",
-        ]
-        report.say(f"localllm: {plan.name} is {plan.source}: {', '.join(part for part in what if part)}")
-        if plan.why:
-            report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
-        for notice in plan.notices:
-            report.say(f"localllm: {notice}")
 
     cancel = threading.Event()
     bar = Bar(name)
@@ -65,10 +141,13 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
     def tell(state: PullState) -> None:
         nonlocal last
         last = state
-        bar.show(state.phase, state.done_bytes, state.total_bytes, state.bytes_per_s)
+        if volume == "nothing":
+            return
+        waits = f"waiting for {state.waiting_for} ({state.waiting_s:.0f} s)" if state.waiting_for else state.phase
+        bar.show(waits, state.done_bytes, state.total_bytes, state.bytes_per_s)
 
     try:
-        with _stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
+        with stopped_by_ctrl_c(cancel), Puller(settings, measure=measure(settings.load_options())) as puller, bar:
             return puller.pull(name, on_plan=announce, on_state=tell, cancel=cancel)
     except Cancelled:
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
@@ -106,20 +185,3 @@ def _ended_by_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _stopped_by_ctrl_c(cancel: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set the flag, and everything is put down in order. A second Ctrl-C does not wait for that."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        if cancel.is_set():
-            raise KeyboardInterrupt
-        cancel.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -18,6 +18,10 @@ CaFile = Annotated[Path | None, Option("--ca-file", metavar="FILE", help="PEM: m
 DownloadConnections = Annotated[
     int | None, Option("--download-connections", metavar="N", help="At a time, for one pull [default: 8]")
 ]
+DownloadPatience = Annotated[
+    float | None,
+    Option("--download-patience-s", metavar="S", help="Give up a download that gets nothing so long [default: 600]"),
+]
 MaxDownload = Annotated[
     int | None, Option("--max-download-kb-per-s", metavar="KIB", help="Bandwidth of one pull; 0: all [default: 0]")
 ]

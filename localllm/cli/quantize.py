@@ -49,6 +49,7 @@ def quantize_model(
     allow_requantize: bool = False,
     force: bool = False,
     threads: int | None = None,
+    imatrix: Path | None = None,
     as_json: bool = False,
     command: Sequence[str] | None = None,
 ) -> int:
@@ -64,6 +65,7 @@ def quantize_model(
         allow_requantize=allow_requantize,
         force=force,
         threads=threads,
+        imatrix=imatrix,
     )
     with Bar(Path(job.target).name) as bar:
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from localllm.cli import report
+from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.printable import one_line
@@ -17,9 +18,8 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.cli import formats
     from localllm.cli.model_settings import own_rows
-    from localllm.gguf import read_model_info
+    from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
-    from localllm.registry.templates import with_template
 
     model = settings.sections().model_named(model)
     manifest = _manifest(settings, model)
@@ -28,7 +28,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         return report.OK
     file = resolve(model, settings.data_dir)
     try:
-        info = with_template(read_model_info(file.path), file.template)
+        info = read_info(file)
         format = formats.format_of(file.path, info)
     finally:
         file.release()
@@ -86,12 +86,18 @@ def _manifest_rows(manifest: Any) -> list[tuple[str, str]]:
         ("licence", manifest.license),
         ("added", manifest.created_at),
         ("files", ", ".join(f"{file.file_name} {file.digest.short}" for file in manifest.files)),
+        ("projector", _projector(manifest)),
         ("context set", manifest.ctx),
         ("system message", manifest.system),
         ("stop", ", ".join(map(repr, manifest.stop))),
         *msgspec.to_builtins(manifest.params).items(),
     ]
     return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _projector(manifest: Any) -> str | None:
+    has_one = any(file.role == "projector" for file in manifest.files)
+    return "for images, which are not served yet: it is not used" if has_one else None
 
 
 def table(info: ModelInfo) -> list[tuple[str, str]]:
@@ -104,11 +110,11 @@ def table(info: ModelInfo) -> list[tuple[str, str]]:
         ("architecture", info.architecture if info.causal else f"{info.architecture} (encoder)"),
         ("parameters", _count(info.num_parameters)),
         ("quantization", info.file_type),
-        ("tensor types", ", ".join(f"{kind} {_size(size)}" for kind, size in info.quantization.items())),
-        ("size", _size(info.size_bytes)),
+        ("tensor types", ", ".join(f"{kind} {size(num_bytes)}" for kind, num_bytes in info.quantization.items())),
+        ("size", size(info.size_bytes)),
         ("files", info.split_count if info.split_count > 1 else None),
         ("context length", info.context_length),
-        ("layers", f"{info.num_layers} ({_size(layer_bytes)}, and {_size(info.other_bytes)} outside)"),
+        ("layers", f"{info.num_layers} ({size(layer_bytes)}, and {size(info.other_bytes)} outside)"),
         ("embedding", info.embedding_length),
         ("feed forward", info.feed_forward_length),
         ("heads", heads),
@@ -135,10 +141,3 @@ def _count(number: int) -> str:
         if number >= limit:
             return f"{number / limit:.3g} {unit}"
     return str(number)
-
-
-def _size(size_bytes: int) -> str:
-    for limit, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if size_bytes >= limit:
-            return f"{size_bytes / limit:.2f} {unit}"
-    return f"{size_bytes} B"

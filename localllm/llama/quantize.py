@@ -14,13 +14,14 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.gguf import Header, read_header, read_model_info, shard_paths
+from localllm.llama.imatrix import Array, as_parameter, read_imatrix
 from localllm.llama.library import Library
 from localllm.llama.log import INFO
 from localllm.quantizing import NUMBERS, Done, Job, Step
@@ -48,6 +49,8 @@ class Source(NamedTuple):
     """In all shards."""
     quantization: dict[str, int]
     file_type: str | None
+    importance: Mapping[str, Array]
+    """Of each tensor's columns; empty: all count alike."""
 
     @property
     def size_bytes(self) -> int:
@@ -82,7 +85,10 @@ def check(job: Job) -> Source:
             param="source",
         )
     tensors = {tensor.name: tensor.n_bytes for header in headers for tensor in header.tensors}
-    return Source(first, paths, tensors, info.quantization, info.file_type)
+    importance = {} if job.imatrix is None else read_imatrix(Path(job.imatrix))
+    if job.imatrix is not None and not importance.keys() & tensors.keys():
+        raise InvalidModelFile(f"{job.imatrix} is of another model: it knows none of its tensors", path=job.imatrix)
+    return Source(first, paths, tensors, info.quantization, info.file_type, importance)
 
 
 def run(job: Job, source: Source, library: Library, tell: Tell) -> Done:
@@ -157,8 +163,12 @@ def _quantize(job: Job, source: Source, library: Library, *, dry: bool) -> list[
     params.ftype = NUMBERS[job.type]
     params.allow_requantize = job.allow_requantize
     params.dry_run = dry
+    kept: list[object] = []
+    if source.importance:
+        params.imatrix, kept = as_parameter(library.api, source.importance)
     mark = library.log.mark()
     result = api.llama_model_quantize(os.fsencode(source.paths[0]), os.fsencode(job.temporary), ctypes.byref(params))
+    del kept  # llama.cpp reads them until here
     if result != 0:
         raise _failure(job, library.log.errors_since(mark))
     return library.log.lines_since(mark, min_level=INFO)

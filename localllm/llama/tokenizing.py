@@ -7,7 +7,7 @@ tokenizes can stop between two steps or let others go first. Knows nothing of re
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from localllm.llama.special_tokens import SpecialToken, SpecialTokens
@@ -43,10 +43,13 @@ class TextTokenizer:
         self._cuts = self._find_cuts(texts, attributes)
 
     def steps(
-        self, text: str, *, add_special: bool, parse_special: bool, memo: Memo | None = None
+        self, text: str, *, begin: bool, end: bool, parse_special: bool, memo: Memo | None = None
     ) -> Iterator[list[int]]:
-        """The text's tokens, some at each step, which takes some 10 ms; none where only the search goes on."""
-        if add_special:
+        """The text's tokens, some at each step, which takes some 10 ms; none where only the search goes on.
+
+        `begin`, `end`: with what the vocabulary has before texts and behind them.
+        """
+        if begin:
             yield self._bos
         special = self._control if parse_special else self._user_defined
         if special is None:
@@ -65,8 +68,13 @@ class TextTokenizer:
                         yield tokens
                 else:
                     yield []
-        if add_special:
+        if end:
             yield self._eos
+
+    def is_closed(self, text: str, piece: Callable[..., bytes]) -> bool:
+        """Whether the text ends with what would be put behind it. `piece`: the bytes of a token."""
+        spelled = b"".join(piece(token, special=True) for token in self._eos).decode("utf-8", "replace")
+        return bool(spelled) and text.endswith(spelled)
 
     def fewest_tokens(self, num_bytes: int) -> int:
         """That a text of so many bytes may have; 0 where the vocabulary drops some characters or merges any number."""

@@ -35,13 +35,29 @@ class Vocab:
         return [token for step in steps for token in step]
 
     def tokenize_in_steps(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+        self,
+        text: str,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,
+        memo: Memo | None = None,
+        closes: bool = False,
     ) -> Iterator[list[int]]:
-        """`tokenize`, some 10 ms of it at each step. `memo`: for texts that have much in common."""
-        if add_special and self._adds_bos and (bos := self.bos_text) and text.startswith(bos):
-            add_special = False
+        """`tokenize`, some 10 ms of it at each step. `memo`: for texts that have much in common.
+
+        `closes`: a text that brings its own BOS is closed like any other, as encoders want it; a prompt, which is to
+        be continued, is not.
+        """
         self._check_characters(text)
-        return self._tokenizer.steps(text, add_special=add_special, parse_special=parse_special, memo=memo)
+        opened = add_special and parse_special and self._adds_bos and _begins(text, self.bos_text)
+        closed = parse_special and closes and self._tokenizer.is_closed(text, self.piece)
+        return self._tokenizer.steps(
+            text,
+            begin=add_special and not opened,
+            end=add_special and not closed and (closes or not opened),
+            parse_special=parse_special,
+            memo=memo,
+        )
 
     def fewest_tokens(self, text: str) -> int:
         """That the text may have, by its bytes alone."""
@@ -143,6 +159,10 @@ class Vocab:
             if count >= 0:
                 return buffer.raw[:count]
             room = -count
+
+
+def _begins(text: str, special: str) -> bool:
+    return bool(special) and text.startswith(special)
 
 
 def _characters_without_byte_tokens(api: Any, handle: Any, size: int) -> frozenset[str] | None:

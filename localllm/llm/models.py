@@ -56,13 +56,12 @@ class Models:
 
     def show(self, name: str | Path) -> ModelDetails:
         """What is known of a model. Raises `ModelNotFound`, `InvalidParameter`, `InvalidModelFile`."""
-        from localllm.gguf import read_model_info
+        from localllm.registry.reading import read_info
         from localllm.registry.resolve import resolve
-        from localllm.registry.templates import with_template
 
         file = resolve(_name(name, allow_paths=True), self._settings.data_dir)
         try:
-            info = with_template(read_model_info(file.path), file.template)
+            info = read_info(file)
         finally:
             file.release()
         entries = {} if isinstance(name, Path) else {entry.id: entry for entry in self.list()}
@@ -78,12 +77,11 @@ class Models:
     def remove(self, name: str) -> None:
         """Forget a model, and delete the files that no other needs. Raises `ModelNotFound`.
 
-        A model that is loaded keeps its files until it is unloaded; the next removal deletes them.
+        A model that is loaded keeps its files until it is unloaded.
         """
-        from localllm.registry.listing import remove, store_of
+        from localllm.registry.listing import remove_whole
 
-        remove(_name(name), self._settings.data_dir)
-        store_of(self._settings.data_dir).gc()
+        remove_whole(_name(name), self._settings.data_dir)
 
     def pull(self, name: str, *, on_progress: OnState | None = None, cancel: Cancel | None = None) -> AvailableModel:
         """Download a model; what is here already is not fetched again, what was stopped goes on from where it was.

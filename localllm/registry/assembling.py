@@ -66,6 +66,11 @@ def assemble(wanted: NewModel, data_dir: Path, tell: Tell, cancel: threading.Eve
         return described(put(base, modelfile, name, store))
 
 
+def template_of(wanted: NewModel) -> str | None:
+    """The chat template that is set with it. Raises `InvalidParameter` for what is none."""
+    return _said(wanted)[2].template
+
+
 def _said(wanted: NewModel) -> tuple[dict[str, str], str, Modelfile]:
     """The files, or the model to build on; and what is set."""
     if wanted.modelfile is None:

@@ -6,12 +6,16 @@ None of it is ever in a setting that is printed, or in a log. Knows nothing of w
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from localllm.errors import InvalidParameter
+from localllm.registry.docker_logins import docker_login
 from localllm.registry.sources.oci_auth import Login
 
 MAX_TOKEN_CHARS = 1024
+_BETWEEN = re.compile(r",(?=\s*(?:[\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?=|\s*$)", re.ASCII)
+"""A comma behind which another host begins; any other is a part of a password."""
 
 
 def hub_token() -> str | None:
@@ -32,16 +36,25 @@ def _token_file() -> str | None:
         return None  # most people have none
 
 
-def registry_logins() -> dict[str, Login]:
-    """`LOCALLLM_REGISTRY_LOGINS`: `HOST=USER:PASSWORD` or `HOST=TOKEN`, comma-separated. Raises `InvalidParameter`."""
+def registry_login(host: str) -> Login | None:
+    """For one registry, named with its port if it has one: ours, else what `docker login` keeps.
+
+    Raises `InvalidParameter` for what is no login.
+    """
+    return _own_logins().get(host.lower()) or docker_login(host)
+
+
+def _own_logins() -> dict[str, Login]:
+    """`LOCALLLM_REGISTRY_LOGINS`: `HOST=USER:PASSWORD` or `HOST=TOKEN`, with commas between them or a line each."""
+    text = os.environ.get("LOCALLLM_REGISTRY_LOGINS", "")
     logins: dict[str, Login] = {}
-    for entry in os.environ.get("LOCALLLM_REGISTRY_LOGINS", "").split(","):
+    for entry in text.splitlines() if "\n" in text.strip() else _BETWEEN.split(text):
         if not entry.strip():
             continue
         host, equals, secret = entry.strip().partition("=")
         if not equals or not host or not secret:
             raise InvalidParameter(
-                "LOCALLLM_REGISTRY_LOGINS takes HOST=USER:PASSWORD or HOST=TOKEN, separated by commas",
+                "LOCALLLM_REGISTRY_LOGINS takes HOST=USER:PASSWORD or HOST=TOKEN, separated by commas, or a line each",
                 param="registry_logins",
             )
         user, colon, password = secret.partition(":")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import logging
 from pathlib import Path
+from typing import NamedTuple
 
 from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.registry.disk.manifests import DamagedManifest
 from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, parse
-from localllm.registry.resolve import carried, find, not_here
+from localllm.registry.resolve import canonical, carried, find, not_here
 from localllm.states import AvailableModel
 
 logger = logging.getLogger("localllm")
@@ -22,13 +24,30 @@ def store_of(data_dir: Path) -> Store:
 
 
 def available(data_dir: Path) -> list[AvailableModel]:
-    """The carried model and those of the store; a manifest that cannot be read is named in the log."""
+    """The carried model and those of the store that can be used."""
+    return [model for model in listed(data_dir) if model.problem is None]
+
+
+def listed(data_dir: Path) -> list[AvailableModel]:
+    """Likewise, then those whose manifest is damaged, with their `problem`; they are named in the log as well."""
     demo = carried("demo.gguf").stat()
     models = [AvailableModel(id=DEMO, size_bytes=demo.st_size, created_unix_s=int(demo.st_mtime), quant="Q8_0")]
     manifests, damaged = store_of(data_dir).scan()
     for each in damaged:
         logger.warning("manifest_damaged", extra={"fields": {"path": str(each.path), "reason": each.reason}})
-    return models + [described(manifest) for manifest in manifests]
+    return [
+        *models,
+        *map(described, manifests),
+        *(
+            AvailableModel(
+                id=each.name,
+                size_bytes=0,
+                created_unix_s=each.modified_unix_s,
+                problem=f"its manifest is damaged: {each.remedy}",
+            )
+            for each in damaged
+        ),
+    ]
 
 
 def described(manifest: Manifest) -> AvailableModel:
@@ -43,24 +62,63 @@ def described(manifest: Manifest) -> AvailableModel:
     )
 
 
-def remove(name: str, data_dir: Path) -> Manifest:
-    """Forgets a model of the store; its bytes go with the next `gc`. Raises `ModelNotFound`."""
+def stored(name: str, data_dir: Path) -> Manifest:
+    """A model of the store. Raises `ModelNotFound`, `InvalidModelFile` for a damaged manifest."""
+    wanted = parse(name)
+    if isinstance(wanted, Demo):
+        raise InvalidParameter("demo is a part of localllm; install localllm again if it is damaged", param="model")
+    manifest = find(wanted, store_of(data_dir))
+    if manifest is None:
+        raise not_here(wanted)
+    return manifest
+
+
+class Removed(NamedTuple):
+    """A model that is forgotten."""
+
+    name: str
+    digests: frozenset[str] = frozenset()
+    """Of its contents, as far as they are known."""
+
+
+def remove(name: str, data_dir: Path) -> Removed:
+    """Forgets a model of the store, also one whose manifest is damaged. Raises `ModelNotFound`.
+
+    Its bytes go with the next `gc` if nothing else needs them.
+    """
+    store = store_of(data_dir)
+    damaged = _damaged(name, store)
+    if damaged is not None:
+        store.remove_damaged(damaged)
+        return Removed(damaged.name, frozenset(damaged.digests or ()))
     wanted = parse(name)
     if isinstance(wanted, Demo):
         raise ModelNotFound("demo is a part of localllm and cannot be removed", param="model")
-    store = store_of(data_dir)
     manifest = find(wanted, store)
     if manifest is None:
         raise not_here(wanted)
-    return store.remove(parse(manifest.name))
+    store.remove(parse(manifest.name))
+    return Removed(manifest.name, frozenset(str(file.digest) for file in manifest.files if file.path is None))
+
+
+def remove_whole(name: str, data_dir: Path) -> Removed:
+    """As `remove`, and what nothing else needs is deleted: at once, or when it is unloaded."""
+    removed = remove(name, data_dir)
+    store_of(data_dir).gc()
+    return removed
+
+
+def _damaged(name: str, store: Store) -> DamagedManifest | None:
+    """The damaged manifest that this name means: the model's, or the file's."""
+    try:
+        names = {name, str(canonical(parse(name)))}
+    except InvalidParameter:
+        names = {name}
+    return next((each for each in store.scan()[1] if {each.name, Path(each.path).stem} & names), None)
 
 
 def copy(source: str, target: str, data_dir: Path) -> Manifest:
     """A second name for a model of the store. Raises `ModelNotFound`, `InvalidParameter` for a name that is no name."""
-    store, wanted = store_of(data_dir), parse(source)
-    if isinstance(wanted, Demo):
+    if isinstance(parse(source), Demo):
         raise InvalidParameter("demo is a part of localllm; localllm create makes a model FROM demo", param="source")
-    manifest = find(wanted, store)
-    if manifest is None:
-        raise not_here(wanted)
-    return store.copy(parse(manifest.name), parse(target))
+    return store_of(data_dir).copy(parse(stored(source, data_dir).name), parse(target))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +16,9 @@ from typing import Any
 
 from localllm import osdep
 from localllm.config import Settings
-from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed
+from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
-from localllm.registry.credentials import hub_token, registry_logins
+from localllm.registry.credentials import hub_token, registry_login
 from localllm.registry.digest import Digest
 from localllm.registry.disk.locks import Hold
 from localllm.registry.disk.store import now_text
@@ -76,6 +77,7 @@ class Puller:
                 ca_file=settings.ca_file,
                 max_bytes_per_s=settings.max_download_kb_per_s * 1024 or None,
                 allow_private_hosts=settings.allow_private_downloads,
+                patience_s=settings.download_patience_s,
             )
         )
 
@@ -128,11 +130,13 @@ class Puller:
         if isinstance(name, UrlName):
             name = web.hub_file(name) or name
         if isinstance(name, HubRepo | HubFile):
+            self._check_online()
             return hub.offers(name, fetch, endpoint=self._endpoint, token=hub_token())
         return [plan_offer(self._plan(name, fetch), fetch)]
 
     def search(self, words: str, limit: int) -> list[hub.HubHit]:
         """Repositories with GGUF files on Hugging Face. Raises `PullFailed`."""
+        self._check_online()
         return hub.search(words, self._net, endpoint=self._endpoint, token=hub_token(), limit=limit)
 
     def fetch(self, plan: PullPlan, *, on_state: OnState, cancel: threading.Event) -> AvailableModel:
@@ -152,6 +156,10 @@ class Puller:
         meter.tell("done", force=True)
         return described(manifest)
 
+    def missing(self, plan: PullPlan) -> list[RemoteFile]:
+        """Its files that are not in the store, each content once."""
+        return [file for file in {_key(file): file for file in plan.files}.values() if not self._is_here(file)]
+
     def _plan(self, name: ModelName, fetch: Fetch) -> PullPlan:
         if isinstance(name, Demo):
             raise InvalidParameter("demo is a part of localllm and needs no download: localllm run demo", param="model")
@@ -164,7 +172,9 @@ class Puller:
             plan = self._plan(HubRepo(entry.repo, entry.quant), fetch)
             return dataclasses.replace(plan, name=str(name), license=plan.license or entry.license)
         if isinstance(name, RegistryName):
-            return oci.plan(name, fetch, logins=registry_logins(), insecure_hosts=self._insecure)
+            login = registry_login(name.host)
+            logins = {} if login is None else {name.host: login}
+            return oci.plan(name, fetch, logins=logins, insecure_hosts=self._insecure)
         if isinstance(name, UrlName):
             file = web.hub_file(name)
             if file is None:
@@ -172,7 +182,15 @@ class Puller:
             return dataclasses.replace(self._plan(file, fetch), name=str(name))
         return self._hub_plan(name, fetch)
 
+    def _check_online(self) -> None:
+        """Raises `PullFailed` where the environment says, as for Hugging Face's own tools, that it is not asked."""
+        if os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE"):
+            raise PullFailed(
+                "HF_HUB_OFFLINE is set, so that Hugging Face is not asked; unset it to download from there"
+            )
+
     def _hub_plan(self, name: HubRepo | HubFile, fetch: Fetch) -> PullPlan:
+        self._check_online()
         total = osdep.total_memory()
         share = MEMORY_SHARE if self._measure is None else MEASURED_SHARE
         return hub.plan(
@@ -209,6 +227,7 @@ class Puller:
                 connections=self._settings.download_connections,
                 cancel=cancel,
                 require_room=self._store.require_room,
+                on_wait=meter.waiting,
             )
             fetched: dict[str, Digest] = {}
             for (key, wanted), digest in zip(missing.items(), digests, strict=True):
@@ -270,6 +289,7 @@ class _Meter:
         self._lock = threading.Lock()
         self._done = 0
         self._others = 0
+        self._waiting = "", 0.0
         self._told_s = 0.0
         self._history: list[tuple[float, int]] = []
 
@@ -277,6 +297,7 @@ class _Meter:
         with self._lock:
             self._done += num_bytes
             self._others = 0
+            self._waiting = "", 0.0
         self.tell("downloading")
 
     def others(self, num_bytes: int) -> None:
@@ -284,6 +305,11 @@ class _Meter:
         with self._lock:
             self._others = num_bytes
         self.tell("downloading")
+
+    def waiting(self, host: str, seconds: float) -> None:
+        """Nothing has come from the host for so long."""
+        self._waiting = host, seconds
+        self.tell("downloading", force=True)
 
     def tell(self, phase: Any, *, force: bool = False) -> None:
         now = time.monotonic()
@@ -307,6 +333,8 @@ class _Meter:
                 license=plan.license,
                 why=plan.why,
                 notices=plan.notices,
+                waiting_for=self._waiting[0] or None,
+                waiting_s=round(self._waiting[1], 1),
             )
         )
 

@@ -41,6 +41,8 @@ class RemoteFile:
     digest: Digest | None
     """None: the source did not say (plain URLs); then what is received is hashed and believed."""
     credential: Credential | None = None
+    renew: Callable[[], Credential | None] | None = field(default=None, compare=False, repr=False)
+    """Gets another credential where the source's are for some minutes. From any thread; raises `PullFailed`."""
 
 
 @dataclass(frozen=True, kw_only=True)

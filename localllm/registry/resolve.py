@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from localllm.errors import InvalidParameter, ModelNotFound, clipped
+from localllm.registry.again import again
 from localllm.registry.names import CatalogName, Demo, ModelName, PathName, parse
 from localllm.types import ModelDefaults
 
@@ -33,6 +34,8 @@ class ModelFile(NamedTuple):
     """What its manifest sets."""
     release: Callable[[], None] = lambda: None
     """To be called once the file is not needed any more: until then the store keeps it."""
+    remedy: str | None = None
+    """For one of the store whose file turns out to be damaged: a phrase."""
 
 
 def resolve(name: str | Path, data_dir: Path, *, allow_paths: bool = True) -> ModelFile:
@@ -119,7 +122,8 @@ def _opened(store: Store, manifest: Manifest) -> ModelFile:
         system=manifest.system,
         messages=manifest.messages,
     )
-    return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close)
+    remedy = f"localllm verify {manifest.name} reads all of it and sets aside what is damaged; then {again(manifest)}"
+    return ModelFile(manifest.name, opened.path, defaults, manifest.template, manifest.ctx, opened.close, remedy)
 
 
 def carried(file_name: str) -> Path:

@@ -129,12 +129,12 @@ def _fits(need: int, held: Sequence[Held], room: Room) -> bool:
 
 
 def _never(id: str, need: int, held: Sequence[Held], room: Room) -> str:
-    names = ", ".join(f"{one.id} ({one.need_bytes / 2**30:.1f} GiB)" for one in held)
+    names = ", ".join(f"{one.id} ({one.need_bytes / 1e9:.1f} GB)" for one in held)
     if room.max_models and len(held) >= room.max_models:
         return (
             f"{id} cannot be loaded: {names} stays and max_loaded_models is {room.max_models}; unload it or raise that"
         )
     return (
-        f"{id} needs about {need / 2**30:.1f} GiB of memory; {max(0, room.free_bytes) / 2**30:.1f} GiB are free beside "
+        f"{id} needs about {need / 1e9:.1f} GB of memory; {max(0, room.free_bytes) / 1e9:.1f} GB are free beside "
         f"{names}, which stays; unload it first (`localllm stop`)"
     )

@@ -30,7 +30,13 @@ class Tokenizer(Protocol):
     """The part of `llama.vocab.Vocab` that is needed here."""
 
     def tokenize_in_steps(
-        self, text: str, *, add_special: bool = True, parse_special: bool = True, memo: Memo | None = None
+        self,
+        text: str,
+        *,
+        add_special: bool = True,
+        parse_special: bool = True,
+        memo: Memo | None = None,
+        closes: bool = False,
     ) -> Iterator[list[int]]: ...
 
     def fewest_tokens(self, text: str) -> int: ...
@@ -211,7 +217,9 @@ class TextPreparer:
         tokens: list[int] = []
         most = MOST_COUNTED * self._model.embedding_ctx
         try:
-            for step in self._vocab.tokenize_in_steps(text, add_special=special and not plain, parse_special=not plain):
+            for step in self._vocab.tokenize_in_steps(
+                text, add_special=special and not plain, parse_special=not plain, closes=True
+            ):
                 tokens += step
                 if len(tokens) > most:
                     return [*tokens[:most], *self._closing(special=special and not plain)], False

@@ -152,6 +152,29 @@ def test_what_llama_cpp_refuses_is_an_error_and_the_next_texts_are_computed(mode
     assert_alike(vectors_of(embedder, whole([[5, 6, 7]])), [wanted], 1e-6)
 
 
+@pytest.mark.parametrize("text", ["[CLS]ab", "[CLS] ab", "[CLS]ab[SEP]", "ab"])
+def test_a_text_that_brings_a_special_token_of_its_own_gets_no_second_one_and_keeps_the_other(
+    models: Models, loaded_library: Library, text: str
+) -> None:
+    """Its vector was that of a text without its closing [SEP]."""
+    embedder = models.embedder("encoder", "mean")
+    vocab = Vocab(loaded_library.api, models.loaded["encoder"].vocab)
+    right = vocab.tokenize("ab")
+    assert (right[0], right[-1]) == (2, 3)
+    tokens = [token for step in vocab.tokenize_in_steps(text, closes=True) for token in step]
+    assert tokens == right
+    wanted = NumpyBert(models.paths["encoder"], num_heads=families.N_HEAD).tokens(right).mean(axis=0, keepdims=True)
+    assert_alike(vectors_of(embedder, whole([tokens])), [wanted], 1e-3)
+
+
+def test_a_text_whose_special_tokens_are_not_read_gets_the_real_ones(models: Models, loaded_library: Library) -> None:
+    models.embedder("encoder", "mean")
+    vocab = Vocab(loaded_library.api, models.loaded["encoder"].vocab)
+    tokens = vocab.tokenize("[CLS]ab", parse_special=False)
+    assert (tokens[0], tokens[-1]) == (2, 3)
+    assert 2 not in tokens[1:]
+
+
 def test_a_pair_stands_between_the_special_tokens_of_the_vocabulary(models: Models, loaded_library: Library) -> None:
     """[CLS] query [SEP] document [SEP], as BERT's rerankers are trained; here [SEP] is the end token too."""
     models.embedder("reranker", "rank")

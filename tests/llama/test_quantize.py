@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from gguf import LlamaFileType
+from gguf import GGUFReader, GGUFWriter, LlamaFileType, dequantize
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localllm.cli.quantize import quantize_model
 from localllm.config import Settings
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
-from localllm.gguf import read_model_info
+from localllm.gguf import read_header, read_model_info
 from localllm.gguf.tables import FILE_TYPES
 from localllm.llama import quantize
+from localllm.llama.imatrix import read_imatrix
 from localllm.llama.library import Library
 from localllm.quantizing import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
 from tests.foreign_stores import write_adapter, write_projector
@@ -273,3 +280,124 @@ def test_ctrl_c_or_a_death_leaves_nothing_behind(
         parent.send_signal(number)
         parent.communicate(timeout=30)
     wait_for(lambda: os.listdir(tmp_path) == [])  # after SIGKILL it is the child that notices
+
+
+# --- Importance matrices ----------------------------------------------------------------------------------------------
+
+
+def columns(source: Path) -> dict[str, int]:
+    """Tensors that are quantized, and how long their rows are."""
+    return {tensor.name: tensor.dims[0] for tensor in read_header(source).tensors if len(tensor.dims) == 2}
+
+
+def importance(num_columns: int) -> Any:
+    """Every fourth column matters a thousand times as much."""
+    return np.where(np.arange(num_columns) % 4 == 0, 1000.0, 1.0).astype(np.float32)
+
+
+def write_imatrix(path: Path, source: Path, *, num_seen: int = 7) -> Path:
+    """As llama-imatrix does since 2025."""
+    writer = GGUFWriter(path, arch="")
+    writer.add_type("imatrix")
+    for name, length in columns(source).items():
+        writer.add_tensor(f"{name}.in_sum2", importance(length).reshape(1, -1) * num_seen)
+        writer.add_tensor(f"{name}.counts", np.array([[num_seen]], np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def write_dat(path: Path, source: Path, *, num_calls: int = 7) -> Path:
+    """As it did before."""
+    entries = [struct.pack("<i", len(columns(source)))]
+    for name, length in columns(source).items():
+        entries.append(struct.pack("<i", len(name)) + name.encode() + struct.pack("<ii", num_calls, length))
+        entries.append((importance(length) * num_calls).astype("<f4").tobytes())
+    path.write_bytes(b"".join(entries))
+    return path
+
+
+def weighted_error(source: Path, target: Path) -> float:
+    """Of all quantized tensors, by what matters."""
+    wanted = {tensor.name: tensor for tensor in GGUFReader(source).tensors}
+    total = 0.0
+    for tensor in GGUFReader(target).tensors:
+        if tensor.tensor_type.name == "F32":
+            continue
+        got = dequantize(tensor.data, tensor.tensor_type)
+        right = np.array(wanted[tensor.name].data, np.float32).reshape(got.shape)
+        total += float((np.square(got - right) * importance(got.shape[-1])).sum())
+    return total
+
+
+@pytest.mark.parametrize("write", [write_imatrix, write_dat])
+def test_what_an_importance_matrix_says_matters_comes_out_better(
+    source: Path, settings: Settings, tmp_path: Path, write: Callable[[Path, Path], Path]
+) -> None:
+    matrix = write(tmp_path / "matrix", source)
+    blind, seeing = tmp_path / "blind.gguf", tmp_path / "seeing.gguf"
+    assert quantize_model(settings, source, blind, "Q3_K_M", threads=1) == 0
+    assert quantize_model(settings, source, seeing, "Q3_K_M", threads=1, imatrix=matrix) == 0
+    assert weighted_error(source, seeing) < 0.8 * weighted_error(source, blind)
+
+
+def test_with_an_importance_matrix_the_smallest_types_can_be_written(
+    source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    matrix = write_imatrix(tmp_path / "matrix.gguf", source)
+    assert quantize_model(settings, source, tmp_path / "tiny.gguf", "IQ2_XS", threads=1, imatrix=matrix) == 0
+    assert "IQ2_XS" in read_model_info(tmp_path / "tiny.gguf").quantization
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read"),
+        (b"", "cut off"),
+        (b"\xff\xff\xff\xff", "no importance matrix"),
+        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<ii", 1, 1000), "cut off"),
+        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<iif", 1, 1, float("nan")), "not a number"),
+        (struct.pack("<ii", 1, 4) + b"name" + struct.pack("<iif", 1, 1, 1.0), "another model"),
+        ("model", "another kind"),
+    ],
+)
+def test_what_is_no_importance_matrix_of_this_model_is_refused_before_anything_is_written(
+    source: Path, settings: Settings, tmp_path: Path, content: bytes | str | None, says: str
+) -> None:
+    matrix = tmp_path / "matrix"
+    if isinstance(content, bytes):
+        matrix.write_bytes(content)
+    elif content is not None:
+        shutil.copy(source, matrix)
+    with pytest.raises((LoadFailed, ModelNotFound), match=says):
+        quantize_model(settings, source, tmp_path / "out.gguf", "Q4_K_M", threads=1, imatrix=matrix)
+    assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.mark.parametrize("of_gguf", [True, False])
+@given(data=st.data())
+def test_a_damaged_importance_matrix_is_read_or_refused(
+    of_gguf: bool, source: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    path = (write_imatrix if of_gguf else write_dat)(folder / "matrix", source)
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, min(len(raw) - 1, 3000)))] = data.draw(st.integers(0, 255))
+    path.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
+    with contextlib.suppress(InvalidModelFile):
+        assert all(values.dtype == np.float32 for values in read_imatrix(path).values())
+
+
+def test_an_expert_that_no_text_reached_counts_all_columns_alike(tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "m.gguf", arch="")
+    writer.add_type("imatrix")
+    writer.add_tensor("x.in_sum2", np.array([[2, 4], [0, 0]], np.float32))
+    writer.add_tensor("x.counts", np.array([[2], [0]], np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert read_imatrix(tmp_path / "m.gguf")["x"].tolist() == [1, 2, 1, 1]

@@ -26,6 +26,8 @@ class OciServer(LoopbackServer):
         self.manifests: dict[str, bytes] = {}
         self.realm: str | None = None
         """Where it says that tokens are to be had, if not at itself."""
+        self.generation = 0
+        """Tokens of an earlier one are not taken any more."""
         self._login = login
 
     def blob(self, content: bytes) -> str:
@@ -75,7 +77,11 @@ class OciServer(LoopbackServer):
             return True
         if self._login == "basic":
             return given == _basic()
-        return given == ("Bearer for-all" if self._login == "anonymous" else "Bearer for-somebody")
+        token = "for-all" if self._login == "anonymous" else "for-somebody"
+        return given == f"Bearer {self._of_now(token)}"
+
+    def _of_now(self, token: str) -> str:
+        return token if not self.generation else f"{token}-{self.generation}"
 
     def _challenge(self, asked: Asked) -> str:
         if self._login == "basic":
@@ -87,7 +93,7 @@ class OciServer(LoopbackServer):
     def _token(self, asked: Asked) -> Answer:
         known = asked.headers.get("authorization") == _basic()
         token = "for-somebody" if known else "for-all"
-        return Answer(200, json.dumps({"token": token, "expires_in": 300}).encode())
+        return Answer(200, json.dumps({"token": self._of_now(token), "expires_in": 300}).encode())
 
 
 def _basic() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -23,7 +24,8 @@ from tests.registry.nasty_server import Asked, Nasty, Reply, Script, chunked, co
 
 SIZE = 4 * 1024 * 1024 + 321
 CONTENT = content(SIZE)
-QUICK = NetOptions(backoff=Backoff(first_s=0.01, max_s=0.02, max_retry_after_s=0.05), read_timeout_s=0.3)
+SOON = Backoff(first_s=0.01, max_s=0.1, max_retry_after_s=0.05)
+QUICK = NetOptions(backoff=SOON, read_timeout_s=0.3, patience_s=1.0)
 
 
 @pytest.fixture
@@ -241,10 +243,10 @@ def test_what_always_goes_wrong_ends_and_what_had_arrived_stays(server: Nasty, f
         return NASTY[name](asked)
 
     server.script = first_well_then_badly
-    with pytest.raises(PullFailed, match="6 attempts"):
+    with pytest.raises(PullFailed, match=r"6 attempts|nothing has come"):
         fetch(known(server))
     asked = len(server.asked)
-    assert asked < 60
+    assert asked < 100
     assert fetch.told >= 384 * 1024
     assert present_bytes(fetch.path, digest=server.digest, size_bytes=SIZE) == fetch.told
     before = server.sent_bytes
@@ -260,6 +262,13 @@ def test_no_access_is_said_at_once(server: Nasty, fetch: Fetcher, status: int) -
     with pytest.raises(AccessDenied, match="token"):
         fetch(known(server))
     assert len(server.asked) == 1
+
+
+def test_a_gated_file_says_where_access_is_asked_for(server: Nasty, fetch: Fetcher) -> None:
+    server.script = lambda _: Reply(403, {"X-Error-Code": "GatedRepo"})
+    file = dataclasses.replace(known(server), url=f"{server.origin}/ann/model-GGUF/resolve/main/file.gguf")
+    with pytest.raises(AccessDenied, match=rf"ask for access on {server.origin}/ann/model-GGUF with"):
+        fetch(file)
 
 
 @pytest.mark.parametrize("total", [SIZE - 1, SIZE + 1, 10**17, 10**18])
@@ -396,7 +405,7 @@ def test_what_is_recorded_beyond_the_files_end_is_not_believed(server: Nasty, fe
 
 @pytest.mark.parametrize("phase", ["stalled", "waiting for the next attempt", "no connection", "limited"])
 def test_cancelling_takes_less_than_300_ms_whatever_is_going_on(server: Nasty, tmp_path: Path, phase: str) -> None:
-    options = NetOptions(max_bytes_per_s=100_000) if phase == "limited" else NetOptions()
+    options = NetOptions(max_bytes_per_s=100_000 if phase == "limited" else None, patience_s=3600)
     file = known(server)
     if phase == "stalled":
         server.script = stalling

@@ -84,7 +84,7 @@ def names(plan: PullPlan) -> list[tuple[str, str]]:
 
 
 def test_a_repository_is_planned_with_sizes_digests_licence_and_its_commit(server: HubServer, net: Net) -> None:
-    plan = planned("hf.co/someone/m-GGUF:Q4_K_M", server, net)
+    plan = planned("hf.co/someone/m-GGUF:Q4_K_M", server, net, with_projector=True)
     assert plan.name == "hf.co/someone/m-GGUF:Q4_K_M"
     assert plan.source == f"hf.co/someone/m-GGUF@{COMMIT}"
     assert names(plan) == [("model", "m-Q4_K_M.gguf"), ("projector", "mmproj-F16.gguf")]
@@ -97,7 +97,7 @@ def test_a_repository_is_planned_with_sizes_digests_licence_and_its_commit(serve
 
 def test_the_urls_of_a_plan_serve_what_the_digests_promise(server: HubServer, net: Net) -> None:
     for name in ("hf.co/someone/tiny-GGUF:Q6_K", "hf.co/someone/tiny-GGUF:Q4_K_M"):
-        plan = planned(name, server, net)
+        plan = planned(name, server, net, with_projector=True)
         assert plan.files[-1].role == "projector"
         for file in plan.files:
             body = net.get_small(file.url, typed=file.typed, credential=file.credential).body
@@ -117,9 +117,20 @@ def test_the_shards_of_a_model_are_its_files_in_order(server: HubServer, net: Ne
     assert plan.size_bytes == 7 * GB
 
 
-def test_a_file_that_was_named_is_planned_alone_and_with_its_projector_if_asked(server: HubServer, net: Net) -> None:
+@pytest.mark.parametrize("name", ["hf:someone/m-GGUF/m-Q8_0.gguf", "hf.co/someone/m-GGUF:Q8_0"])
+def test_no_projector_is_planned_unless_it_is_asked_for_and_that_is_said(
+    name: str, server: HubServer, net: Net
+) -> None:
+    plan = planned(name, server, net)
+    assert names(plan) == [("model", "m-Q8_0.gguf")]
+    (notice,) = plan.notices
+    assert "mmproj-F16.gguf, 1 GB" in notice
+    assert "images are not served yet" in notice
+    assert not planned(name, server, net, with_projector=True).notices
+
+
+def test_a_file_that_was_named_is_planned_with_its_projector_if_asked(server: HubServer, net: Net) -> None:
     name = "hf:someone/m-GGUF/m-Q8_0.gguf"
-    assert names(planned(name, server, net)) == [("model", "m-Q8_0.gguf")]
     assert len(planned(name, server, net, with_projector=True).files) == 2
     shard = planned("hf:someone/m-GGUF/Q6_K/m-Q6_K-00002-of-00002.gguf", server, net)
     assert len(shard.files) == 2

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from localllm.errors import AccessDenied, LocalLLMError, ModelNotFound, PullFailed, UnsupportedParameter
-from localllm.registry.fetch.net import Net, SmallResponse
+from localllm.registry.digest import Digest
+from localllm.registry.fetch.download import download
+from localllm.registry.fetch.net import Net, NetOptions, SmallResponse
 from localllm.registry.names import RegistryName, parse
-from localllm.registry.remote import PullPlan
+from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources import oci
 from localllm.registry.sources.oci_auth import Login
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.types import Message, SamplingParams
-from tests.registry.loopback import Answer, no_pause
+from tests.registry.loopback import Answer, Asked, no_pause
 from tests.registry.oci_server import PASSWORD, USER, OciServer
 
 MODEL = b"GGUF of a model"
@@ -56,7 +62,7 @@ def test_layers_become_files_texts_and_parameters(server: OciServer, net: Net) -
         ("template", b"{{ .Prompt }}"),
     ]
     server.add("library/m", layers, tag="8b")
-    plan = planned(server, net, tag="8b")
+    plan = planned(server, net, tag="8b", with_projector=True)
     assert [(file.role, file.file_name) for file in plan.files] == [
         ("model", "m-8b.gguf"),
         ("projector", "mmproj-m-8b.gguf"),
@@ -164,6 +170,7 @@ def test_what_llama_cpp_cannot_read_is_refused_before_anything_big_is_downloaded
         ([], {"requires": "0.14.0"}, "made for Ollama 0.14.0 and may need"),
         ([], {"model_family": "gemma3"}, "may need Ollama's patched loader"),
         ([("projector", b"a"), ("projector", b"b")], {}, "2 projectors; the first is used"),
+        ([("projector", b"a")], {}, "its projector for images .* is not downloaded: images are not served yet"),
         ([("embed", b"a")], {}, "unknown kinds are left out: embed"),
         ([("messages", b'[{"role":"user","images":["x"]}]')], {}, "1 of its first messages"),
         (
@@ -177,10 +184,26 @@ def test_what_a_user_should_know_is_a_notice(
     layers: list[tuple[str, bytes]], config: dict[str, Any], says: str, server: OciServer, net: Net
 ) -> None:
     server.add("library/m", [("model", MODEL), *layers], config)
-    plan = planned(server, net)
+    plan = planned(server, net, with_projector="projectors" in says)
     assert plan.params == SamplingParams()
     assert plan.messages == ()
     assert re.search(says, "\n".join(plan.notices))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("© Müller".encode("cp1252"), "© Müller"),
+        ("© Müller".encode("utf-16"), "© Müller"),
+        ("© Müller".encode(), "© Müller"),
+        (b"\x81\xff", "\ufffd\ufffd"),
+    ],
+)
+def test_no_model_is_lost_for_the_encoding_of_its_licence(
+    content: bytes, text: str, server: OciServer, net: Net
+) -> None:
+    server.add("library/m", [("model", MODEL), ("license", content)])
+    assert planned(server, net).license_text == (text,)
 
 
 @pytest.mark.parametrize("login", ["anonymous", "private", "basic"])
@@ -208,6 +231,74 @@ def test_a_token_of_the_user_is_tried_after_an_anonymous_one(net: Net) -> None:
         assert [asked.headers.get("authorization") for asked in server.asked[:4]] == [
             None, None, "Bearer for-all", "Bearer for-somebody"
         ]  # fmt: skip
+
+
+def test_an_anonymous_token_comes_from_where_the_registry_says_and_goes_to_the_registry(server: OciServer) -> None:
+    with Net(NetOptions(allow_private_hosts=True), pause=no_pause) as net, OciServer(login="anonymous") as registry:
+        registry.add("team/m", [("model", MODEL)])
+        registry.realm = f"{server.url}/token"
+        (file,) = planned(registry, net, "team/m").files
+        assert file.credential is not None
+        assert file.credential.origin == registry.url
+        assert [(asked.path, asked.headers.get("authorization")) for asked in server.asked] == [("/token", None)]
+
+
+def test_no_login_goes_to_a_place_for_tokens_elsewhere(server: OciServer) -> None:
+    with Net(NetOptions(allow_private_hosts=True), pause=no_pause) as net, OciServer(login="private") as registry:
+        registry.add("team/m", [("model", MODEL)])
+        registry.realm = f"{server.url}/token"
+        with pytest.raises(AccessDenied, match=rf"wants its login at {server.host}.*LOCALLLM_REGISTRY_LOGINS"):
+            planned(registry, net, "team/m", logins={registry.host: Login(PASSWORD, USER)})
+        assert {asked.headers.get("authorization") for asked in server.asked} == {None}
+        known = {asked.headers.get("authorization") for asked in registry.asked}
+        assert known == {None, "Bearer for-all"}
+
+
+def download_of(file: RemoteFile, net: Net, folder: Path) -> Digest:
+    return download(
+        file,
+        folder / "part",
+        net=net,
+        on_bytes=lambda _: None,
+        cancel=threading.Event(),
+        require_room=lambda _: None,
+    )
+
+
+@pytest.mark.parametrize("login", ["anonymous", "private"])
+def test_a_token_that_expires_during_a_download_is_renewed(login: str, net: Net, tmp_path: Path) -> None:
+    content = random.Random(1).randbytes(20 * 1024 * 1024)
+    with OciServer(login=login) as server:
+        server.add("team/m", [("model", content)])
+        logins = {server.host: Login(PASSWORD, USER)} if login == "private" else {}
+        (file,) = planned(server, net, "team/m", logins=logins).files
+        blob = urlsplit(file.url).path
+
+        given: list[int] = []
+
+        def expiring(asked: Asked) -> Answer:
+            """A token is good for ten pieces."""
+            answer = server.answer(asked)
+            if answer.status == 206:
+                given.append(len(answer.body))
+                server.generation = len(given) // 10
+            return answer
+
+        server.scripted[blob] = expiring
+        assert download_of(file, net, tmp_path) == file.digest
+        assert (tmp_path / "part").read_bytes() == content
+        assert server.generation > 1
+
+
+def test_a_renewed_token_that_is_not_taken_either_ends_the_download(net: Net, tmp_path: Path) -> None:
+    with OciServer(login="anonymous") as server:
+        server.add("team/m", [("model", MODEL)])
+        (file,) = planned(server, net, "team/m").files
+        server.scripted[urlsplit(file.url).path] = Answer(401)
+        asked = len(server.asked)
+        with pytest.raises(AccessDenied, match="401"):
+            download_of(file, net, tmp_path)
+        assert len(server.asked) - asked < 10
 
 
 def test_a_login_that_is_missing_or_wrong_is_told_and_stays_secret(net: Net) -> None:

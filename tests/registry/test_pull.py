@@ -100,7 +100,9 @@ def test_a_name_of_the_catalog_brings_its_own_quantization_and_keeps_its_short_n
     assert resolve("smollm2:135m", settings.data_dir).path.read_bytes() == gguf
 
 
-def test_a_split_model_with_a_projector_is_one_model(settings: Settings, hub: HubServer, tmp_path: Path) -> None:
+def test_a_split_model_is_one_model_and_its_projector_stays_there(
+    settings: Settings, hub: HubServer, tmp_path: Path
+) -> None:
     write_llama(tmp_path / "model.gguf", max_tensors_per_file=8)
     shards = {path.name: path.read_bytes() for path in shards_of(tmp_path / "model.gguf")}
     hub.repos["ann/split-GGUF"] = Repo({**shards, "mmproj-F16.gguf": b"GGUF-not-looked-into"})
@@ -110,7 +112,7 @@ def test_a_split_model_with_a_projector_is_one_model(settings: Settings, hub: Hu
     found.release()
     manifest = store_of(settings.data_dir).find(parse(model.id))
     assert manifest is not None
-    assert [file.role for file in manifest.files] == ["model"] * len(shards) + ["projector"]
+    assert [file.role for file in manifest.files] == ["model"] * len(shards)
 
 
 def test_a_model_of_a_registry_brings_what_it_sets(settings: Settings, gguf: bytes) -> None:
@@ -243,3 +245,13 @@ def test_a_plan_says_what_would_come(settings: Settings, gguf: bytes) -> None:
         puller.pull("hf.co/ann/tiny-GGUF", on_plan=plans.append, cancel=threading.Event())
     assert (plans[0].size_bytes, plans[0].license, plans[0].quant) == (len(gguf), "apache-2.0", "Q8_0")
     assert msgspec.to_builtins([file.file_name for file in plans[0].files]) == ["Tiny-Q8_0.gguf"]
+
+
+@pytest.mark.parametrize("name", ["hf.co/ann/tiny-GGUF", "hf:ann/tiny-GGUF/tiny-F32.gguf"])
+def test_hugging_face_is_not_asked_where_its_own_tools_would_not(
+    name: str, settings: Settings, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(PullFailed, match="HF_HUB_OFFLINE is set"):
+        pull(settings, name)
+    assert hub.asked == []

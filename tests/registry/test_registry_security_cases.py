@@ -169,7 +169,7 @@ def test_cve_2025_51471_no_credential_goes_to_a_realm_elsewhere(realm: str, net:
     with OciServer(login="private") as server, OciServer() as evil:
         server.add("library/m", [("model", MODEL)])
         server.realm = realm.format(host=server.host).replace("evil.example", evil.host)
-        with pytest.raises(PullFailed, match=r"nothing was sent|is no URL"):
+        with pytest.raises(PullFailed, match=r"nothing was sent|is no URL|private|no connection"):
             plan(server, net, logins={server.host: Login(PASSWORD, USER)})
         assert evil.asked == []
         assert [asked.headers.get("authorization") for asked in server.asked] == [None]
@@ -235,7 +235,6 @@ def test_a_text_layer_with_other_content_than_its_digest_says_is_not_used(net: N
         ("messages", b'[{"role": 7}]'),
         ("messages", json.dumps([{"role": "user", "content": "x"}] * 1001).encode()),
         ("system", b"\xff\xfe"),
-        ("license", b"\xff"),
     ],
 )
 def test_a_text_layer_that_is_none_is_an_error(kind: str, content: bytes, net: Net) -> None:

@@ -16,9 +16,10 @@ from localllm.errors import AccessDenied, PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import STALL_BYTES, STALL_S, Flight
 from localllm.registry.fetch.net import Hop, Reply
-from localllm.registry.fetch.pacing import MAX_ATTEMPTS, Backoff, Retryable
+from localllm.registry.fetch.pacing import MAX_MISTAKES, Backoff, Retryable
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Ranges
+from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.transfer import DEAD_S, MAX_IGNORED_RANGES, MAX_RESTARTS, SLOW_S, Changed, Transfer
 from localllm.registry.remote import RemoteFile
 
@@ -194,7 +195,7 @@ def test_six_failures_in_a_row_are_the_end_and_any_progress_counts_from_zero_aga
     flight = launch(transfer, now)
     transfer.answered(flight, part(flight))
     flight.moved(MIB, now)
-    for _ in range(MAX_ATTEMPTS - 1):
+    for _ in range(MAX_MISTAKES - 1):
         transfer.failed(flight, Retryable("no"), now, 0.0)
         assert transfer.next_flight(now, 4) is None
         pauses.append(transfer.wait_s(now))
@@ -204,13 +205,70 @@ def test_six_failures_in_a_row_are_the_end_and_any_progress_counts_from_zero_aga
     transfer.answered(flight, part(flight))
     flight.moved(MIB, now)
     transfer.failed(flight, Retryable("no"), now, 0.0)  # the sixth, but not in a row
-    for attempt in range(MAX_ATTEMPTS - 1):
+    for attempt in range(MAX_MISTAKES - 1):
         now += transfer.wait_s(now)
         flight = launch(transfer, now)
-        if attempt < MAX_ATTEMPTS - 2:
+        if attempt < MAX_MISTAKES - 2:
             transfer.failed(flight, Retryable("no"), now, 0.0)
     with pytest.raises(PullFailed, match="after 6 attempts"):
         transfer.failed(flight, Retryable("no"), now, 0.0)
+
+
+def outage(transfer: Transfer, now: float, until: float) -> float:
+    """Failures without anything new, each tried again at once when that is allowed; returns the time of the last."""
+    while now <= until:
+        transfer.failed(launch(transfer, now), Retryable("no connection", is_outage=True), now, 0.0)
+        now += transfer.wait_s(now)
+    return now
+
+
+def test_an_outage_may_last_as_long_as_the_patience_however_many_attempts_that_are() -> None:
+    transfer = Transfer(wanted(), backoff=Backoff(first_s=1, max_s=8), patience_s=600)
+    now = outage(transfer, 0.0, 580.0)
+    flight = launch(transfer, now)
+    transfer.answered(flight, part(flight))
+    flight.moved(MIB, now)
+    transfer.failed(flight, Retryable("gone again", is_outage=True), now, 0.0)  # something came between
+    now = outage(transfer, now + transfer.wait_s(now), now + 580.0)
+    with pytest.raises(PullFailed, match=r"no connection \(nothing has come for (59\d|600) s"):
+        outage(transfer, now, now + 100.0)
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_asks_within_the_patience() -> None:
+    transfer = Transfer(wanted(), patience_s=600)
+    busy = Retryable("busy", retry_after_s=300.0, busy=True, is_outage=True)
+    transfer.failed(launch(transfer), busy, 0.0, 0.0)
+    assert transfer.wait_s(0.0) == 300.0
+    with pytest.raises(PullFailed, match=r"wants to be asked again in 3600 s.*--download-patience-s"):
+        transfer.failed(
+            launch(transfer, 300.0), Retryable("busy", retry_after_s=3600.0, busy=True, is_outage=True), 300.0, 0.0
+        )
+
+
+@pytest.mark.parametrize(
+    ("headers", "asked_s"),
+    [
+        ({"ratelimit": '"resolvers";r=0;t=55'}, 55.0),
+        ({"ratelimit": '"api";r=0;t=55', "retry_after": 7}, 7.0),
+        ({"ratelimit": "nonsense"}, None),
+        ({}, None),
+    ],
+)
+def test_when_a_rate_limit_ends_is_believed(headers: dict[str, str | int], asked_s: float | None) -> None:
+    error = reply(429, **headers).retryable()
+    assert error is not None
+    assert (error.retry_after_s, error.busy, error.is_outage) == (asked_s, True, True)
+
+
+def test_silence_is_told_from_the_second_second_on_and_once_a_second() -> None:
+    silence = Silence(0.0)
+    told = [silence.waited_s(tick / 10, 5) for tick in range(55)]
+    assert [round(seconds) for seconds in told if seconds is not None] == [2, 3, 4, 5]
+    assert silence.waited_s(5.5, 6) is None
+    assert silence.waited_s(7.0, 6) is None
+    assert silence.waited_s(7.6, 6) is not None
+    assert silence.waited_s(8.0, None) is None
+    assert silence.waited_s(8.1, 6) is None
 
 
 def test_one_outage_of_all_connections_is_one_failure() -> None:

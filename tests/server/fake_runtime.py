@@ -199,6 +199,9 @@ class FakeRuntime(Runtime):
     def available(self) -> Sequence[AvailableModel]:
         return self.others
 
+    def listed(self) -> Sequence[AvailableModel]:
+        return self.others
+
     async def described(self, model: AvailableModel) -> Described:
         return Described(tiny_model(model.id).info, ModelDefaults(), None)
 

@@ -41,6 +41,7 @@ class Letters:
         add_special: bool = True,
         parse_special: bool = True,  # noqa: ARG002  the protocol has it
         memo: Memo | None = None,  # noqa: ARG002  as above
+        closes: bool = False,  # noqa: ARG002  as above
     ) -> Iterator[list[int]]:
         if "\ufffe" in text:
             raise InvalidParameter("no such character", param="prompt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,3 +85,59 @@ def test_what_fits_is_not_asked_about(pull: Pull, monkeypatch: pytest.MonkeyPatc
     code, err = pull()
     assert code == 0, err
     assert "memory" not in err
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, hub: HubServer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """`localllm pull` with any arguments, on a machine with memory: exit code, stdout and stderr."""
+    monkeypatch.setenv("LOCALLLM_HOME", str(tmp_path))
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["localllm", "pull", *words])
+        code = run_app()
+        return code, *capfd.readouterr()
+
+    return command
+
+
+def test_several_are_pulled_and_one_that_is_not_there_holds_up_no_other(command: Command, tmp_path: Path) -> None:
+    code, _, err = command("hf.co/ann/nowhere", f"{NAME}:F32", "hf:ann/tiny-GGUF/tiny-F32.gguf")
+    assert code == 3
+    assert "nowhere" in err
+    assert sorted(model.name for model in store_of(tmp_path).list()) == [
+        "hf.co/ann/tiny-GGUF:F32",
+        "hf:ann/tiny-GGUF/tiny-F32.gguf",
+    ]
+
+
+def test_a_dry_run_says_what_would_come_and_fetches_no_model(
+    command: Command, hub: HubServer, tmp_path: Path, tiny_model: Path
+) -> None:
+    size_bytes = tiny_model.stat().st_size
+    code, out, err = command("--dry-run", NAME)
+    assert code == 0
+    assert out.split()[-1] == "tiny-F32.gguf"
+    assert "would be downloaded" in err
+    told = json.loads(command("--dry-run", "--json", NAME)[1])
+    assert (told["download_bytes"], told["size_bytes"], told["files"][0]["name"]) == (
+        size_bytes,
+        size_bytes,
+        "tiny-F32.gguf",
+    )
+    assert not has_the_model(tmp_path)
+    assert command(NAME)[0] == 0
+    assert json.loads(command("--dry-run", "--json", NAME)[1])["download_bytes"] == 0
+    assert "all of it is here" in command("--dry-run", NAME)[2]
+
+
+def test_quiet_says_nothing_unless_something_is_wrong(command: Command, tmp_path: Path) -> None:
+    assert command("-q", NAME) == (0, "", "")
+    assert has_the_model(tmp_path)
+    code, out, err = command("-q", "hf.co/ann/nowhere")
+    assert (code, out) == (3, "")
+    assert "nowhere" in err

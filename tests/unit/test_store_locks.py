@@ -199,7 +199,9 @@ def test_gc_leaves_what_another_process_has_loaded_until_it_closes_or_dies(store
         assert path.exists()
         one.go_on()
         assert one.hear() == "closed"
-        assert len(store.gc(keep_partials_s=0).removed) == len(report.kept)
+        store.gc(keep_partials_s=0)  # unless that process was faster
+        assert not path.exists()
+        assert not list((store.root / "blobs").iterdir())
     assert locks_left(store) == set()
 
 

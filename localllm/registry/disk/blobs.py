@@ -56,6 +56,10 @@ class Blobs:
             return f"was changed: it is a hard link to {note.path}"
         return None
 
+    def state(self, digest: Digest) -> os.stat_result | None:
+        """Of the file in its place, for `set_aside`."""
+        return _stat_or_none(self._layout.blob(digest))
+
     def _shared_note(self, digest: Digest, found: os.stat_result) -> SharedNote | None:
         """None: the blob is ours. A note about another inode tells of an earlier blob."""
         try:
@@ -122,12 +126,38 @@ class Blobs:
     def forget_fetched(self, digest: Digest) -> None:
         """A manifest needs it now."""
         self._layout.fetched_note(digest).unlink(missing_ok=True)
+        self._layout.leaving_note(digest).unlink(missing_ok=True)
 
     def remove(self, digest: Digest) -> None:
         """The blob and what is noted of it; the content first. The caller has the gate to itself."""
         osdep.remove_file(self._layout.blob(digest))
         self._layout.shared_note(digest).unlink(missing_ok=True)
         self.forget_fetched(digest)
+        self._layout.leaving_note(digest).unlink(missing_ok=True)
+
+    def set_aside(self, digest: Digest, examined: os.stat_result) -> bool:
+        """A damaged blob leaves its place, so that the next pull fetches it. False: there is another file by now.
+
+        Raises `OSError` where it cannot be moved (Windows: while it is loaded).
+        """
+        blob = self._layout.blob(digest)
+        with self._alone_at(digest):
+            found = _stat_or_none(blob)
+            if found is None or not os.path.samestat(found, examined):
+                return False
+            osdep.replace_file(blob, self._layout.damaged(digest))
+            osdep.sync_folder(self._layout.blobs)
+            self._layout.shared_note(digest).unlink(missing_ok=True)
+        return True
+
+    def note_leaving(self, digest: Digest) -> None:
+        """Whoever unloads it last deletes it. The caller has the gate to itself."""
+        self._layout.partials.mkdir(exist_ok=True)
+        os.close(osdep.open_plain(self._layout.leaving_note(digest), os.O_WRONLY | os.O_CREAT))
+
+    def leaves(self, digest: Digest) -> bool:
+        """Whether it is to go when it is unloaded."""
+        return self._layout.leaving_note(digest).exists()
 
 
 def _place(digest: Digest) -> str:

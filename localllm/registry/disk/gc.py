@@ -36,7 +36,8 @@ from localllm.registry.disk.views import num_links, remove_view, shards_of, view
 KEEP_PARTIALS_S = 7 * 24 * 3600.0
 """An unfinished pull can be gone on with for so long. Ollama deletes them when it starts (ollama#2463)."""
 
-Kind = Literal["blob", "view", "partial"]
+Kind = Literal["blob", "view", "partial", "damaged"]
+"""`damaged`: a blob that `verify` has set aside."""
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,11 +59,16 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     removed: tuple[Item, ...] = ()
     kept: tuple[Item, ...] = ()
     damaged: tuple[DamagedManifest, ...] = ()
-    """Manifests that cannot be read: as long as there are any, no blob and no view goes."""
+    """Manifests that cannot be used: what they name stays, and every blob where one is too broken to name any."""
 
     @property
     def freed_bytes(self) -> int:
         return sum(item.size_bytes for item in self.removed)
+
+    @property
+    def is_blocked(self) -> bool:
+        """No blob could go, because a manifest does not even show what it needs."""
+        return any(one.digests is None for one in self.damaged)
 
 
 @dataclass
@@ -81,13 +87,18 @@ class Survey:
     partial_bytes: dict[str, int] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
     """Ids of partials that somebody works on."""
+    set_aside: dict[Path, os.stat_result] = field(default_factory=dict)
+    """Damaged blobs."""
+    leaving: set[Digest] = field(default_factory=set)
+    """Blobs that are to go when they are unloaded."""
     views: dict[str, dict[tuple[int, int], int]] = field(default_factory=dict)
     """Ids, and how many names each file has there."""
 
 
 def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
     """Everything that no manifest needs, with the reason for what is to stay. Views come before the blobs in them."""
-    unknown = f"{survey.damaged[0].path} cannot be read, and might need it" if survey.damaged else None
+    broken = next((one for one in survey.damaged if one.digests is None), None)
+    unknown = None if broken is None else f"{broken.path} cannot be read, and might need it"
     items, links = [], Counter[tuple[int, int]]()
     for id, names in survey.views.items():
         if id not in survey.needed:
@@ -102,6 +113,8 @@ def decide(survey: Survey, *, now: float, keep_partials_s: float) -> list[Item]:
             reason = unknown or survey.held.get(str(digest)) or fresh
             size_bytes = found.st_size if is_ours else 0
             items.append(Item(kind="blob", id=str(digest), size_bytes=size_bytes, reason=reason))
+    for path, found in survey.set_aside.items():
+        items.append(Item(kind="damaged", id=path.name, size_bytes=found.st_size if found.st_nlink <= 1 else 0))
     for id in survey.partials:
         is_young = now - survey.partial_at[id] < keep_partials_s and any(
             not path.name.endswith(".tmp") for path in survey.partials[id]
@@ -139,8 +152,23 @@ class Collector:
                 failed = {item: error for item in removed if (error := self._remove(item, survey)) is not None}
                 kept += [msgspec.structs.replace(item, reason=reason) for item, reason in failed.items()]
                 removed = [item for item in removed if item not in failed]
+                for item in kept:
+                    if item.kind == "blob" and item.id in survey.held:
+                        self._blobs.note_leaving(Digest.parse(item.id))
                 self._tidy(survey)
         return GcReport(dry_run=dry_run, removed=tuple(removed), kept=tuple(kept), damaged=survey.damaged)
+
+    def collect_left(self, ids: frozenset[str]) -> None:
+        """Deletes what an earlier `collect` left because it was loaded, of these blobs and views.
+
+        What cannot be deleted stays for the next `collect`.
+        """
+        with self._locks.gate(exclusive=True):
+            survey = self._survey()
+            left = {str(digest) for digest in survey.leaving} | set(survey.views)
+            for item in decide(survey, now=time.time(), keep_partials_s=KEEP_PARTIALS_S):
+                if item.id in ids & left and item.reason is None:
+                    self._remove(item, survey)
 
     def _survey(self) -> Survey:
         manifests, damaged = self._manifests.scan()
@@ -148,13 +176,18 @@ class Collector:
         for manifest in manifests:
             survey.needed.update(str(file.digest) for file in manifest.files if file.path is None)
             survey.needed.update(filter(None, [view_id(shards_of(manifest))]))
+        survey.needed.update(digest for each in damaged for digest in each.digests or ())
         for path, found in _scan(self._layout.blobs):
             if (digest := blob_digest(path.name)) is not None and not stat.S_ISDIR(found.st_mode):
                 survey.blobs[digest] = found
+            elif path.name.endswith(".damaged") and not stat.S_ISDIR(found.st_mode):
+                survey.set_aside[path] = found
         for path, found in _scan(self._layout.partials):
             stem, _, ending = path.name.partition(".")
             if (digest := blob_digest(stem)) is not None and ending == "fetched":
                 survey.fetched_at[digest] = found.st_mtime
+            elif digest is not None and ending == "leaving":
+                survey.leaving.add(digest)
             elif ID.fullmatch(stem) and ending and not stat.S_ISDIR(found.st_mode):
                 survey.partials.setdefault(stem, []).append(path)
                 survey.partial_at[stem] = max(found.st_mtime, survey.partial_at.get(stem, 0.0))
@@ -171,6 +204,8 @@ class Collector:
                 remove_view(self._layout.views / item.id)
             elif item.kind == "blob":
                 self._blobs.remove(Digest.parse(item.id))
+            elif item.kind == "damaged":
+                osdep.remove_file(self._layout.blobs / item.id)
             else:
                 for path in survey.partials[item.id]:
                     osdep.remove_file(path)
@@ -184,7 +219,7 @@ class Collector:
             for path, _ in _scan(folder):
                 if path.name.startswith(TEMPORARY):
                     osdep.remove_file(path)
-        for digest in survey.fetched_at:
+        for digest in {*survey.fetched_at, *survey.leaving}:
             if str(digest) in survey.needed or digest not in survey.blobs:
                 self._blobs.forget_fetched(digest)
         for path, _ in _scan(self._layout.blobs):

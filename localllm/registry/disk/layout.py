@@ -3,9 +3,11 @@
     models/
       blobs/sha256-HEX             a file's content, read-only, never changed
       blobs/sha256-HEX.shared      says that this blob is a hard link to somebody else's file, and its state then
+      blobs/sha256-HEX.damaged     what was this blob until `verify` found other bytes in it
       partials/ID.part             what a download has so far, with the downloader's own notes as ID.part.*
       partials/ID.tmp              a copy in the making
       partials/sha256-HEX.fetched  this blob has come and waits for the rest of its model
+      partials/sha256-HEX.leaving  nobody needs this blob but those who have it loaded, the last of whom deletes it
       manifests/SLUG-HEX12.json    one model; HEX12 tells apart what the slug does not
       locks/                       `locks.py`
       views/ID/                    `views.py`
@@ -50,6 +52,14 @@ class Layout:
     def shared_note(self, digest: Digest) -> Path:
         """Of a blob that is a hard link to a file which somebody else may change."""
         return self.blobs / f"{digest.file_name}.shared"
+
+    def damaged(self, digest: Digest) -> Path:
+        """Where a blob goes that is not what its digest says."""
+        return self.blobs / f"{digest.file_name}.damaged"
+
+    def leaving_note(self, digest: Digest) -> Path:
+        """Of a blob that goes as soon as it is unloaded."""
+        return self.partials / f"{digest.file_name}.leaving"
 
     def fetched_note(self, digest: Digest) -> Path:
         """Of a blob that no manifest needs yet."""

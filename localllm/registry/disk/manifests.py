@@ -5,7 +5,9 @@ Knows nothing of blobs.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -17,12 +19,25 @@ from localllm.registry.disk.layout import Layout
 from localllm.registry.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, encode_manifest
 from localllm.registry.names import ModelName, parse
 
+_NAME = re.compile(rb'"name"\s*:\s*"([^"\\\x00-\x1f]{1,1000})"')
+_DIGEST = re.compile(rb'"digest"\s*:\s*"(sha256:[0-9a-f]{64})"')
 
-class DamagedManifest(msgspec.Struct, frozen=True):
+
+class DamagedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """A file among the manifests that is none, or not the one that its name says."""
 
+    name: str
+    """Of the model, where that can still be told, else the file's without `.json`: either can be removed."""
     path: str
     reason: str
+    digests: tuple[str, ...] | None = None
+    """Every content that it names; None: it is too broken to tell."""
+    modified_unix_s: int = 0
+
+    @property
+    def remedy(self) -> str:
+        """What to type, as a phrase."""
+        return f"localllm rm {self.name} forgets it, then localllm pull gets the model again"
 
 
 class Manifests:
@@ -32,12 +47,17 @@ class Manifests:
         self._layout = layout
 
     def find(self, name: ModelName) -> Manifest | None:
-        """Raises `InvalidModelFile` if there is one and it cannot be used."""
+        """Raises `InvalidModelFile`, with the remedy, if there is one and it cannot be used."""
         path = self._layout.manifest(name)
         try:
             return self._read(path)
         except FileNotFoundError:
             return None
+        except InvalidModelFile as error:
+            raise InvalidModelFile(
+                f"{error.message}; {self._damaged(path, error.message).remedy}",
+                public=f"the manifest of {name} is damaged; remove the model and pull it again",
+            ) from error
 
     def scan(self) -> tuple[tuple[Manifest, ...], tuple[DamagedManifest, ...]]:
         """All of them in the order of their names, and all that cannot be used."""
@@ -49,8 +69,28 @@ class Manifests:
                 continue  # removed since the folder was read
             except (InvalidModelFile, OSError) as error:
                 reason = error.message if isinstance(error, LocalLLMError) else f"{path}: {error.strerror}"
-                damaged.append(DamagedManifest(str(path), reason))
+                damaged.append(self._damaged(path, reason))
         return tuple(sorted(found, key=lambda one: (one.name.lower(), one.name))), tuple(damaged)
+
+    def _damaged(self, path: Path, reason: str) -> DamagedManifest:
+        raw, modified_unix_s = b"", 0
+        with contextlib.suppress(OSError, InvalidModelFile):  # then there is nothing that it tells
+            raw, modified_unix_s = _bounded(path), int(path.stat().st_mtime)
+        return DamagedManifest(
+            name=self._name_in(raw, path) or path.stem,
+            path=str(path),
+            reason=reason,
+            digests=_digests_in(raw),
+            modified_unix_s=modified_unix_s,
+        )
+
+    def _name_in(self, raw: bytes, path: Path) -> str | None:
+        match = _NAME.search(raw)
+        try:
+            name = None if match is None else parse(match[1].decode())
+            return None if name is None or self._layout.manifest(name) != path else str(name)
+        except (UnicodeDecodeError, InvalidParameter):
+            return None
 
     def _paths(self) -> list[Path]:
         try:
@@ -99,10 +139,25 @@ class Manifests:
         self._layout.manifest(name).unlink(missing_ok=True)
         osdep.sync_folder(self._layout.manifests)
 
+    def remove_damaged(self, damaged: DamagedManifest) -> None:
+        """Likewise, of one that `scan` found."""
+        osdep.remove_file(self._layout.manifests / Path(damaged.path).name)
+        osdep.sync_folder(self._layout.manifests)
+
 
 def _is_manifest(name: str) -> bool:
     """Everything else in the folder is some editor's or file manager's, or one in the making."""
     return name.endswith(".json") and not name.startswith((TEMPORARY, "."))
+
+
+def _digests_in(raw: bytes) -> tuple[str, ...] | None:
+    """None unless the whole document is there and each digest in it is legible."""
+    try:
+        msgspec.json.decode(raw)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return None
+    found = _DIGEST.findall(raw)
+    return tuple(digest.decode() for digest in found) if 0 < len(found) == raw.count(b'"digest"') else None
 
 
 def _bounded(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import functools
 import os
 import secrets
 import threading
@@ -21,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from localllm.errors import DiskFull, LoadFailed, ModelNotFound
+from localllm.registry.again import again
 from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import MISSING, Blobs, make_writable_partial
 from localllm.registry.disk.files import free_bytes, hash_file, open_ordinary
@@ -45,22 +47,34 @@ class DamagedFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     reason: str
     """A phrase for people that goes on from the path."""
+    is_set_aside: bool = False
+    """It has left its place, so that the next pull fetches it."""
 
 
 class OpenModel:
     """A model whose files stay as long as this is open, or as its process lives."""
 
-    def __init__(self, manifest: Manifest, path: Path, projector: Path | None, hold: Hold | None) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        path: Path,
+        projector: Path | None,
+        hold: Hold | None,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
         self.manifest = manifest
         self.path = path
         """For llama.cpp; of a split model the first shard, with the others beside it."""
         self.projector = projector
         self._hold = hold
+        self._on_close = on_close
 
     def close(self) -> None:
-        """From now on `gc` may take what no manifest needs. Twice is fine."""
+        """From now on `gc` may take what no manifest needs, and what it would have taken before goes. Twice is fine."""
         if self._hold is not None:
             self._hold.close()
+            self._hold = None
+            self._on_close()
 
     def __enter__(self) -> OpenModel:
         return self
@@ -202,10 +216,15 @@ class Store:
         self._manifests.check(manifest)
         with self._locks.gate(exclusive=False):
             for file in manifest.files:
-                self._locate(file, manifest.name)
+                self.locate(manifest, file)
             self._manifests.write(manifest)
             for file in manifest.files:
                 self._blobs.forget_fetched(file.digest)
+
+    def remove_damaged(self, damaged: DamagedManifest) -> None:
+        """Forgets one that `scan` found."""
+        with self._locks.gate(exclusive=False):
+            self._manifests.remove_damaged(damaged)
 
     def remove(self, name: ModelName) -> Manifest:
         """Forgets a model; its contents go with the next `gc`, unless they are needed. It may be loaded.
@@ -231,10 +250,7 @@ class Store:
 
     def locate(self, manifest: Manifest, file: StoredFile) -> Path:
         """Where a file of a model lies now. Raises `ModelNotFound` or `LoadFailed` with the remedy."""
-        return self._locate(file, manifest.name)
-
-    def _locate(self, file: StoredFile, name: str) -> Path:
-        blob = self.blob_path(file.digest)
+        name, blob = manifest.name, self.blob_path(file.digest)
         if file.path is not None:
             path = Path(file.path)
             reason = fault_of_reference(path, file.size_bytes, file.modified_ns)
@@ -252,8 +268,9 @@ class Store:
         if fault is None:
             return blob
         kind = ModelNotFound if fault == MISSING else LoadFailed
-        message = f"{name} lacks {file.file_name}: {blob} {fault}; get the model again: localllm pull {name}"
-        raise kind(message, path=str(blob))
+        if fault == MISSING and self._layout.damaged(file.digest).exists():
+            fault = "was damaged and is set aside"
+        raise kind(f"{name} lacks {file.file_name}: {blob} {fault}; {again(manifest)}", path=str(blob))
 
     def open_model(self, manifest: Manifest) -> OpenModel:
         """Its files, checked by size (and time, where somebody else may change them), and kept until it is closed.
@@ -266,13 +283,21 @@ class Store:
         needed = (*(str(file.digest) for file in manifest.files), *views)
         hold = self._hold_if_writable(f"{manifest.name} is loaded", needed)
         try:
-            path = open_view(self._layout, [Shard(file, self._locate(file, manifest.name)) for file in shards])
-            projectors = [self._locate(file, manifest.name) for file in manifest.files if file.role == "projector"]
+            path = open_view(self._layout, [Shard(file, self.locate(manifest, file)) for file in shards])
+            projectors = [self.locate(manifest, file) for file in manifest.files if file.role == "projector"]
         except BaseException:
             if hold is not None:
                 hold.close()
             raise
-        return OpenModel(manifest, path, projectors[0] if projectors else None, hold)
+        closed = functools.partial(self._closed, frozenset(needed), tuple(file.digest for file in manifest.files))
+        return OpenModel(manifest, path, projectors[0] if projectors else None, hold, closed)
+
+    def _closed(self, needed: frozenset[str], digests: tuple[Digest, ...]) -> None:
+        """What was removed while it was loaded goes now, on a thread: a disk may take its time for large files."""
+        if any(map(self._blobs.leaves, digests)):
+            collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
+            ids = frozenset(line.removeprefix(view_line("")) for line in needed)
+            threading.Thread(target=collector.collect_left, args=(ids,), name="leaving").start()
 
     def _hold_if_writable(self, what: str, lines: tuple[str, ...]) -> Hold | None:
         """None on a read-only disk, as in a container: nobody deletes anything there."""
@@ -287,16 +312,33 @@ class Store:
         self, manifest: Manifest, on_bytes: OnBytes | None = None, cancel: threading.Event | None = None
     ) -> tuple[DamagedFile, ...]:
         """Reads every file of a model and says which are not what they should be. Raises `Cancelled`."""
-        damaged = []
-        for file in manifest.files:
-            try:
-                path = self._locate(file, manifest.name)
-                reason = _wrong_content(path, file, on_bytes, cancel)
-            except (ModelNotFound, LoadFailed) as error:
-                path, reason = Path(file.path or self.blob_path(file.digest)), error.message
-            if reason is not None:
-                damaged.append(DamagedFile(file=file, path=str(path), reason=reason))
-        return tuple(damaged)
+        found = (self.verify_file(manifest, file, on_bytes, cancel) for file in manifest.files)
+        return tuple(one for one in found if one is not None)
+
+    def verify_file(
+        self,
+        manifest: Manifest,
+        file: StoredFile,
+        on_bytes: OnBytes | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        set_aside: bool = False,
+    ) -> DamagedFile | None:
+        """Reads one file of a model; None: it is what it should be. With `set_aside` a damaged blob leaves its place.
+
+        Raises `Cancelled`.
+        """
+        blob = self.blob_path(file.digest)
+        examined = self._blobs.state(file.digest)
+        try:
+            path = self.locate(manifest, file)
+            reason = _wrong_content(path, file, on_bytes, cancel)
+        except (ModelNotFound, LoadFailed) as error:
+            path, reason = Path(file.path or blob), error.message
+        if reason is None:
+            return None
+        moves = set_aside and path == blob and examined is not None and self._blobs.set_aside(file.digest, examined)
+        return DamagedFile(file=file, path=str(path), reason=reason, is_set_aside=moves)
 
     # --- Room ---------------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,11 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
     if failure is not None:
         raise failure
     if reply.status in (401, 403):
+        page = _page_of_terms(reply)
+        if page is not None:
+            raise Refused(
+                AccessDenied(f"{name} is gated: ask for access on {page} with the account of HF_TOKEN", status=403)
+            )
         message = f"{host} answers {reply.status} when asked for {name}: it wants a token, or another one"
         raise Refused(AccessDenied(message, status=reply.status))
     if reply.status in (404, 410):
@@ -78,6 +83,13 @@ def read_answer(reply: Reply, name: str, start: int, asked_end: int | None) -> A
     if reply.status == 416 and asked_end is not None:
         return Nothing(parse_unsatisfied(reply.headers.get("content-range")))
     raise PullFailed(f"{host} answers {reply.status} when asked for {name}")
+
+
+def _page_of_terms(reply: Reply) -> str | None:
+    """Where Hugging Face takes requests for access to a gated repository, of which this is a file."""
+    repo, resolve, _ = str(reply.hop.url).partition("/resolve/")
+    is_gated = reply.headers.get("x-error-code") == "GatedRepo"
+    return repo if is_gated and resolve else None
 
 
 def validator_of(reply: Reply) -> str | None:

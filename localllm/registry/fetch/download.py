@@ -19,15 +19,16 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from localllm.errors import InvalidModelFile
+from localllm.errors import InvalidModelFile, PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front, follow
 from localllm.registry.fetch.job import Job
 from localllm.registry.fetch.net import Net, Reply
 from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.fetch.silence import Silence
 from localllm.registry.fetch.sockets import Patience
-from localllm.registry.fetch.transfer import Changed
+from localllm.registry.fetch.transfer import Changed, Expired
 from localllm.registry.remote import Cancelled, OnBytes, RemoteFile
 
 CONNECTIONS = 8
@@ -43,6 +44,10 @@ SYNC_S = 10.0
 """So much of the work is lost at most when the machine loses power."""
 ROOM_STEP_BYTES = 256 * 1024 * 1024
 """Of a file of unknown size, asked for at once."""
+
+
+OnWait = Callable[[str, float], None]
+"""Told which host nothing comes from, and for how many seconds."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ def download_all(
     connections: int = CONNECTIONS,
     cancel: threading.Event,
     require_room: Callable[[int], None],
+    on_wait: OnWait = lambda *_: None,
 ) -> list[Digest]:
     """Fetches several files at the same time over the same connections; their digests in order.
 
@@ -90,7 +96,7 @@ def download_all(
     """
     if len({one.partial for one in wanted}) != len(wanted):
         raise ValueError("two files would be written to one path")
-    return _Crew(wanted, net, max(1, connections), cancel, require_room).run()
+    return _Crew(wanted, net, max(1, connections), cancel, require_room, on_wait).run()
 
 
 class _Crew:
@@ -101,6 +107,7 @@ class _Crew:
         connections: int,
         cancel: threading.Event,
         require_room: Callable[[int], None],
+        on_wait: OnWait,
     ) -> None:
         self._net = net
         self._connections = connections
@@ -109,7 +116,9 @@ class _Crew:
         self._lock = threading.Condition()
         self._stop = threading.Event()
         self._sync_failure: OSError | None = None
-        self._jobs = [Job(one.file, one.partial, one.on_bytes, net.options.backoff, one.magic) for one in wanted]
+        self._on_wait = on_wait
+        how = net.options.backoff, net.options.patience_s
+        self._jobs = [Job(one.file, one.partial, one.on_bytes, *how, one.magic) for one in wanted]
 
     def run(self) -> list[Digest]:
         for job in self._jobs:
@@ -138,18 +147,32 @@ class _Crew:
     def _watch(self, pool: ThreadPoolExecutor) -> None:
         """Until all is there. Raises the first error of any thread."""
         futures: set[Future[None]] = {pool.submit(self._connect) for _ in range(self._connections)}
+        silence = Silence(time.monotonic())
         while True:
             for job in self._activate():
                 futures.add(pool.submit(self._hash, job))
             done, futures = wait(futures, TICK_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
+            with self._lock:
+                host, num_bytes = self._awaited()
+            waited_s = silence.waited_s(time.monotonic(), None if host is None else num_bytes)
+            if host is not None and waited_s is not None:
+                self._on_wait(host, waited_s)
             if self._sync_failure is not None:
                 raise self._sync_failure
             if self._cancel.is_set():
                 raise Cancelled("the download was cancelled; what has arrived stays")
             if not futures and self._is_finished():
                 return
+
+    def _awaited(self) -> tuple[str | None, int]:
+        """The host that should send something now, and how many bytes there are of all files."""
+        present = sum(job.transfer.present for job in self._jobs)
+        waiting = [job for job in self._jobs if job.is_open and job.transfer.missing != 0]
+        if not waiting or any(flight.is_paused for job in waiting for flight in job.transfer.flights):
+            return None, present
+        return waiting[0].transfer.host, present
 
     def _is_finished(self) -> bool:
         return all(job.digest is not None for job in self._jobs)
@@ -197,11 +220,13 @@ class _Crew:
             self._decide(job, lambda: transfer.landed(flight, self._connections))
         except Changed:
             self._decide(job, lambda: transfer.changed(flight))
+        except Expired as expired:
+            self._renew(job, flight, expired.error)
         except Cancelled:
             if self._stop.is_set():
                 self._decide(job, lambda: transfer.left(flight))
             else:
-                self._fail(job, flight, Retryable("a connection brought nothing any more"))
+                self._fail(job, flight, Retryable("a connection brought nothing any more", is_outage=True))
         except Retryable as error:
             self._fail(job, flight, error)
         except BaseException:
@@ -213,11 +238,31 @@ class _Crew:
         now, chance = time.monotonic(), self._net.chance()
         self._decide(job, lambda: job.transfer.failed(flight, error, now, chance))
 
+    def _renew(self, job: Job, flight: Flight, error: PullFailed) -> None:
+        """Another credential in the place of the flight's. Raises `error` where there is none."""
+        transfer = job.transfer
+        try:
+            with job.renewing:
+                if transfer.credential is flight.credential and job.wanted.renew is not None:
+                    found = job.wanted.renew()
+                    with self._lock:
+                        if found is None:
+                            raise error
+                        transfer.renewed(found, error)
+        except Retryable as outage:
+            self._fail(job, flight, Retryable(outage.message, retry_after_s=outage.retry_after_s, is_outage=True))
+        except BaseException:
+            self._stop.set()
+            self._decide(job, lambda: transfer.left(flight))
+            raise
+        else:
+            self._decide(job, lambda: transfer.left(flight))
+
     def _decide(self, job: Job, decision: Callable[[], None]) -> None:
         with self._lock:
             try:
                 decision()
-            except (Retryable, Changed):
+            except (Retryable, Changed, Expired):
                 raise
             except BaseException:
                 self._stop.set()
@@ -231,10 +276,11 @@ class _Crew:
         with self._lock:
             hop = job.transfer.target(flight)
             headers = job.transfer.headers(flight)
+            flight.credential = job.transfer.credential
         file = job.wanted
         with self._net.stream(
             file.url if hop is None else str(hop.url),
-            credential=file.credential if hop is None else hop.credential,
+            credential=flight.credential if hop is None else hop.credential,
             typed=file.typed if hop is None else hop.trusted,
             headers=headers,
             patient=Patience(lambda: flight.dropped or self._stop.is_set()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.remote import Credential
 
 STALL_S = 30.0
 STALL_BYTES = 4096
@@ -35,6 +36,8 @@ class Flight:
     """It waits for the bandwidth limit."""
     remembered: bool = False
     """It goes to where an earlier one was redirected to."""
+    credential: Credential | None = None
+    """That it was asked with, at the file's own address."""
     dropped: bool = False
     """Its connection is to be given up."""
 
@@ -59,7 +62,8 @@ class Flight:
         self._window_bytes += num_bytes
         if now - self._window_at >= STALL_S:
             if self._window_bytes < STALL_BYTES:
-                raise Retryable(f"{self._window_bytes} bytes in {now - self._window_at:.0f} s are too few")
+                too_few = f"{self._window_bytes} bytes in {now - self._window_at:.0f} s are too few"
+                raise Retryable(too_few, is_outage=True)
             self._window_at, self._window_bytes = now, 0
 
     def paused(self, seconds: float) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from localllm.errors import InvalidModelFile
 from localllm.registry.digest import Digest
-from localllm.registry.fetch.pacing import Backoff
+from localllm.registry.fetch.pacing import PATIENCE_S, Backoff
 from localllm.registry.fetch.partial import PartialFile, Record, discard, good_ranges, read_record
 from localllm.registry.fetch.ranges import Ranges
 from localllm.registry.fetch.transfer import Transfer
@@ -40,13 +41,23 @@ class SyncWork(NamedTuple):
 class Job:
     """A file to have."""
 
-    def __init__(self, wanted: RemoteFile, path: Path, on_bytes: OnBytes, backoff: Backoff, magic: bytes = b"") -> None:
+    def __init__(
+        self,
+        wanted: RemoteFile,
+        path: Path,
+        on_bytes: OnBytes,
+        backoff: Backoff,
+        patience_s: float = PATIENCE_S,
+        magic: bytes = b"",
+    ) -> None:
         record = read_record(path)
         good = Ranges() if record is None else good_ranges(path, record)
         self.wanted = wanted
         self.path = path
         self.on_bytes = on_bytes
-        self.transfer = Transfer(wanted, record, good, backoff)
+        self.transfer = Transfer(wanted, record, good, backoff, patience_s)
+        self.renewing = threading.Lock()
+        """Held by the connection that gets another credential."""
         self.digest: Digest | None = None
         """When it is there and right."""
         self.is_bad = False

@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -26,7 +26,16 @@ import httpx
 
 from localllm.errors import PullFailed
 from localllm.registry.fetch.guard import check_name
-from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, Backoff, Retryable, TokenBucket, is_retryable, retry_after_s
+from localllm.registry.fetch.pacing import (
+    DEFAULT_BACKOFF,
+    PATIENCE_S,
+    Backoff,
+    Retryable,
+    TokenBucket,
+    is_retryable,
+    rate_limit_reset_s,
+    retry_after_s,
+)
 from localllm.registry.fetch.routes import Transport
 from localllm.registry.fetch.sockets import SLICE_S, NotTrusted, Patience, Resolve, patience, resolve
 from localllm.registry.manifest import MAX_MANIFEST_BYTES
@@ -57,6 +66,8 @@ class NetOptions:
     small_timeout_s: float = 60.0
     """For a small answer as a whole, retries and pauses included."""
     backoff: Backoff = DEFAULT_BACKOFF
+    patience_s: float = PATIENCE_S
+    """A download that gets nothing for so long is given up."""
     user_agent: str | None = None
     """None: `localllm/VERSION`."""
 
@@ -126,11 +137,12 @@ class Reply:
         """The error to raise for a status that may be gone next time."""
         if not is_retryable(self.status):
             return None
-        return Retryable(
-            f"{self.hop.url.host} answers {self.status}",
-            retry_after_s=retry_after_s(self.headers.get("retry-after")),
-            busy=self.status in (429, 503),
-        )
+        busy = self.status in (429, 503)
+        asked_s = retry_after_s(self.headers.get("retry-after"))
+        if asked_s is None and busy:
+            asked_s = rate_limit_reset_s(self.headers.get("ratelimit"))
+        message = f"{self.hop.url.host} answers {self.status}"
+        return Retryable(message, retry_after_s=asked_s, busy=busy, is_outage=True)
 
 
 def wait(seconds: float, is_cancelled: Callable[[], bool]) -> None:
@@ -253,6 +265,33 @@ class Net:
                     response.close()
             raise PullFailed(f"{httpx.URL(url).host} redirects more than {MAX_REDIRECTS} times")
 
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        credential: Credential | None = None,
+        typed: bool = False,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | Iterable[bytes] = b"",
+        timeout_s: float | None = None,
+        cancel: threading.Event | None = None,
+    ) -> SmallResponse:
+        """Any other request, sent once; no redirect is followed. `headers` tell the length of content in pieces.
+
+        Raises `Retryable` when there is no answer, `PullFailed`, `ForbiddenAddress`, `Cancelled`.
+        """
+        with patience(Patience((lambda: False) if cancel is None else cancel.is_set)):
+            hop = self._first_hop(url, credential, typed)
+            asked = {"accept-encoding": "identity", **(headers or {})}
+            response = self._send(hop, asked, method=method, content=content, timeout_s=timeout_s)
+            try:
+                if method == "HEAD":
+                    return SmallResponse(response.status_code, response.headers, b"", str(hop.url))
+                return _read_small(Reply(response, hop), MAX_MANIFEST_BYTES)
+            finally:
+                response.close()
+
     def throttle(self, size_bytes: int, is_cancelled: Callable[[], bool]) -> float:
         """Waits as the bandwidth limit demands after so many bytes; returns the seconds. Raises `Cancelled`."""
         seconds = 0.0 if self._bucket is None else self._bucket.take(size_bytes)
@@ -271,13 +310,27 @@ class Net:
             credential = None
         return Hop(parsed, typed, credential)
 
-    def _send(self, hop: Hop, headers: Mapping[str, str]) -> httpx.Response:
+    def _send(
+        self,
+        hop: Hop,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        content: bytes | Iterable[bytes] | None = None,
+        timeout_s: float | None = None,
+    ) -> httpx.Response:
         trusted = hop.trusted or self.options.allow_private_hosts
         if not trusted:
             check_name(hop.url.host)
         own = {} if hop.credential is None else {"authorization": hop.credential.authorization}
+        read_s = timeout_s or self.options.read_timeout_s
         request = self._client.build_request(
-            "GET", hop.url, headers={**headers, **own}, extensions={"trusted": trusted}
+            method,
+            hop.url,
+            headers={**headers, **own},
+            content=content,
+            timeout=httpx.Timeout(read_s, connect=self.options.connect_timeout_s, pool=None),
+            extensions={"trusted": trusted},
         )
         with _explained(hop.url):
             return self._client.send(request, stream=True, follow_redirects=False)
@@ -327,16 +380,16 @@ def _explained(url: httpx.URL) -> Iterator[None]:
     except (httpcore.UnsupportedProtocol, httpcore.LocalProtocolError, httpx.InvalidURL) as error:
         raise PullFailed(f"{host} cannot be asked: {error}") from error
     except httpcore.ProxyError as error:
-        raise Retryable(f"the proxy does not lead to {host}: {error}") from error
+        raise Retryable(f"the proxy does not lead to {host}: {error}", is_outage=True) from error
     except NotTrusted as error:
         raise PullFailed(
             f"the certificate of {host} is not to be trusted: {error}; "
             "if your network has its own authority, name its certificate as CA file"
         ) from error
     except httpcore.ConnectError as error:
-        raise Retryable(f"no connection to {host}: {error}") from error
+        raise Retryable(f"no connection to {host}: {error}", is_outage=True) from error
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError) as error:
-        raise Retryable(f"the connection to {host} failed: {error}") from error
+        raise Retryable(f"the connection to {host} failed: {error}", is_outage=True) from error
 
 
 def _user_agent() -> str:

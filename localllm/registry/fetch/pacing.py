@@ -5,6 +5,7 @@ Knows nothing of sockets, threads or files.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +15,13 @@ from email.utils import parsedate_to_datetime
 
 from localllm.errors import PullFailed
 
-MAX_ATTEMPTS = 6
-"""Failures in a row, without anything new on disk between them, after which a file is given up."""
+MAX_MISTAKES = 6
+"""Answers in a row that are of no use, without anything new on disk between them, after which a file is given up."""
+PATIENCE_S = 600.0
+"""Without anything new on disk, after which a source that does not answer is given up."""
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """The 52x are Cloudflare's, for an origin that does not answer."""
+_RESET = re.compile(r"\bt=(\d{1,6})\b", re.ASCII)
 BURST_S = 0.25
 """Of a bandwidth limit, that may be taken at once."""
 
@@ -25,8 +29,12 @@ BURST_S = 0.25
 class Retryable(PullFailed):
     """It may go well next time."""
 
-    def __init__(self, message: str, *, retry_after_s: float | None = None, busy: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retry_after_s: float | None = None, busy: bool = False, is_outage: bool = False
+    ) -> None:
         super().__init__(message)
+        self.is_outage = is_outage
+        """The network or the server is away, and may come back; else what came was of no use."""
         self.retry_after_s = retry_after_s
         """What the server asked for."""
         self.busy = busy
@@ -44,8 +52,8 @@ class Backoff:
 
     first_s: float = 1.0
     max_s: float = 32.0
-    max_retry_after_s: float = 60.0
-    """A server that wants us to stay away for longer is asked again after this."""
+    max_retry_after_s: float = 86400.0
+    """A server that wants us to stay away for longer is asked again after this, if somebody waits that long."""
 
     def pause_s(self, failures: int, *, retry_after_s: float | None = None, chance: float) -> float:
         """After so many failures in a row (1 is the first); `chance` in [0, 1) spreads clients.
@@ -71,6 +79,12 @@ def retry_after_s(value: str | None, now: datetime | None = None) -> float | Non
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+
+
+def rate_limit_reset_s(value: str | None) -> float | None:
+    """The header `RateLimit`, as in `"api";r=0;t=55`: seconds until more requests are allowed. None: it doesn't say."""
+    match = None if value is None else _RESET.search(value[:200])
+    return None if match is None else float(match[1])
 
 
 DEFAULT_BACKOFF = Backoff()

@@ -27,8 +27,8 @@ IDLE_S = 30.0
 """An idle connection is kept for so long."""
 
 _Pool = httpcore.ConnectionPool
-_Key = tuple[str | None, bool, bool]
-"""Proxy, guarded, TLS."""
+_Key = tuple[str | None, bool, bool, bool]
+"""Proxy, guarded, TLS, only for GET."""
 
 
 class Transport(httpx.BaseTransport):
@@ -44,7 +44,8 @@ class Transport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Sends it; the answer's body is still to be read."""
-        pool = self._pool(request.url, guarded=not request.extensions["trusted"])
+        trusted = request.extensions["trusted"]
+        pool = self._pool(request.url, guarded=not trusted, only_get=request.method == "GET")
         assert isinstance(request.stream, Iterable)
         response = pool.handle_request(
             httpcore.Request(
@@ -81,19 +82,21 @@ class Transport(httpx.BaseTransport):
             return None
         return _checked_proxy(found if "://" in found else f"http://{found}")
 
-    def _pool(self, url: httpx.URL, *, guarded: bool) -> _Pool:
+    def _pool(self, url: httpx.URL, *, guarded: bool, only_get: bool) -> _Pool:
         proxy = self.proxy_for(url)
-        key = (proxy, guarded and proxy is None, url.scheme == "https")
+        key = (proxy, guarded and proxy is None, url.scheme == "https", only_get)
         with self._lock:
             if key not in self._pools:
                 self._pools[key] = self._new_pool(*key)
             return self._pools[key]
 
-    def _new_pool(self, proxy: str | None, guarded: bool, tls: bool) -> _Pool:
+    def _new_pool(self, proxy: str | None, guarded: bool, tls: bool, only_get: bool) -> _Pool:
         context = self._ssl_context() if tls or (proxy or "").startswith("https:") else None
         backend = Backend(self._resolver, guarded=guarded)
-        if proxy is None:
+        if proxy is None and only_get:
             return _DirectPool(context, backend)
+        if proxy is None:  # few requests, and none before the answer to the last one is read
+            return _Pool(ssl_context=context, max_connections=MAX_CONNECTIONS, network_backend=backend)
         parsed = httpx.Proxy(proxy)
         address = httpcore.URL(
             scheme=parsed.url.raw_scheme, host=parsed.url.raw_host, port=parsed.url.port, target=parsed.url.raw_path

@@ -11,16 +11,18 @@ once all flights of the old one have landed.
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from localllm.errors import PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.answers import Nothing, Part, Refused, Whole, read_answer
 from localllm.registry.fetch.flight import Flight
 from localllm.registry.fetch.hasher import Front
 from localllm.registry.fetch.net import Hop, Reply
-from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_ATTEMPTS, Backoff, Retryable
+from localllm.registry.fetch.pacing import DEFAULT_BACKOFF, MAX_MISTAKES, PATIENCE_S, Backoff, Retryable
 from localllm.registry.fetch.partial import Record
 from localllm.registry.fetch.ranges import MIN_CHUNK_BYTES, Range, Ranges, next_chunk
-from localllm.registry.remote import RemoteFile
+from localllm.registry.remote import Credential, RemoteFile
 from localllm.registry.sources.source import MAX_FILE_BYTES
 
 PROGRESS_BYTES = 64 * 1024
@@ -40,6 +42,14 @@ class Changed(Exception):
     """What the server has now cannot be added to what we have."""
 
 
+class Expired(Exception):
+    """The credential is not taken any more; `error` says so to people, if there is no other one."""
+
+    def __init__(self, error: PullFailed) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class Transfer:
     """The state of one download."""
 
@@ -49,8 +59,9 @@ class Transfer:
         record: Record | None = None,
         good: Ranges | None = None,
         backoff: Backoff = DEFAULT_BACKOFF,
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        """`record` and `good` are what an earlier download left."""
+        """`record` and `good` are what an earlier download left. `patience_s`: how long nothing may come."""
         self.file = file
         self.size = file.size_bytes
         self.validator: str | None = None
@@ -60,7 +71,10 @@ class Transfer:
         self.synced: tuple[Range, ...] = ()
         self.suspect = False
         """Parts of it may be of different files; the digest tells."""
+        self.credential = file.credential
+        """Renewed when the server does not take it any more."""
         self._backoff = backoff
+        self._patience_s = patience_s
         self._hop: Hop | None = None
         self._has_ranges = False
         """An answer of this run has told the size, and that there are ranges."""
@@ -68,6 +82,11 @@ class Transfer:
         self._num_ignored = 0
         self._num_restarts = 0
         self._num_failures = 0
+        """Since something came; so the mistakes among them."""
+        self._num_mistakes = 0
+        self._outage_began: float | None = None
+        self._renewed_at: int | None = None
+        """Bytes there were when the credential was renewed last."""
         self._round = 0
         self._best = 0
         self._not_before = 0.0
@@ -109,6 +128,11 @@ class Transfer:
     def missing(self) -> int | None:
         """Bytes still to come; None: nobody knows."""
         return None if self.size is None else self.size - self.present
+
+    @property
+    def host(self) -> str:
+        """That is asked now."""
+        return urlsplit(self.file.url).netloc if self._hop is None else self._hop.url.netloc.decode("ascii")
 
     @property
     def is_complete(self) -> bool:
@@ -208,6 +232,8 @@ class Transfer:
             answer = read_answer(reply, self.file.file_name, flight.start, flight.asked_end)
         except Refused as refused:
             if not flight.remembered:
+                if refused.error.details.get("status") == 401 and self.file.renew is not None:
+                    raise Expired(refused.error) from None
                 raise refused.error from None
             self._hop = None  # a signed URL lives for minutes; the original one leads to a new one
             raise Retryable(refused.error.message) from None
@@ -305,16 +331,38 @@ class Transfer:
         if is_stale or flight.round != self._round:  # of one outage, every connection has a failure
             return
         if present >= self._best + PROGRESS_BYTES:
-            self._num_failures, self._best = 0, present
+            self._num_failures = self._num_mistakes = 0
+            self._best, self._outage_began = present, None
         if error.busy and self.flights:
             self._limit = len(self.flights)
         self._round += 1
         self._num_failures += 1
-        if self._num_failures >= MAX_ATTEMPTS:
-            raise PullFailed(f"{error.message} (after {MAX_ATTEMPTS} attempts; what has arrived stays)") from error
-        self._not_before = now + self._backoff.pause_s(
-            self._num_failures, retry_after_s=error.retry_after_s, chance=chance
-        )
+        pause_s = self._backoff.pause_s(self._num_failures, retry_after_s=error.retry_after_s, chance=chance)
+        self._check_patience(error, now, pause_s)
+        self._not_before = now + pause_s
+
+    def _check_patience(self, error: Retryable, now: float, pause_s: float) -> None:
+        if not error.is_outage:
+            self._num_mistakes += 1
+            if self._num_mistakes >= MAX_MISTAKES:
+                raise PullFailed(f"{error.message} (after {MAX_MISTAKES} attempts; what has arrived stays)") from error
+            return
+        self._outage_began = now if self._outage_began is None else self._outage_began
+        if pause_s > self._patience_s:
+            raise PullFailed(
+                f"{error.message} and wants to be asked again in {pause_s:.0f} s; pull again then (what has arrived "
+                "stays), or have it waited for with --download-patience-s"
+            ) from error
+        if now + pause_s - self._outage_began > self._patience_s:
+            raise PullFailed(
+                f"{error.message} (nothing has come for {now - self._outage_began:.0f} s; what has arrived stays)"
+            ) from error
+
+    def renewed(self, credential: Credential, error: PullFailed) -> None:
+        """From now on that one is used. Raises `error` if the last one brought nothing either."""
+        if self._renewed_at is not None and self.present <= self._renewed_at:
+            raise error
+        self._renewed_at, self.credential = self.present, credential
 
     def changed(self, flight: Flight) -> None:
         """It has to be begun anew. Raises `PullFailed` if it was too often."""

@@ -13,7 +13,7 @@ from localllm.registry.sources import choose
 from localllm.registry.sources.choose import Candidate, Choice, ListedFile
 from localllm.registry.sources.headers import Headers, Measure, Offer
 from localllm.registry.sources.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
-from localllm.registry.sources.source import Fetch, checked_file_name, clean
+from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out
 
 __all__ = ["DEFAULT_ENDPOINT", "HubHit", "offers", "plan", "search"]
 
@@ -25,14 +25,14 @@ def plan(
     endpoint: str = DEFAULT_ENDPOINT,
     token: str | None = None,
     budget_bytes: int | None = None,
-    with_projector: bool | None = None,
+    with_projector: bool = False,
     measure: Measure | None = None,
 ) -> PullPlan:
     """What to download for `name`, now.
 
     `budget_bytes`: the memory that a model may use on this machine, from which the quantization follows if none is
     named; None: any. `with_projector`: whether to take the file that turns pictures into embeddings, where there is
-    one; None: with a repository, not with a single file. `measure` tells from a header what a model needs, and so a
+    one; otherwise a notice says that it is left out. `measure` tells from a header what a model needs, and so a
     header is read; None, or a header that cannot be read: it is guessed by the files' size.
 
     `token` goes to the endpoint's origin only. Raises
@@ -48,8 +48,10 @@ def plan(
     chosen = choice.candidate
     notices = [choice.notice] if choice.notice else []
     files = [_remote(hub, listing, file, "model") for file in chosen.files]
-    if beside is not None:
+    if beside is not None and with_projector:
         files.append(_remote(hub, listing, beside, "projector"))
+    elif beside is not None:
+        notices.append(left_out(beside.name, beside.size_bytes))
     if any(file.digest is None for file in files):
         notices.append(f"{hub.host} does not say the sha256 of every file; what arrives cannot be checked")
     return PullPlan(
@@ -144,17 +146,16 @@ def _choose(
     name: HubRepo | HubFile,
     listing: Listing,
     budget_bytes: int | None,
-    with_projector: bool | None,
+    with_projector: bool,
     needs: choose.Needs | None,
 ) -> tuple[Choice, ListedFile | None]:
     if isinstance(name, HubFile):
         choice = Choice(choose.choose_file(listing.files, name.path, name.repo))
-        wanted = with_projector is True
     else:
-        wanted = with_projector is not False
         extra = min((file.size_bytes for file in listing.files if "mmproj" in file.name.lower()), default=0)
-        choice = choose.choose(listing.files, name.quant, budget_bytes, name.repo, extra if wanted else 0, needs)
-    return choice, choose.projector(listing.files, choice.candidate) if wanted else None
+        extra = extra if with_projector else 0
+        choice = choose.choose(listing.files, name.quant, budget_bytes, name.repo, extra, needs)
+    return choice, choose.projector(listing.files, choice.candidate)
 
 
 def _remote(hub: Hub, listing: Listing, file: ListedFile, role: Role) -> RemoteFile:

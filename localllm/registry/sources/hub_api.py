@@ -21,6 +21,7 @@ import msgspec
 from localllm.errors import AccessDenied, InvalidParameter, ModelNotFound, PullFailed
 from localllm.registry.digest import Digest
 from localllm.registry.fetch.net import SmallResponse, origin_of
+from localllm.registry.fetch.pacing import rate_limit_reset_s, retry_after_s
 from localllm.registry.manifest import MAX_FILES
 from localllm.registry.remote import Cancelled, Credential
 from localllm.registry.sources.choose import ListedFile
@@ -35,7 +36,6 @@ MAX_PATH_CHARS = 1024
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", re.ASCII)
 _TOKEN = re.compile(r"[\x21-\x7e]{1,1000}", re.ASCII)
 _NEXT = re.compile(r'<([^<>]{1,2000})>\s*;\s*rel="?next"?')
-_RESET = re.compile(r"\bt=(\d{1,6})\b")
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}", re.ASCII)
 
 
@@ -236,8 +236,8 @@ class Hub:
             remedy = "use a token that may read it" if self.credential else "set HF_TOKEN"
             raise AccessDenied(f"{self.host} does not give {what}{because}; {remedy}", status=status)
         if status == 429:
-            wait = _RESET.search(header(response, "ratelimit")) or re.search(r"(\d+)", header(response, "retry-after"))
-            when = f"in {wait[1]} s" if wait else "in some minutes"
+            wait_s = rate_limit_reset_s(header(response, "ratelimit")) or retry_after_s(header(response, "retry-after"))
+            when = f"in {wait_s:.0f} s" if wait_s else "in some minutes"
             more = "" if self.credential else "; with HF_TOKEN set more requests are allowed"
             raise PullFailed(f"{self.host} has had too many requests; try again {when}{more}", status=status)
         if status >= 500:

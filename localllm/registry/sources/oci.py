@@ -23,9 +23,9 @@ from localllm.registry.manifest import MAX_FILES
 from localllm.registry.names import DEFAULT_HOST, RegistryName
 from localllm.registry.remote import Credential, PullPlan, RemoteFile
 from localllm.registry.sources.oci_auth import Login, credentials
-from localllm.registry.sources.oci_layers import Texts, read_texts
+from localllm.registry.sources.oci_layers import JINJA, Texts, read_texts
 from localllm.registry.sources.ollama_only import OFTEN_ITS_OWN, refused_family
-from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header
+from localllm.registry.sources.source import Fetch, SizeBytes, checked_file_name, clean, decode, header, left_out
 
 ACCEPT = "application/vnd.docker.distribution.manifest.v2+json, application/vnd.oci.image.manifest.v1+json"
 KIND = "application/vnd.ollama.image."
@@ -35,7 +35,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_TEXT_LAYERS = 32
 
 _INDEXES = ("application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.oci.image.index.v1+json")
-_TEXTS = ("system", "params", "messages", "license")
+_TEXTS = ("system", "params", "messages", "license", JINJA)
 _GO = ("template", "prompt")
 _REFUSED = {
     "adapter": "it comes with an adapter (LoRA), and adapters are not supported yet; pull the model it was made for",
@@ -82,11 +82,14 @@ def plan(
     *,
     logins: Mapping[str, Login] | None = None,
     insecure_hosts: Collection[str] = (),
+    with_projector: bool = False,
 ) -> PullPlan:
     """What to download for `name`, now.
 
     `logins`: host, with its port if it has one -> what to log in with. `insecure_hosts`: those that are spoken to
-    without TLS, besides this machine itself. Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and
+    without TLS, besides this machine itself. `with_projector`: as `hub.plan` has it.
+
+    Raises `ModelNotFound`, `AccessDenied`, `PullFailed`, and
     `UnsupportedParameter` for what is no GGUF model that llama.cpp can read.
     """
     registry = _Registry(name, fetch, (logins or {}).get(name.host), insecure_hosts)
@@ -101,16 +104,17 @@ def plan(
     return PullPlan(
         name=str(name),
         source=f"{name}@{digest}",
-        files=_files(registry, by_kind),
+        files=_files(registry, by_kind, with_projector=with_projector),
         quant=quant if _QUANT.fullmatch(quant) and quant.lower() not in _NO_QUANTS else None,
         license=texts.license,
         license_text=texts.license_text,
         system=texts.system,
+        template=texts.template,
         messages=texts.messages,
         params=texts.parameters.params,
         stop=texts.parameters.stop,
         ctx=texts.parameters.ctx,
-        notices=(*_notices(config, by_kind), *texts.notices),
+        notices=(*_notices(config, by_kind, with_projector=with_projector), *texts.notices),
     )
 
 
@@ -118,8 +122,7 @@ class _Registry:
     """One model of one registry: asks, logs in where it must, checks what comes."""
 
     def __init__(self, name: RegistryName, fetch: Fetch, login: Login | None, insecure_hosts: Collection[str]) -> None:
-        bare = name.host.partition(":")[0]
-        plain = _is_loopback(bare) or bool({name.host, bare} & {host.lower() for host in insecure_hosts})
+        plain = is_plain(name.host, insecure_hosts)
         self.name = name
         self.typed = name.host != DEFAULT_HOST
         self.credential: Credential | None = None
@@ -160,6 +163,12 @@ class _Registry:
         if hashlib.sha256(response.body).hexdigest() != layer.digest.hex:
             raise PullFailed(f"{what} is not what its digest {layer.digest.short} says; nothing of it was used")
         return response.body
+
+    def renewed(self) -> Credential | None:
+        """Another credential in the place of the one that is not taken any more; None: there is none to be had."""
+        self.credential = None
+        response = self._get(f"{self._base}/manifests/{self.name.tag}", headers={"Accept": ACCEPT})
+        return self.credential if response.status == 200 else None
 
     def _get(
         self, url: str, *, headers: Mapping[str, str] | None = None, max_bytes: int = 4 * MAX_TEXT_BYTES
@@ -218,10 +227,10 @@ def _check_config(name: RegistryName, config: _Config) -> None:
         raise UnsupportedParameter(f"{name} cannot be used: {refused}", param="model")
 
 
-def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> tuple[RemoteFile, ...]:
+def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]], *, with_projector: bool) -> tuple[RemoteFile, ...]:
     name = registry.name
     stem = f"{name.model}-{name.tag}"
-    projectors = [layer for kind, layer in by_kind if kind == "projector"][:1]
+    projectors = [layer for kind, layer in by_kind if kind == "projector" and with_projector][:1]
 
     def remote(layer: _Layer, file_name: str) -> RemoteFile:
         return RemoteFile(
@@ -232,6 +241,7 @@ def _files(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> tuple[Remo
             size_bytes=layer.size,
             digest=layer.digest,
             credential=registry.credential,
+            renew=registry.renewed if registry.credential is not None else None,
         )
 
     model = next(layer for kind, layer in by_kind if kind == "model")
@@ -245,7 +255,7 @@ def _texts(registry: _Registry, by_kind: list[tuple[str, _Layer]]) -> Texts:
     return read_texts([(kind, registry.text(layer, kind)) for kind, layer in wanted], str(registry.name))
 
 
-def _notices(config: _Config, by_kind: list[tuple[str, _Layer]]) -> list[str]:
+def _notices(config: _Config, by_kind: list[tuple[str, _Layer]], *, with_projector: bool) -> list[str]:
     kinds = [kind for kind, _ in by_kind]
     notices = []
     if config.renderer or config.parser:
@@ -257,12 +267,21 @@ def _notices(config: _Config, by_kind: list[tuple[str, _Layer]]) -> list[str]:
     if config.requires or (family in OFTEN_ITS_OWN and "projector" not in kinds):
         version = f" {clean(config.requires)}" if config.requires else ""
         notices.append(f"it was made for Ollama{version} and may need Ollama's patched loader; the file will tell")
-    if kinds.count("projector") > 1:
+    projectors = [layer for kind, layer in by_kind if kind == "projector"]
+    if projectors and not with_projector:
+        notices.append(left_out(projectors[0].digest.short, projectors[0].size))
+    elif len(projectors) > 1:
         notices.append(f"it has {kinds.count('projector')} projectors; the first is used")
     unknown = sorted({clean(kind)[:60] for kind in kinds} - {"model", "projector", *_TEXTS, *_GO})
     if unknown:
         notices.append(f"layers of unknown kinds are left out: {', '.join(unknown[:8])}")
     return notices
+
+
+def is_plain(host: str, insecure_hosts: Collection[str]) -> bool:
+    """Whether a registry is spoken to without TLS."""
+    bare = host.partition(":")[0]
+    return _is_loopback(bare) or bool({host, bare} & {each.lower() for each in insecure_hosts})
 
 
 def _is_loopback(host: str) -> bool:

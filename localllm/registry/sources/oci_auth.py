@@ -1,7 +1,8 @@
 """Logging in to a registry: from its 401 to the headers worth trying.
 
-A token is fetched from the registry's own origin and from nowhere else: its answer names the place, and a rogue one
-would name its own (CVE-2025-51471). First without saying who we are, then with what the caller configured for the host.
+The answer names the place where tokens are to be had, and a rogue one would name its own (CVE-2025-51471). So what the
+caller configured for the host goes to the registry's own origin only. A place elsewhere (as Docker Hub and GitLab have)
+is asked without saying who we are, unless its address is private, and what it gives goes to the registry only.
 Ollama's own signature with a key pair is not spoken: public models need none.
 Protocol: https://distribution.github.io/distribution/spec/auth/token/
 """
@@ -16,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from localllm.errors import AccessDenied, InvalidParameter
+from localllm.errors import AccessDenied, InvalidParameter, PullFailed
 from localllm.registry.fetch.net import origin_of
 from localllm.registry.remote import Credential
 from localllm.registry.sources.source import Fetch, clean, decode, host_of
@@ -56,7 +57,7 @@ class _Token(msgspec.Struct):
 def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, *, typed: bool) -> Iterator[Credential]:
     """What to answer to `WWW-Authenticate: challenge` of that origin, one after the other.
 
-    Raises `AccessDenied` if tokens are to be fetched anywhere but there, before anything is sent.
+    Raises `AccessDenied` if the place for tokens is no URL to be asked, or if a login would have to go there.
     """
     configured = None if login is None else Credential(origin, login.authorization)
     scheme, _, rest = challenge[:MAX_CHALLENGE_CHARS].strip().partition(" ")
@@ -64,30 +65,46 @@ def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, 
         if configured is not None:
             yield configured
         return
-    url = _token_url(dict(_PARAMETER.findall(rest)), origin)
-    anonymous = _token(fetch, url, origin, None, typed=typed)
+    realm = _Realm(dict(_PARAMETER.findall(rest)), origin)
+    url = realm.url
+    anonymous = _token(fetch, url, origin, None, typed=typed and not realm.is_foreign)
     if anonymous is not None:
         yield anonymous
     if configured is not None and login is not None:
         if login.user is None:
             yield configured
+        elif realm.is_foreign:
+            host = host_of(origin)
+            raise AccessDenied(
+                f"{host} wants its login at {host_of(url)}, and localllm sends it to the registry itself only; "
+                f"make a token there, and set LOCALLLM_REGISTRY_LOGINS={host}=TOKEN"
+            )
         else:
             theirs = _token(fetch, url, origin, configured, typed=typed)
             if theirs is not None:
                 yield theirs
 
 
-def _token_url(parameters: dict[str, str], origin: str) -> str:
-    realm = parameters.get("realm", "")
-    if origin_of(realm) != origin:
-        raise AccessDenied(
-            f"{host_of(origin)} wants a login at {clean(realm)!r}; tokens are only fetched from the registry itself, "
-            "so nothing was sent"
-        )
-    parts = urlsplit(realm)
-    asked = [("service", parameters[name]) for name in ("service",) if name in parameters]
-    asked += [("scope", scope) for scope in parameters.get("scope", "").split()]
-    return f"{origin}{parts.path or '/'}?{'&'.join(one for one in (parts.query, urlencode(asked)) if one)}"
+class _Realm:
+    """The place where tokens are to be had. Raises `AccessDenied` for what is none."""
+
+    def __init__(self, parameters: dict[str, str], origin: str) -> None:
+        realm = parameters.get("realm", "")
+        where = origin_of(realm)
+        try:
+            parts = urlsplit(realm)
+        except ValueError as error:
+            raise PullFailed(f"{host_of(origin)} wants a login at {clean(realm)!r}, which is no URL") from error
+        self.is_foreign = where != origin
+        weaker = origin.startswith("https:") and parts.scheme != "https"
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or weaker:
+            raise AccessDenied(
+                f"{host_of(origin)} wants a login at {clean(realm)!r}, where no tokens are fetched; nothing was sent"
+            )
+        asked = [("service", parameters[name]) for name in ("service",) if name in parameters]
+        asked += [("scope", scope) for scope in parameters.get("scope", "").split()]
+        query = "&".join(one for one in (parts.query, urlencode(asked)) if one)
+        self.url = f"{where}{parts.path or '/'}?{query}"
 
 
 def _token(fetch: Fetch, url: str, origin: str, credential: Credential | None, *, typed: bool) -> Credential | None:

@@ -15,6 +15,8 @@ from localllm.registry.parameters import Parameters, collect_usable
 from localllm.registry.sources.source import clean, decode
 from localllm.types import Message
 
+JINJA = "application/vnd.localllm.template.jinja"
+"""The media type of a chat template of ours: Ollama's are in Go's language."""
 MAX_PARAMETERS = 100
 MAX_MESSAGES = 1000
 ROLES = ("system", "user", "assistant")
@@ -37,14 +39,16 @@ class Texts:
     license: str | None
     license_text: tuple[str, ...]
     messages: tuple[Message, ...]
+    template: str | None
     parameters: Parameters
     notices: tuple[str, ...]
 
 
 def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
     """`(kind, content)` of each. Raises `PullFailed` for what is no text, or not of its kind's form."""
-    licenses = [_text(content, f"the licence of {origin}") for kind, content in layers if kind == "license"]
+    licenses = [_license_text(content) for kind, content in layers if kind == "license"]
     systems = [_text(content, f"the system message of {origin}") for kind, content in layers if kind == "system"]
+    templates = [_text(content, f"the chat template of {origin}") for kind, content in layers if kind == JINJA]
     values: dict[str, Any] = {}
     messages: list[Message] = []
     notices: list[str] = []
@@ -62,6 +66,7 @@ def read_texts(layers: list[tuple[str, bytes]], origin: str) -> Texts:
         license=_license(licenses[0]) if licenses else None,
         license_text=tuple(licenses),
         messages=tuple(messages),
+        template=templates[-1] if templates else None,
         parameters=parameters,
         notices=(*notices, *(clean(sentence) for sentence in unused)),
     )
@@ -72,6 +77,16 @@ def _text(content: bytes, what: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise PullFailed(f"{what} is no text in UTF-8: {error}") from error
+
+
+def _license_text(content: bytes) -> str:
+    """Whatever it is encoded in: no model is lost for an umlaut in its licence."""
+    for encoding in ("utf-16",) if content.startswith((b"\xff\xfe", b"\xfe\xff")) else ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("utf-8", "replace")
 
 
 def _messages(content: bytes, origin: str) -> tuple[list[Message], list[str]]:

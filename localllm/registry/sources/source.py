@@ -98,6 +98,12 @@ def shown_size(size_bytes: int) -> str:
     return f"{size_bytes / factor:.3g} {unit}" if size_bytes < 1000 * factor else f"{size_bytes // factor:,} {unit}"
 
 
+def left_out(file_name: str, size_bytes: int) -> str:
+    """A notice about a projector."""
+    what = f"its projector for images ({clean(file_name)}, {shown_size(size_bytes)})"
+    return f"{what} is not downloaded: images are not served yet"
+
+
 def header(response: SmallResponse, name: str) -> str:
     """Cleaned; empty when there is none."""
     return clean(response.headers.get(name) or "")

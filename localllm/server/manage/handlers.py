@@ -52,7 +52,7 @@ async def list_processes(request: Request) -> Response:
 async def list_models(request: Request) -> Response:
     """`GET /localllm/models`."""
     state: ServerState = request.app.state.server
-    return json_response(body.Models(list(await state.listing.run(state.runtime.available))))
+    return json_response(body.Models(list(await state.listing.run(state.runtime.listed))))
 
 
 async def load(request: Request) -> Response:

@@ -1,0 +1,41 @@
+"""What to type to get a stored model once more: its name where a source knows it, else what it was made from.
+
+Knows nothing of disks.
+"""
+
+from __future__ import annotations
+
+from localllm.errors import InvalidParameter
+from localllm.registry.manifest import Manifest
+from localllm.registry.names import CatalogName, HubFile, HubRepo, RegistryName, UrlName, parse
+
+
+def again(manifest: Manifest) -> str:
+    """A phrase with the command."""
+    name = name_to_pull(manifest)
+    if name is not None:
+        return f"get the model again: localllm pull {name}"
+    return "make it again with localllm create, or take it in again with localllm import"
+
+
+def name_to_pull(manifest: Manifest) -> str | None:
+    """What brings the same files; None: they were made or found on this machine."""
+    name = parse(manifest.name)
+    if isinstance(name, HubRepo | HubFile | RegistryName | UrlName):
+        return manifest.name
+    source = manifest.source or ""
+    if isinstance(name, CatalogName):
+        from localllm.registry import catalog
+
+        entry = catalog.load().find(name.name, name.tag)
+        if entry is not None and (not source or source.lower().startswith(f"hf.co/{entry.repo}@".lower())):
+            return manifest.name
+    if source.startswith("hf.co/"):
+        repo, _, commit = source.removeprefix("hf.co/").partition("@")
+        return str(HubRepo(repo, manifest.quant, commit or None))
+    if source.startswith("ollama:"):
+        return source.partition("@")[0]
+    try:
+        return source if isinstance(parse(source), UrlName) else None
+    except InvalidParameter:
+        return None

@@ -1,0 +1,27 @@
+"""What a model's file says, with the chat template that is used; of a stored one that is damaged, its remedy."""
+
+from __future__ import annotations
+
+from localllm.errors import InvalidModelFile
+from localllm.gguf import read_model_info
+from localllm.registry.resolve import ModelFile
+from localllm.registry.templates import with_template
+from localllm.types import ModelInfo
+
+
+def read_info(file: ModelFile, chat_template: str | None = None) -> ModelInfo:
+    """By its header, whose size and digest nobody has checked now. `chat_template`: as `with_template` has it.
+
+    Raises `InvalidModelFile`, with the remedy, and `InvalidParameter`.
+    """
+    try:
+        info = read_model_info(file.path)
+    except InvalidModelFile as error:
+        if file.remedy is None:
+            raise
+        raise InvalidModelFile(
+            f"{file.id} cannot be loaded: {error.message}; {file.remedy}",
+            path=str(file.path),
+            public=f"{file.id} cannot be loaded: its file is damaged",
+        ) from error
+    return with_template(info, file.template, chat_template)

@@ -1,0 +1,150 @@
+"""Uploads to a registry that speaks OCI: contents by their digest, then the manifest that names them.
+
+    HEAD /v2/NAMESPACE/MODEL/blobs/sha256:HEX          200: it is there already
+    POST /v2/NAMESPACE/MODEL/blobs/uploads/            202 with a Location
+    PUT  LOCATION?digest=sha256:HEX                    201
+    PUT  /v2/NAMESPACE/MODEL/manifests/TAG             201
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#push. Knows nothing of models.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import NoReturn
+from urllib.parse import urljoin
+
+from localllm.errors import AccessDenied, PullFailed, UnsupportedParameter
+from localllm.registry.digest import Digest
+from localllm.registry.fetch.net import Net, SmallResponse, origin_of
+from localllm.registry.fetch.pacing import Retryable
+from localllm.registry.names import DEFAULT_HOST, RegistryName
+from localllm.registry.remote import Credential
+from localllm.registry.sources.oci import is_plain
+from localllm.registry.sources.oci_auth import Login, credentials
+from localllm.registry.sources.source import clean, header
+
+COMMIT_TIMEOUT_S = 600.0
+"""For a registry to check what it was sent."""
+
+Open = Callable[[], Iterable[bytes]]
+"""The content, from its beginning."""
+
+
+class Uploads:
+    """To one name of a registry."""
+
+    def __init__(
+        self,
+        name: RegistryName,
+        net: Net,
+        *,
+        login: Login | None = None,
+        insecure_hosts: Collection[str] = (),
+        typed: bool = True,
+        cancel: threading.Event,
+    ) -> None:
+        """`typed`: a person named the host, so that it may be private. Raises `UnsupportedParameter`."""
+        if name.host == DEFAULT_HOST:
+            raise UnsupportedParameter(
+                f"{name.host} takes only what is signed with a key of Ollama's own; push to another registry: "
+                "ollama:HOST/NAMESPACE/MODEL:TAG",
+                param="model",
+            )
+        self.name = name
+        self._net = net
+        self._login = login
+        self._typed = typed
+        self._cancel = cancel
+        self._origin = origin_of(f"{'http' if is_plain(name.host, insecure_hosts) else 'https'}://{name.host}")
+        self._base = f"{self._origin}/v2/{name.namespace}/{name.model}"
+        self._credential: Credential | None = None
+
+    def blob(self, digest: Digest, size_bytes: int, content: Open) -> bool:
+        """Sends a content unless it is there; whether it was sent. Tries again as downloads do.
+
+        Raises `AccessDenied`, `PullFailed`, `Cancelled`.
+        """
+        options, began = self._net.options, time.monotonic()
+        failures = 0
+        while True:
+            try:
+                return self._blob(digest, size_bytes, content)
+            except Retryable as error:
+                failures += 1
+                pause_s = options.backoff.pause_s(
+                    failures, retry_after_s=error.retry_after_s, chance=self._net.chance()
+                )
+                if time.monotonic() + pause_s - began > options.patience_s:
+                    raise PullFailed(f"{error.message} (given up after {failures} attempts)") from error
+                self._net.pause(pause_s, self._cancel.is_set)
+
+    def manifest(self, raw: bytes, media_type: str) -> None:
+        """The name means this from now on. Raises as `blob`."""
+        url = f"{self._base}/manifests/{self.name.tag}"
+        response = self._ask("PUT", url, {"Content-Type": media_type}, raw)
+        if response.status not in (200, 201):
+            self._refuse(response, "the manifest")
+
+    def _blob(self, digest: Digest, size_bytes: int, content: Open) -> bool:
+        if self._ask("HEAD", f"{self._base}/blobs/{digest}").status == 200:
+            return False
+        begun = self._ask("POST", f"{self._base}/blobs/uploads/")
+        if begun.status not in (200, 202):
+            self._refuse(begun, "an upload")
+        url = urljoin(begun.url, begun.headers.get("location") or "")
+        if url == begun.url or (self._origin.startswith("https:") and not url.startswith("https:")):
+            raise PullFailed(f"{self.name.host} does not say where to upload to, or not by https")
+        url += f"{'&' if '?' in url else '?'}digest={digest}"
+        sent = self._net.send(
+            "PUT",
+            url,
+            credential=self._credential,
+            typed=self._typed and origin_of(url) == self._origin,
+            headers={"Content-Type": "application/octet-stream", "Content-Length": str(size_bytes)},
+            content=content(),
+            timeout_s=COMMIT_TIMEOUT_S,
+            cancel=self._cancel,
+        )
+        if sent.status == 401:  # the token has expired on the way
+            self._credential = None
+            raise Retryable(f"{self.name.host} answers 401 to an upload", is_outage=True)
+        if sent.status != 201:
+            self._refuse(sent, f"{digest.short}")
+        return True
+
+    def _ask(self, method: str, url: str, headers: dict[str, str] | None = None, content: bytes = b"") -> SmallResponse:
+        def ask(credential: Credential | None) -> SmallResponse:
+            return self._net.send(
+                method,
+                url,
+                credential=credential,
+                typed=self._typed,
+                headers=headers,
+                content=content,
+                cancel=self._cancel,
+            )
+
+        response = ask(self._credential)
+        if response.status == 401:
+            challenge = response.headers.get("www-authenticate") or ""
+            for credential in credentials(challenge, self._origin, self._net, self._login, typed=self._typed):
+                response = ask(credential)
+                if response.status not in (401, 403):
+                    self._credential = credential
+                    break
+        if response.status in (408, 429, 500, 502, 503, 504):
+            raise Retryable(f"{self.name.host} answers {response.status}", is_outage=True)
+        return response
+
+    def _refuse(self, response: SmallResponse, what: str) -> NoReturn:
+        host, status = self.name.host, response.status
+        if status in (401, 403):
+            have = "the login configured for it may not" if self._login else "configure a login for it (docker login)"
+            raise AccessDenied(f"{host} takes no uploads to {self.name} from everybody; {have}", status=status)
+        said = clean(response.body[:400].decode("utf-8", "replace")) or header(response, "x-error-message")
+        raise PullFailed(
+            f"{host} answers {status} to {what} of {self.name}{f': {said}' if said else ''}", status=status
+        )

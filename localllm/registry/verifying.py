@@ -1,0 +1,106 @@
+"""Reads stored models whole and compares them with their digests, as fast as the disk gives them.
+
+One thread reads and hashes one file. More are added while the processor is the bottleneck; more readers than that would
+only slow the disk down. Knows nothing of how progress is shown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+from localllm import osdep
+from localllm.registry.disk.store import DamagedFile, Store
+from localllm.registry.manifest import Manifest, StoredFile
+from localllm.registry.remote import OnBytes
+
+TICK_S = 0.25
+"""How often it is looked whether another thread would help."""
+BUSY_SHARE = 0.7
+"""Of the time since the last look that all threads spent computing: the disk could give more."""
+
+
+class Work(NamedTuple):
+    """A file to read, and the first model that needs it."""
+
+    manifest: Manifest
+    file: StoredFile
+
+
+def works_of(manifests: Iterable[Manifest]) -> list[Work]:
+    """Each content once, the largest first, so that no thread is left with one at the end."""
+    found = {
+        (file.digest, file.path): Work(manifest, file) for manifest in reversed([*manifests]) for file in manifest.files
+    }
+    return sorted(found.values(), key=lambda work: -work.file.size_bytes)
+
+
+class _Usage:
+    """What threads have computed, by processor time, since the last look."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spent: dict[int, float] = {}
+        self._looked_at = (time.monotonic(), 0.0)
+
+    def note(self) -> None:
+        """Called by each thread, often."""
+        with self._lock:
+            self._spent[threading.get_ident()] = time.thread_time()
+
+    def share(self) -> float:
+        """0 to 1, of all that the threads could have computed."""
+        with self._lock:
+            now, spent = time.monotonic(), sum(self._spent.values())
+            (then, before), self._looked_at = self._looked_at, (now, spent)
+            return (spent - before) / max(1e-9, (now - then) * max(1, len(self._spent)))
+
+
+def verify(
+    works: Iterable[Work], store: Store, *, on_bytes: OnBytes, cancel: threading.Event, set_aside: bool = True
+) -> list[tuple[Manifest, DamagedFile]]:
+    """What is damaged, which leaves its place so that a pull fetches it. `on_bytes` is called from threads.
+
+    Raises `Cancelled`, and `OSError` where a disk cannot be read.
+    """
+    waiting, damaged, usage = list(works), list[tuple[Manifest, DamagedFile]](), _Usage()
+    failed = threading.Event()
+
+    def heard(num_bytes: int) -> None:
+        usage.note()
+        on_bytes(num_bytes)
+
+    def read() -> None:
+        while not failed.is_set():
+            try:
+                work = waiting.pop(0)
+            except IndexError:
+                return
+            found = store.verify_file(work.manifest, work.file, heard, cancel, set_aside=set_aside)
+            if found is not None:
+                damaged.append((work.manifest, found))
+
+    most = osdep.num_usable_cpus()
+    with ThreadPoolExecutor(most, thread_name_prefix="verify") as pool:
+        try:
+            _run(read, pool, most, lambda: bool(waiting) and usage.share() >= BUSY_SHARE)
+        except BaseException:
+            failed.set()
+            cancel.set()
+            raise
+    return damaged
+
+
+def _run(read: Callable[[], None], pool: ThreadPoolExecutor, most: int, helps: Callable[[], bool]) -> None:
+    futures: set[Future[None]] = {pool.submit(read)}
+    num_threads = 1
+    while futures:
+        done, futures = wait(futures, TICK_S, FIRST_COMPLETED)
+        for future in done:
+            future.result()
+        if futures and num_threads < most and helps():
+            futures.add(pool.submit(read))
+            num_threads += 1

@@ -1,0 +1,29 @@
+"""Whether a chat template that somebody wrote works: a short conversation is rendered in a process of its own.
+
+Knows nothing of Modelfiles.
+"""
+
+from __future__ import annotations
+
+from localllm.chat.request import RenderRequest
+from localllm.errors import InvalidParameter, TemplateError
+from localllm.types import Message
+from localllm.worker.template_child import TemplateChild
+
+QUESTION = "What is the capital of France?"
+
+
+def check_template(text: str) -> None:
+    """Raises `InvalidParameter` for one that fails, or whose prompt lacks the question."""
+    child = TemplateChild()
+    try:
+        made = child.render(RenderRequest(text, (Message("user", QUESTION),)))
+    except TemplateError as error:
+        raise InvalidParameter(f"this TEMPLATE does not work: {error.message}", param="template") from error
+    finally:
+        child.close()
+    if QUESTION not in made.text:
+        raise InvalidParameter(
+            "this TEMPLATE leaves out what the user says; it has to write the content of each of `messages`",
+            param="template",
+        )
