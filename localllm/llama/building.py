@@ -43,6 +43,18 @@ KINDS = {
     "rpc": "-DGGML_RPC=ON",
 }
 """What else CMake is told, by what the runtime computes on beside the CPU."""
+TOOLS = {
+    "vulkan": (
+        "glslc",
+        "glslc, Vulkan's headers (1.3.268 or newer) and loader, and SPIR-V's headers; on Debian 13, Ubuntu 24.04 and "
+        "newer: apt install glslc libvulkan-dev spirv-headers",
+    ),
+    "cuda": ("nvcc", "nvcc and its libraries (NVIDIA's CUDA toolkit)"),
+    "hip": ("hipcc", "hipcc and its libraries (AMD's ROCm)"),
+}
+"""A compiler that each of these needs beside the machine's own, and all that it needs, in words."""
+FLAGS_VARIABLE = "CMAKE_ARGS"
+"""In the environment: the user's flags, behind ours, for what lies where CMake does not look."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
 MAX_LIBRARY_BYTES = 4 * 2**30
@@ -80,7 +92,9 @@ def build(
     if kind not in KINDS:
         raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
     name = check_name(name or kind)
-    flags = " ".join(filter(None, [_base_flags(), KINDS[kind], extra_flags]))
+    given = os.environ.get(FLAGS_VARIABLE, "")
+    check_tools(kind, given)
+    flags = " ".join(filter(None, [_base_flags(), KINDS[kind], extra_flags, given]))
     with _workshop(data_dir) as workshop:
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
@@ -88,7 +102,7 @@ def build(
                 f"a build wants {WANTED_BYTES >> 20} MiB of disk below {data_dir}, and {free >> 20} MiB are free",
                 free_bytes=free,
             )
-        _compile([*pip], flags, workshop, on_progress)
+        _compile([*pip], kind, flags, workshop, on_progress)
         wheel = next(workshop.glob("*.whl"), None)
         if wheel is None:
             raise LoadFailed("pip made no wheel; is it of an unusual kind?")
@@ -169,12 +183,23 @@ def _keep(
     return Runtime(name, str(target / library.relative_to(folder)))
 
 
-def _compile(pip: list[str], flags: str, workshop: Path, on_progress: Progress) -> None:
+def check_tools(kind: str, given_flags: str) -> None:
+    """Raises `LoadFailed` where a compiler is missing that no flag names: said now, not after minutes."""
+    tool, wanted = TOOLS.get(kind, ("", ""))
+    if tool and shutil.which(tool) is None and tool.upper() not in given_flags.upper():
+        raise LoadFailed(
+            f"there is no {tool} on the PATH; a build for {kind} needs {wanted}. What lies elsewhere can be named in "
+            f"{FLAGS_VARIABLE}",
+            param="target",
+        )
+
+
+def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress: Progress) -> None:
     command = [
         *pip, "wheel", "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", installed.PACKAGE,
         "--wheel-dir", str(workshop), f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}",
     ]  # fmt: skip
-    environment = os.environ | {"CMAKE_ARGS": flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment = os.environ | {FLAGS_VARIABLE: flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     last: deque[str] = deque(maxlen=LAST_LINES)
     try:  # in our own process group: Ctrl-C reaches the compilers too
         child = subprocess.Popen(
@@ -193,7 +218,8 @@ def _compile(pip: list[str], flags: str, workshop: Path, on_progress: Progress) 
         finally:
             child.terminate()  # where we are interrupted
     if code:
-        raise LoadFailed("llama.cpp could not be compiled; the last lines were:\n  " + "\n  ".join(last))
+        needs = f" (a build for {kind} needs {TOOLS[kind][1]})" if kind in TOOLS else ""
+        raise LoadFailed(f"llama.cpp could not be compiled{needs}; the last lines were:\n  " + "\n  ".join(last))
 
 
 def _unpack(source: Path, folder: Path) -> None:

@@ -45,6 +45,11 @@ class Installed(msgspec.Struct, frozen=True):
     def library_path(self) -> Path:
         return self.core[0]
 
+    @property
+    def backend_folders(self) -> tuple[Path, ...]:
+        """Where a build puts the backends of devices that it makes as loadable files."""
+        return (self.library_dir,) if self.is_foreign else (self.package_dir.parent / "bin",)
+
     def fingerprint(self, variant: str | None) -> str:
         """Changes when the contents of the core libraries or of this CPU variant do; a key for caches of results."""
         paths = self.core if variant is None else (*self.core, self.variants[variant])

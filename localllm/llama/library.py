@@ -122,6 +122,9 @@ def load(choice: CpuChoice, *, plugin_dir: Path | None = None, verbose: bool = F
     log = _take_log(api, echo=verbose)
     ggml = Ggml(api._lib, files.library_dir)
     _register_cpu(ggml, log, choice, files)
+    for folder in files.backend_folders:  # a build with loadable CPU backends has those of devices as files too
+        for path in installed.plugin_files(folder):
+            _load_backend(ggml, log, path)
     if plugin_dir is not None:
         _load_plugins(ggml, log, plugin_dir)
     api.llama_backend_init()
