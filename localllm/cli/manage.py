@@ -263,13 +263,14 @@ def bench(
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
     """Measure a server, or a model, at rising concurrency: time to first token, time per token, throughput."""
     given = dict(locals())
-    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "plugin_dir", "home", "verbose")
+    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "rpc", "plugin_dir", "home", "verbose")
     load = {name: given.pop(name) for name in loading}
     from localllm.cli.bench import BenchOptions, bench_model
 
