@@ -63,7 +63,8 @@ class Front:
         self._lock = threading.Lock()
         self._idle = [first]
         self._busy: set[Child] = set()
-        self._num_clients = 0
+        self.num_clients = 0
+        """That are served now."""
         self._closed = False
 
     def run(self) -> None:
@@ -76,8 +77,8 @@ class Front:
                 client.close()
                 continue
             with self._lock:
-                is_full = self._num_clients >= self._most
-                self._num_clients += not is_full
+                is_full = self.num_clients >= self._most
+                self.num_clients += not is_full
             if is_full:
                 self._say(f"{name} is refused: {self._most} clients are served already (--max-clients)")
                 client.close()
@@ -111,18 +112,26 @@ class Front:
         """Both ways, until one side ends. Returns how the process died, if it did."""
         with socket.create_connection(("127.0.0.1", child.port)) as inner:
             inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            answers = threading.Thread(target=_pump, args=(inner, client), name="rpc-answers", daemon=True)
+            hung_up = threading.Event()
+
+            def bring_answers() -> None:
+                _pump(inner, client)
+                hung_up.set()
+                _shut(client, socket.SHUT_RDWR)  # whatever it sends now, nobody takes it
+
+            answers = threading.Thread(target=bring_answers, name="rpc-answers", daemon=True)
             answers.start()
             num_bytes = _pump(client, inner, lambda: self._say(f"{name} is served"))
             # Where the client has gone, the process may be computing still; where the process has, it may be dying.
-            has_ended = not answers.is_alive()
+            came_first = hung_up.is_set()
+            _shut(inner, socket.SHUT_WR)
             answers.join(DRAIN_S)
             if answers.is_alive():
                 child.close()
                 return f"it did not notice within {DRAIN_S:g} s that its client had gone"
             if num_bytes >= WORTH_A_LINE_BYTES:
                 self._say(f"{name} has gone")
-        return child.death(DEATH_S if has_ended else 0)
+        return child.death(DEATH_S if came_first else 0)
 
     def _take(self) -> Child:
         """An idle process, else a new one. Raises `LocalLLMError`."""
@@ -139,7 +148,7 @@ class Front:
     def _give_back(self, child: Child | None, death: str | None, name: str) -> None:
         """A process or two stay for the next clients."""
         with self._lock:
-            self._num_clients -= 1
+            self.num_clients -= 1
             if child is None or self._closed:
                 return
             self._busy.discard(child)
@@ -153,9 +162,7 @@ class Front:
 
 
 def _pump(source: socket.socket, sink: socket.socket, on_many: Callable[[], None] | None = None) -> int:
-    """Until one of them ends; then nothing more comes from the source, and the sink is told so. Returns how many
-    bytes that were; `on_many` is called once there were `WORTH_A_LINE_BYTES`.
-    """
+    """Until one of them ends. Returns how many bytes that were; `on_many` is called at `WORTH_A_LINE_BYTES`."""
     block = memoryview(bytearray(BLOCK_BYTES))
     num_bytes = 0
     with contextlib.suppress(OSError):
@@ -164,7 +171,9 @@ def _pump(source: socket.socket, sink: socket.socket, on_many: Callable[[], None
                 on_many()
             num_bytes += size
             sink.sendall(block[:size])
-    for one, how in ((source, socket.SHUT_RD), (sink, socket.SHUT_WR)):
-        with contextlib.suppress(OSError):
-            one.shutdown(how)
     return num_bytes
+
+
+def _shut(connection: socket.socket, how: int) -> None:
+    with contextlib.suppress(OSError):  # it is gone already
+        connection.shutdown(how)

@@ -111,7 +111,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.kv": BASE | {"kvdisk"},
     "cli.rpc_worker": BASE | {"rpc"},
     "cli.run": BASE | {"client", "llama.gains"},
-    "cli.runtimes": BASE | {"llama.building", "llama.installed", "llama.runtimes", "llama.selftest"},
+    "cli.runtimes": BASE | {"llama.building", "llama.builds", "llama.installed", "llama.runtimes", "llama.selftest"},
     "cli.fit": BASE | {"client", "diagnosis", "registry.sources.headers", "supervisor.fit"},
     "cli.formats": BASE | {"worker.template_child"},
     "cli.serving": BASE | {"client", "registry.names"},
