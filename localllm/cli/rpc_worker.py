@@ -5,6 +5,7 @@ Loads no llama.cpp: that happens in child processes.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,8 +76,9 @@ def _listen(endpoint: Endpoint) -> socket.socket:
     try:
         return socket.create_server(endpoint, backlog=16)
     except OSError as error:
+        reason = os.strerror(error.errno or 0)
         raise InvalidParameter(
-            f"rpc: {endpoint} cannot be listened on: {error.strerror}; is it an address of this machine, and free?",
+            f"rpc: {endpoint} cannot be listened on: {reason}; is it an address of this machine, and free?",
             param="rpc",
         ) from error
 

@@ -12,22 +12,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
-import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from io import FileIO
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
 
 import msgspec
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import installed, runtimes
+from localllm.llama import archives, installed, runtimes
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 
 Progress = Callable[[int, int], None]
@@ -59,8 +54,6 @@ ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
 """For a backend as a file of its own."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
-MAX_LIBRARY_BYTES = 4 * 2**30
-"""Of all files of an archive together."""
 WANTED_BYTES = 2 * 2**30
 """Free on the disk before a build begins: objects take most of it."""
 LAST_LINES = 30
@@ -132,7 +125,7 @@ def build(
         wheel = next(workshop.glob("*.whl"), None)
         if wheel is None:
             raise LoadFailed("pip made no wheel; is it of an unusual kind?")
-        return _keep(data_dir, name, manifest, lambda folder: _unpack(wheel, folder), workshop, check)
+        return _keep(data_dir, name, manifest, lambda folder: archives.unpack(wheel, folder), workshop, check)
 
 
 def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "cpu", check: Check) -> Runtime:
@@ -146,7 +139,12 @@ def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "c
         raise InvalidParameter(f"there is no {source}", param="target")
     with _workshop(data_dir) as workshop:
         return _keep(
-            data_dir, name, _manifest("added", kind, ""), lambda folder: _unpack(source, folder), workshop, check
+            data_dir,
+            name,
+            _manifest("added", kind, ""),
+            lambda folder: archives.unpack(source, folder),
+            workshop,
+            check,
         )
 
 
@@ -187,7 +185,7 @@ def _plugin(kind: str, workshop: Path) -> Path:
 
 def _complete(base: Runtime, plugin: Path, folder: Path) -> None:
     files = installed.find(base.library)
-    beside = (path for path in files.library_dir.iterdir() if _is_library(path.name))
+    beside = (path for path in files.library_dir.iterdir() if archives.is_library(path.name))
     for path in (*beside, *files.variants.values(), plugin):
         shutil.copyfile(path, folder / path.name)
 
@@ -274,62 +272,3 @@ def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress:
     if code:
         needs = f" (a build for {kind} needs {TOOLS[kind][1]})" if kind in TOOLS else ""
         raise LoadFailed(f"llama.cpp could not be compiled{needs}; the last lines were:\n  " + "\n  ".join(last))
-
-
-def _unpack(source: Path, folder: Path) -> None:
-    """The shared libraries of a folder or archive, all in one folder, links followed."""
-    total = 0
-    for name, open_file in _libraries(source):
-        with open_file() as file, open(folder / name, "wb") as out:
-            while block := file.read(1 << 20):
-                total += len(block)
-                if total > MAX_LIBRARY_BYTES:
-                    raise LoadFailed(f"its libraries are larger than {MAX_LIBRARY_BYTES >> 30} GiB")
-                out.write(block)
-
-
-def _libraries(source: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    """Each library's name and how to read it. Raises `LoadFailed`."""
-    if source.is_dir():
-        for path in sorted(source.rglob("*")):
-            if path.is_file() and _is_library(path.name):
-                yield path.name, partial(FileIO, path)
-        return
-    try:
-        if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                for name in archive.namelist():
-                    if _is_library(PurePosixPath(name).name):
-                        yield PurePosixPath(name).name, partial(archive.open, name)
-            return
-        with tarfile.open(source) as tar:
-            files = {PurePosixPath(member.name).name: member for member in tar if member.isfile()}
-            links = {
-                PurePosixPath(member.name).name: PurePosixPath(member.linkname).name
-                for member in tar
-                if member.issym() or member.islnk()
-            }
-            for name in [*files, *links]:
-                member = files.get(name) or files.get(_followed(name, links))
-                if member is not None and _is_library(name):
-                    yield name, partial(_member, tar, member)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        raise LoadFailed(f"{source.name} is no archive of libraries: {error}") from error
-
-
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    file = tar.extractfile(member)
-    assert file is not None, "it is a regular file"
-    return file
-
-
-def _followed(name: str, links: dict[str, str]) -> str:
-    for _ in links:
-        if name not in links:
-            break
-        name = links[name]
-    return name
-
-
-def _is_library(name: str) -> bool:
-    return bool(re.search(r"\.(so|dylib|dll)(\.[0-9.]+)?$", name)) and not name.startswith(".")

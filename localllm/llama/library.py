@@ -132,10 +132,10 @@ def load(
     log = _take_log(api, echo=verbose)
     ggml = Ggml(api._lib, files.library_dir)
     _register_cpu(ggml, log, choice, files)
-    for path in files.plugins:  # a build with loadable CPU backends has those of devices as files too
-        _load_backend(ggml, log, path)
-    if plugin_dir is not None:
-        _load_plugins(ggml, log, plugin_dir)
+    given = _plugins_in(plugin_dir)
+    for path in (*given, *files.plugins):  # a build with loadable CPU backends has those of devices as files too
+        if path in given or path.name not in {each.name for each in given}:
+            _load_backend(ggml, log, path)
     backends.check(ggml, choice.runtime, needs)
     rpc.connect(ggml, servers)
     api.llama_backend_init()
@@ -249,15 +249,17 @@ def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> 
     _load_backend(ggml, log, path)
 
 
-def _load_plugins(ggml: Ggml, log: Log, folder: Path) -> None:
+def _plugins_in(folder: Path | None) -> list[Path]:
+    """Raises `LoadFailed` where a folder is given and holds none."""
+    if folder is None:
+        return []
     paths = installed.plugin_files(folder)
     if not paths:
         reason = "holds no ggml backend" if folder.is_dir() else "is not a folder"
         raise LoadFailed(
             f"the plugin folder {folder} {reason}", param="plugin_dir", public=f"the plugin folder {reason}"
         )
-    for path in paths:
-        _load_backend(ggml, log, path)
+    return paths
 
 
 def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:
