@@ -5,6 +5,7 @@ Loads no llama.cpp: that happens in child processes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Sequence
@@ -52,22 +53,25 @@ def serve_devices(settings: Settings, options: WorkerOptions, *, command: Sequen
     )
     with _listen(Endpoint(str(address), endpoint.port)) as listener:
         _warn(endpoint, is_here=address.is_loopback)
-        first = ServingChild(request, command)
-        front = Front(
-            listener,
-            lambda: ServingChild(request, command),
-            clients=networks,
-            most=options.max_clients,
-            say=lambda text: report.say(f"localllm: {text}"),
-            first=first,
-        )
-        _introduce(endpoint, first.serving)
+        first = None
         try:
-            front.run()
+            first = ServingChild(request, command)
+            front = Front(
+                listener,
+                lambda: ServingChild(request, command),
+                clients=networks,
+                most=options.max_clients,
+                say=lambda text: report.say(f"localllm: {text}"),
+                first=first,
+            )
+            with contextlib.closing(front):
+                _introduce(endpoint, first.serving)
+                front.run()
         except KeyboardInterrupt:
             report.say("localllm: ended; models of other machines that used these devices fail until it is back")
         finally:
-            front.close()
+            if first is not None:
+                first.close()
     return report.OK
 
 
