@@ -70,7 +70,10 @@ class Front:
     def run(self) -> None:
         """Takes clients until an exception ends it, as Ctrl-C's does. Raises `OSError`."""
         while True:
-            client, (host, port) = self._listener.accept()
+            try:
+                client, (host, port) = self._listener.accept()
+            except ConnectionAbortedError:  # it has gone before it was taken
+                continue
             name = f"{host}:{port}"
             if not is_among(ipaddress.IPv4Address(host), self._clients):
                 self._say(f"{name} is refused: it is not among --clients")

@@ -123,6 +123,36 @@ def test_no_half_and_all_layers_on_the_other_machine_give_the_same_text(
         assert text == on_cpu
 
 
+def test_streams_beside_each_other_and_conversations_that_come_back_are_as_on_this_machine(
+    server: Server, plugins: Path, home: Path, tiny_model: Path
+) -> None:
+    settings = settings_of(plugins, home, server.endpoint)
+    prompts = [f"Once upon a time number {number} went out " * 4 for number in range(5)]
+    params = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
+
+    async def one(runtime: Runtime, id: str, prompt: str) -> tuple[str, int]:
+        text, cached = "", 0
+        async for delta in await runtime.complete(id, prompt, params):
+            text += delta.text
+            if delta.finish is not None:
+                cached = delta.finish.usage.cached_tokens
+        return text, cached
+
+    async def scenario(layers: GpuLayers) -> tuple[list[str], list[str], list[int]]:
+        runtime = Runtime(settings)
+        try:
+            model = await runtime.load(tiny_model, LoadOptions(gpu_layers=layers, slots=2))
+            first = await asyncio.gather(*(one(runtime, model.id, prompt) for prompt in prompts))
+            again = [await one(runtime, model.id, prompt) for prompt in prompts]
+            return [text for text, _ in first], [text for text, _ in again], [cached for _, cached in again]
+        finally:
+            await runtime.aclose()
+
+    here, there = asyncio.run(scenario(0)), asyncio.run(scenario("all"))
+    assert there == here
+    assert all(there[2]), "each was kept when it had to leave its slot"
+
+
 def test_a_model_is_split_over_two_machines_and_this_one(server: Server, plugins: Path, home: Path) -> None:
     other = Server(plugins, home, free_port())
     try:
