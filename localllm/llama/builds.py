@@ -138,10 +138,11 @@ def stop(data_dir: Path, name: str) -> None:
         )
     if not running.build.log:
         raise InvalidParameter(f"the build of {name!r} runs on a terminal; press Ctrl-C there", param="target")
-    with contextlib.suppress(OSError):  # it has just ended
-        os.kill(running.build.pid, signal.SIGTERM)
-        _is_free(_lock_of(data_dir, name), END_S)
-        osdep.kill_group(running.build.pid)  # compilers do not end with pip
+    with contextlib.suppress(OSError):  # it has just ended, or no group can be told anything here
+        os.kill(-running.build.pid, signal.SIGTERM)  # ninja too: its compilers are in groups of their own
+    _is_free(_lock_of(data_dir, name), END_S)
+    with contextlib.suppress(OSError):
+        osdep.kill_group(running.build.pid)
     if not _is_free(_lock_of(data_dir, name), END_S):
         raise LoadFailed(f"the build of {name!r} does not end; its process is {running.build.pid}")
     forget(name, data_dir)

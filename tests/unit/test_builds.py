@@ -84,9 +84,25 @@ def test_a_build_outlives_the_process_that_started_it(data: Path) -> None:
     builds.stop(data, "mine")
 
 
-def test_what_is_stopped_cleans_up_and_its_compilers_end_too(data: Path) -> None:
+NINJA = """
+import signal, subprocess, sys
+compiler = subprocess.Popen(["sleep", "1000"], process_group=0)
+def end(*_):
+    compiler.kill()
+    sys.exit(1)
+signal.signal(signal.SIGTERM, end)
+open(sys.argv[1], "w").write(str(compiler.pid))
+signal.pause()
+"""
+"""Which has its compilers in groups of their own, and ends them when it is told to."""
+
+
+@pytest.mark.parametrize("with_ninja", [True, False])
+def test_what_is_stopped_cleans_up_and_its_compilers_end_too(data: Path, with_ninja: bool) -> None:
+    (data / "ninja.py").write_text(NINJA)
+    ninja = f"subprocess.Popen([sys.executable, {str(data / 'ninja.py')!r}, str(fifo)]); signal.pause()"
     compiler = "open(fifo, 'w').write(str(subprocess.Popen(['sleep', '1000']).pid)); signal.pause()"
-    _start(data, compiler)
+    _start(data, ninja if with_ninja else compiler)
     pid = int(_said(data))
     builds.stop(data, "mine")
     with pytest.raises(InvalidParameter, match="no build of 'mine' runs"):
