@@ -16,6 +16,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str
     runtime: str
     plugin_dir: str | None
+    devices: tuple[str, ...]
+    rpc: str | None
     fresh: bool
     verbose: bool
 

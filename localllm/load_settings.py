@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from localllm.load_options import LoadOptions
+from localllm.rpc.endpoints import parse_endpoints
 from localllm.setting_values import comma_list
 from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, RopeScaling, ThinkingDefault
 
@@ -25,6 +26,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Comma-separated device names, as `localllm doctor` prints them."""
     runtime: str = "auto"
     """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
+    rpc: str | None = None
+    """Comma-separated `HOST:PORT`, where `localllm worker` serves devices of other machines for this one to use."""
     kv_ram_mb: int = 2048
     """Main memory, in MiB, for idle conversations that had to leave their slot, and for checkpoints; 0: none."""
     checkpoints: int = 8
@@ -67,6 +70,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def load_options(self) -> LoadOptions:
         """What they tell a worker. Raises `InvalidParameter`."""
+        parse_endpoints(self.rpc)  # told to its process as it is
         return LoadOptions(
             ctx=self.ctx,
             slots=self.slots,

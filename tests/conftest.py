@@ -12,12 +12,20 @@ import numpy as np
 import pytest
 
 from localllm import LLM
+from tests.llama_library import missing
 from tests.models.maker import write_llama
 from tests.models.tokenizers import SPECIAL_TOKENS
 
 # What an example takes depends on what else runs on the machine; a test that hangs is ended by faulthandler_timeout.
 hypothesis.settings.register_profile("localllm", deadline=None)
 hypothesis.settings.load_profile("localllm")
+
+
+def pytest_sessionstart() -> None:
+    """Hundreds of failures would say the same."""
+    if (reason := missing()) is not None:
+        pytest.exit(reason, returncode=4)
+
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"

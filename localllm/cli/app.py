@@ -13,7 +13,15 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import embed_command, fit_command, manage, mcp_command, model_settings_command, report
+from localllm.cli import (
+    embed_command,
+    fit_command,
+    manage,
+    mcp_command,
+    model_settings_command,
+    report,
+    rpc_worker_command,
+)
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -101,6 +109,7 @@ def run(
     device: opt.Device = None,
     chat_template: opt.ChatTemplate = None,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -126,6 +135,7 @@ def run(
         "device": device,
         "chat_template": chat_template,
         "runtime": runtime,
+        "rpc": rpc,
         "plugin_dir": plugin_dir,
         "home": home,
         "verbose": verbose,
@@ -176,6 +186,7 @@ def serve(
     max_grammar_items: gate.MaxGrammarItems = None,
     max_grammar_fuel: gate.MaxGrammarFuel = None,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     api_key_file: gate.ApiKeyFile = None,
     allow_remote_without_key: gate.AllowRemoteWithoutKey = None,
@@ -330,6 +341,7 @@ def doctor(
     as_json: opt.AsJson = False,
     fresh: Annotated[bool, Option("--fresh", help="Test again instead of showing what was remembered")] = False,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
@@ -338,7 +350,7 @@ def doctor(
     from localllm import config
     from localllm.cli.doctor import doctor as examine
 
-    settings = config.load({"runtime": runtime, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
+    settings = config.load({"runtime": runtime, "rpc": rpc, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))
 
 
@@ -347,4 +359,5 @@ COMMANDS.update(fit=fit_command.fit)
 COMMANDS["set"] = model_settings_command.set_
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
+rpc_worker_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

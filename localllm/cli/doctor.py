@@ -63,6 +63,8 @@ def examine(settings: Settings, *, fresh: bool) -> Report:
         data_dir=str(settings.data_dir),
         runtime=settings.runtime,
         plugin_dir=None if settings.plugin_dir is None else str(settings.plugin_dir),
+        devices=settings.devices or (),
+        rpc=settings.rpc,
         fresh=fresh,
         verbose=settings.verbose,
     )
@@ -175,10 +177,13 @@ def _format_rows(report: Report) -> Iterator[str]:
 
 
 def _plugin_rows(report: Report) -> Iterator[str]:
-    if report.plugin_dir is None:
-        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR names one")
+    names = ", ".join(report.plugins) or "none"
+    if report.plugin_dir is not None:
+        yield _row("Plugins", f"{names} in {report.plugin_dir} and the runtime")
+    elif report.plugins:
+        yield _row("Plugins", f"{names} of the runtime in use")
     else:
-        yield _row("Plugins", f"{', '.join(report.plugins) or 'none'} in {report.plugin_dir}")
+        yield _row("Plugins", "no folder set; --plugin-dir or LOCALLLM_PLUGIN_DIR names one")
 
 
 def _row(title: str, text: str) -> str:

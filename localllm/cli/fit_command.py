@@ -19,6 +19,7 @@ def fit(
     device: opt.Device = None,
     as_json: opt.AsJson = False,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     hub_endpoint: get.HubEndpoint = None,
     insecure_registries: get.InsecureRegistries = None,

@@ -221,18 +221,21 @@ def gc(
 
 def runtime(
     action: Annotated[
-        Literal["list", "test", "build", "install", "use", "remove"],
-        Argument(metavar="list|test|build|install|use|remove", help="What to do"),
+        Literal["list", "test", "build", "stop", "install", "use", "remove"],
+        Argument(metavar="list|test|build|stop|install|use|remove", help="What to do"),
     ] = "list",
     target: Annotated[
         str | None,
         Argument(
             metavar="TARGET",
             help="test, use, remove: a runtime's name (use auto: the fastest that works); build: cpu, vulkan, cuda, "
-            "hip or rpc; install: a folder or archive of libraries",
+            "hip or rpc; stop: a build; install: a folder or archive of libraries",
         ),
     ] = None,
     name: Annotated[str | None, Option("--name", metavar="NAME", help="For build and install: how to call it")] = None,
+    background: Annotated[
+        bool, Option("--background", help="Build without this terminal; list shows how far it is")
+    ] = False,
     as_json: opt.AsJson = False,
     home: opt.Home = None,
 ) -> None:
@@ -240,7 +243,8 @@ def runtime(
     from localllm import config
     from localllm.cli.runtimes import manage_runtimes
 
-    raise Exit(manage_runtimes(config.load({"home": home}), action, target, name=name, as_json=as_json))
+    settings = config.load({"home": home})
+    raise Exit(manage_runtimes(settings, action, target, name=name, background=background, as_json=as_json))
 
 
 def kv(
@@ -301,13 +305,14 @@ def bench(
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     runtime: opt.Runtime = None,
+    rpc: opt.Rpc = None,
     plugin_dir: opt.PluginDir = None,
     home: opt.Home = None,
     verbose: opt.Verbose = None,
 ) -> None:
     """Measure a server, or a model, at rising concurrency: time to first token, time per token, throughput."""
     given = dict(locals())
-    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "plugin_dir", "home", "verbose")
+    loading = ("slots", "ctx", "threads", "gpu_layers", "device", "runtime", "rpc", "plugin_dir", "home", "verbose")
     load = {name: given.pop(name) for name in loading}
     from localllm.cli.bench import BenchOptions, bench_model
 

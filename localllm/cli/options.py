@@ -117,6 +117,10 @@ Runtime = Annotated[
     str | None, Option("--runtime", metavar="NAME", help="Which llama.cpp, as `localllm runtime list` names them")
 ]
 PluginDir = Annotated[Path | None, Option("--plugin-dir", metavar="FOLDER", help="Folder of ggml backend plugins")]
+Rpc = Annotated[
+    str | None,
+    Option("--rpc", metavar="HOST:PORT,...", help="Use devices of other machines, where `localllm worker` serves them"),
+]
 RopeScaling = Annotated[
     str | None,
     Option("--rope-scaling", metavar="none|linear|yarn", help="Stretch positions for more ctx [default: as trained]"),

@@ -15,7 +15,8 @@ from localllm.cli import report
 from localllm.cli.units import duration
 from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.llama import building, runtimes, selftest
+from localllm.llama import building, builds, installed, runtimes, selftest
+from localllm.llama.builds import Seen
 from localllm.llama.runtimes import AUTO, Listed, Runtime
 
 TELL_EVERY_S = 5.0
@@ -32,6 +33,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     library: str
     in_use: bool
     why_not: str = ""
+    building: bool = False
+    """It is being built."""
 
 
 class Tested(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +48,20 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def manage_runtimes(settings: Settings, action: str, target: str | None, *, name: str | None, as_json: bool) -> int:
+def manage_runtimes(
+    settings: Settings,
+    action: str,
+    target: str | None,
+    *,
+    name: str | None,
+    as_json: bool,
+    background: bool = False,
+) -> int:
     """Returns the exit code. Raises `LocalLLMError`s."""
     if name is not None and action not in ("build", "install"):
         raise InvalidParameter(f"--name goes with build and install, not with {action}", param="name")
+    if background and action != "build":
+        raise InvalidParameter(f"--background goes with build, not with {action}", param="background")
     if action == "list":
         return _list(settings, as_json=as_json)
     if action == "test":
@@ -57,7 +70,11 @@ def manage_runtimes(settings: Settings, action: str, target: str | None, *, name
         wanted = {"build": f"one of {', '.join(building.KINDS)}", "install": "a folder or archive"}
         raise InvalidParameter(f"{action} what? Give {wanted.get(action, 'the name of a runtime')}", param="target")
     if action == "build":
-        return _build(settings, target, name)
+        return _build_apart(settings, target, name) if background else _build(settings, target, name)
+    if action == "stop":
+        builds.stop(settings.data_dir, target)
+        report.say(f"localllm: the build of {target} is ended")
+        return report.OK
     if action == "install":
         made = building.add(Path(target).expanduser(), settings.data_dir, name=name, check=_check)
         report.say(f"localllm: {made.name} is installed; `localllm runtime use {made.name}` makes it the one in use")
@@ -67,7 +84,9 @@ def manage_runtimes(settings: Settings, action: str, target: str | None, *, name
             f"localllm: models that are loaded from now on use {'what is fastest' if target == AUTO else target}"
         )
     else:
-        building.remove(target, settings.data_dir)
+        if not builds.forget_failed(target, settings.data_dir):
+            building.remove(target, settings.data_dir)
+            builds.forget(target, settings.data_dir)
         if runtimes.chosen(settings.data_dir) == target:
             runtimes.choose(AUTO, settings.data_dir)
         report.say(f"localllm: {target} is removed")
@@ -81,11 +100,16 @@ def _list(settings: Settings, *, as_json: bool) -> int:
     except LoadFailed as error:
         problem = error.message
     found = runtimes.listed(settings.data_dir)
+    under_way = builds.seen(settings.data_dir)
     if as_json:
-        rows = [_row(each, used) for each in found]
+        rows = [*(_row(each, used) for each in found), *map(_build_row, under_way)]
         report.write_json(msgspec.json.encode(rows))
     else:
-        lines = [(each.runtime.name, each.origin, each.kind, each.version, _state(each, used)) for each in found]
+        lines: list[tuple[str, ...]] = [
+            (each.runtime.name, each.origin, each.kind, each.version, _state(each, used)) for each in found
+        ]
+        for each in under_way:
+            lines.append((each.build.name, "build", each.build.kind, installed.PACKAGE_VERSION, _progress(each)))
         report.write_table(("NAME", "ORIGIN", "FOR", "VERSION", "STATE"), lines)
     if problem:
         report.say(f"localllm: {problem}")
@@ -102,6 +126,30 @@ def _row(each: Listed, used: str) -> Row:
         in_use=each.runtime.name == used,
         why_not=each.why_not,
     )
+
+
+def _build_row(each: Seen) -> Row:
+    return Row(
+        name=each.build.name,
+        origin="build",
+        version=installed.PACKAGE_VERSION,
+        kind=each.build.kind,
+        library="",
+        in_use=False,
+        why_not=_progress(each),
+        building=each.is_running,
+    )
+
+
+def _progress(each: Seen) -> str:
+    build = each.build
+    if not each.is_running:
+        return f"not built: {build.problem or 'its process ended early'}" + (f" ({build.log})" if build.log else "")
+    if build.remaining_s is None:
+        return "building: fetches the source"
+    if build.done == build.total:
+        return "building: is tested"
+    return f"building: {build.done} of {build.total} files, about {duration(build.remaining_s)} left"
 
 
 def _state(each: Listed, used: str) -> str:
@@ -149,11 +197,19 @@ def _tested(name: str, settings: Settings) -> Tested:
 
 
 def _build(settings: Settings, kind: str, name: str | None) -> int:
-    report.say("localllm: this fetches the source of llama.cpp and compiles it; it takes some 10 minutes on two cores")
+    base = building.base_in(settings.data_dir)
+    report.say(f"localllm: this fetches the source of llama.cpp and compiles {_extent(kind, base)}")
     progress = _Steps()
     started_s = time.monotonic()
+    called = building.check_name(name or kind)
     try:
-        made = building.build(kind, settings.data_dir, name=name, check=_check, on_progress=progress)
+        with builds.recorded(settings.data_dir, called, kind) as record:
+
+            def tell(done: int, total: int) -> None:
+                progress(done, total)
+                record(done, total)
+
+            made = building.build(kind, settings.data_dir, name=called, base=base, check=_check, on_progress=tell)
     finally:
         progress.clear()
     took = duration(time.monotonic() - started_s)
@@ -163,6 +219,24 @@ def _build(settings: Settings, kind: str, name: str | None) -> int:
     )
     report.say(f"localllm: {made.name} is built and tested ({took}); {use}")
     return report.OK
+
+
+def _build_apart(settings: Settings, kind: str, name: str | None) -> int:
+    building.check_kind(kind)
+    build = builds.start(settings.data_dir, name or kind, kind)
+    extent = _extent(kind, building.base_in(settings.data_dir))
+    report.say(
+        f"localllm: {build.name} is being built in the background: {extent}; it is tested, and used from then on where "
+        f"it is the fastest or brings what is asked for. `localllm runtime list` shows how far it is, `localllm "
+        f"runtime stop {build.name}` ends it, {build.log} is its log"
+    )
+    return report.OK
+
+
+def _extent(kind: str, base: Runtime | None) -> str:
+    if base is None or kind == "cpu":
+        return "all of it, which takes some 10 minutes on two cores"
+    return f"its {kind} backend, to go with the libraries of {base.name}"
 
 
 def _check(runtime: Runtime) -> None:

@@ -12,22 +12,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
-import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from io import FileIO
-from pathlib import Path, PurePosixPath
-from typing import IO
+from pathlib import Path
 
 import msgspec
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import installed
+from localllm.llama import archives, installed, runtimes
 from localllm.llama.runtimes import MANIFEST, Manifest, Origin, Runtime, folder_of, library_in
 
 Progress = Callable[[int, int], None]
@@ -43,10 +38,22 @@ KINDS = {
     "rpc": "-DGGML_RPC=ON",
 }
 """What else CMake is told, by what the runtime computes on beside the CPU."""
+TOOLS = {
+    "vulkan": (
+        "glslc",
+        "glslc, Vulkan's headers (1.3.268 or newer) and loader, and SPIR-V's headers; on Debian 13, Ubuntu 24.04 and "
+        "newer: apt install glslc libvulkan-dev spirv-headers",
+    ),
+    "cuda": ("nvcc", "nvcc and its libraries (NVIDIA's CUDA toolkit)"),
+    "hip": ("hipcc", "hipcc and its libraries (AMD's ROCm)"),
+}
+"""A compiler that each of these needs beside the machine's own, and all that it needs, in words."""
+FLAGS_VARIABLE = "CMAKE_ARGS"
+"""In the environment: the user's flags, behind ours, for what lies where CMake does not look."""
+ONE_BACKEND = "-DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON"
+"""For a backend as a file of its own."""
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}", re.ASCII)
 RESERVED = frozenset({"auto", "package", "wheel"})
-MAX_LIBRARY_BYTES = 4 * 2**30
-"""Of all files of an archive together."""
 WANTED_BYTES = 2 * 2**30
 """Free on the disk before a build begins: objects take most of it."""
 LAST_LINES = 30
@@ -64,23 +71,44 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_free(name: str, data_dir: Path) -> str:
+    """Raises `InvalidParameter` for what cannot name a runtime, or names one already."""
+    if (folder_of(data_dir) / check_name(name)).exists():
+        raise InvalidParameter(
+            f"there is a runtime {name!r} already; remove it first, or give another --name", param="name"
+        )
+    return name
+
+
+def check_kind(kind: str) -> None:
+    """Raises `InvalidParameter`."""
+    if kind not in KINDS:
+        raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
+
+
 def build(
     kind: str,
     data_dir: Path,
     *,
     name: str | None = None,
+    base: Runtime | None = None,
     check: Check,
     on_progress: Progress = lambda *_: None,
     extra_flags: str = "",
     pip: Iterable[str] = (sys.executable, "-m", "pip"),
 ) -> Runtime:
-    """Compiles and keeps it; takes minutes. Raises `InvalidParameter`, `LoadFailed` with the compiler's last lines,
+    """Compiles and keeps it; takes minutes. `base`: one whose libraries are taken, so that only the backend of `kind`
+    is compiled to go with them, in a tenth of the time.
+
+    Raises `InvalidParameter`, `LoadFailed` with the compiler's last lines,
     `DiskFull`, and what `check` raises.
     """
-    if kind not in KINDS:
-        raise InvalidParameter(f"there is nothing to build for {kind!r}; there is: {', '.join(KINDS)}", param="target")
-    name = check_name(name or kind)
-    flags = " ".join(filter(None, [_base_flags(), KINDS[kind], extra_flags]))
+    check_kind(kind)
+    name = check_free(name or kind, data_dir)
+    given = os.environ.get(FLAGS_VARIABLE, "")
+    check_tools(kind, given)
+    is_completed = base is not None and kind != "cpu"
+    flags = " ".join(filter(None, [_base_flags() or ONE_BACKEND * is_completed, KINDS[kind], extra_flags, given]))
     with _workshop(data_dir) as workshop:
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
@@ -88,12 +116,16 @@ def build(
                 f"a build wants {WANTED_BYTES >> 20} MiB of disk below {data_dir}, and {free >> 20} MiB are free",
                 free_bytes=free,
             )
-        _compile([*pip], flags, workshop, on_progress)
+        manifest = _manifest("built", kind, flags)
+        if base is not None and is_completed:
+            _compile([*pip, "wheel", *_only(kind, workshop)], kind, flags, workshop, on_progress)
+            plugin = _plugin(kind, workshop)
+            return _keep(data_dir, name, manifest, lambda folder: _complete(base, plugin, folder), workshop, check)
+        _compile([*pip, "wheel"], kind, flags, workshop, on_progress)
         wheel = next(workshop.glob("*.whl"), None)
         if wheel is None:
             raise LoadFailed("pip made no wheel; is it of an unusual kind?")
-        manifest = _manifest("built", kind, flags)
-        return _keep(data_dir, name, manifest, lambda folder: _unpack(wheel, folder), workshop, check)
+        return _keep(data_dir, name, manifest, lambda folder: archives.unpack(wheel, folder), workshop, check)
 
 
 def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "cpu", check: Check) -> Runtime:
@@ -102,12 +134,17 @@ def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "c
     Raises `InvalidParameter`, `LoadFailed`, and what `check` raises.
     """
     stem = source.name.split(".")[0].lower()
-    name = check_name(name or re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-._")[:40])
+    name = check_free(name or re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-._")[:40], data_dir)
     if not source.exists():
         raise InvalidParameter(f"there is no {source}", param="target")
     with _workshop(data_dir) as workshop:
         return _keep(
-            data_dir, name, _manifest("added", kind, ""), lambda folder: _unpack(source, folder), workshop, check
+            data_dir,
+            name,
+            _manifest("added", kind, ""),
+            lambda folder: archives.unpack(source, folder),
+            workshop,
+            check,
         )
 
 
@@ -119,6 +156,38 @@ def remove(name: str, data_dir: Path) -> None:
             f"{name!r} is no runtime that was built or installed here; `localllm runtime list` shows them", param="name"
         )
     shutil.rmtree(folder)
+
+
+def base_in(data_dir: Path) -> Runtime | None:
+    """One that a single backend can be compiled for: of the same source, with ggml in a library of its own."""
+    for each in runtimes.listed(data_dir):
+        if each.why_not or each.kind != "cpu" or each.origin not in ("built", "package"):
+            continue
+        files = installed.find(each.runtime.library)
+        if files.package_version == installed.PACKAGE_VERSION and any("ggml-base" in path.name for path in files.core):
+            return each.runtime
+    return None
+
+
+def _only(kind: str, workshop: Path) -> list[str]:
+    """pip's options for compiling one backend, and installing nothing of it."""
+    settings = {"build-dir": str(workshop / "build"), "build.targets": f"ggml-{kind}", "install.components": "none"}
+    return [f"--config-settings={name}={value}" for name, value in settings.items()]
+
+
+def _plugin(kind: str, workshop: Path) -> Path:
+    """Raises `LoadFailed`."""
+    for name in osdep.shared_library_names(f"ggml-{kind}"):
+        for path in (workshop / "build").rglob(name):
+            return path
+    raise LoadFailed(f"the compiler made no library of the {kind} backend")
+
+
+def _complete(base: Runtime, plugin: Path, folder: Path) -> None:
+    files = installed.find(base.library)
+    beside = (path for path in files.library_dir.iterdir() if archives.is_library(path.name))
+    for path in (*beside, *files.variants.values(), plugin):
+        shutil.copyfile(path, folder / path.name)
 
 
 def _base_flags() -> str:
@@ -154,10 +223,6 @@ def _keep(
     data_dir: Path, name: str, manifest: Manifest, fill: Callable[[Path], None], workshop: Path, check: Check
 ) -> Runtime:
     folder, target = workshop / name, folder_of(data_dir) / name
-    if target.exists():
-        raise InvalidParameter(
-            f"there is a runtime {name!r} already; remove it first, or give another --name", param="name"
-        )
     folder.mkdir()
     fill(folder)
     library = library_in(folder)
@@ -165,16 +230,28 @@ def _keep(
         raise LoadFailed("it holds no libllama")
     (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     check(Runtime(name, str(library)))
+    check_free(name, data_dir)  # again: it took a while
     os.rename(folder, target)
     return Runtime(name, str(target / library.relative_to(folder)))
 
 
-def _compile(pip: list[str], flags: str, workshop: Path, on_progress: Progress) -> None:
+def check_tools(kind: str, given_flags: str) -> None:
+    """Raises `LoadFailed` where a compiler is missing that no flag names: said now, not after minutes."""
+    tool, wanted = TOOLS.get(kind, ("", ""))
+    if tool and shutil.which(tool) is None and tool.upper() not in given_flags.upper():
+        raise LoadFailed(
+            f"there is no {tool} on the PATH; a build for {kind} needs {wanted}. What lies elsewhere can be named in "
+            f"{FLAGS_VARIABLE}",
+            param="target",
+        )
+
+
+def _compile(pip: list[str], kind: str, flags: str, workshop: Path, on_progress: Progress) -> None:
     command = [
-        *pip, "wheel", "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", installed.PACKAGE,
+        *pip, "--verbose", "--no-deps", "--no-cache-dir", "--no-binary", installed.PACKAGE,
         "--wheel-dir", str(workshop), f"{installed.PACKAGE}=={installed.PACKAGE_VERSION}",
     ]  # fmt: skip
-    environment = os.environ | {"CMAKE_ARGS": flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment = os.environ | {FLAGS_VARIABLE: flags, "TMPDIR": str(workshop), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     last: deque[str] = deque(maxlen=LAST_LINES)
     try:  # in our own process group: Ctrl-C reaches the compilers too
         child = subprocess.Popen(
@@ -193,63 +270,5 @@ def _compile(pip: list[str], flags: str, workshop: Path, on_progress: Progress) 
         finally:
             child.terminate()  # where we are interrupted
     if code:
-        raise LoadFailed("llama.cpp could not be compiled; the last lines were:\n  " + "\n  ".join(last))
-
-
-def _unpack(source: Path, folder: Path) -> None:
-    """The shared libraries of a folder or archive, all in one folder, links followed."""
-    total = 0
-    for name, open_file in _libraries(source):
-        with open_file() as file, open(folder / name, "wb") as out:
-            while block := file.read(1 << 20):
-                total += len(block)
-                if total > MAX_LIBRARY_BYTES:
-                    raise LoadFailed(f"its libraries are larger than {MAX_LIBRARY_BYTES >> 30} GiB")
-                out.write(block)
-
-
-def _libraries(source: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    """Each library's name and how to read it. Raises `LoadFailed`."""
-    if source.is_dir():
-        for path in sorted(source.rglob("*")):
-            if path.is_file() and _is_library(path.name):
-                yield path.name, partial(FileIO, path)
-        return
-    try:
-        if zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                for name in archive.namelist():
-                    if _is_library(PurePosixPath(name).name):
-                        yield PurePosixPath(name).name, partial(archive.open, name)
-            return
-        with tarfile.open(source) as tar:
-            files = {PurePosixPath(member.name).name: member for member in tar if member.isfile()}
-            links = {
-                PurePosixPath(member.name).name: PurePosixPath(member.linkname).name
-                for member in tar
-                if member.issym() or member.islnk()
-            }
-            for name in [*files, *links]:
-                member = files.get(name) or files.get(_followed(name, links))
-                if member is not None and _is_library(name):
-                    yield name, partial(_member, tar, member)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        raise LoadFailed(f"{source.name} is no archive of libraries: {error}") from error
-
-
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    file = tar.extractfile(member)
-    assert file is not None, "it is a regular file"
-    return file
-
-
-def _followed(name: str, links: dict[str, str]) -> str:
-    for _ in links:
-        if name not in links:
-            break
-        name = links[name]
-    return name
-
-
-def _is_library(name: str) -> bool:
-    return bool(re.search(r"\.(so|dylib|dll)(\.[0-9.]+)?$", name)) and not name.startswith(".")
+        needs = f" (a build for {kind} needs {TOOLS[kind][1]})" if kind in TOOLS else ""
+        raise LoadFailed(f"llama.cpp could not be compiled{needs}; the last lines were:\n  " + "\n  ".join(last))

@@ -16,10 +16,11 @@ from localllm import __version__, compiled, osdep
 from localllm.diagnosis import Candidate, Question, Report, RuntimeRow
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
-from localllm.llama import gains, installed, library, runtimes, selftest
+from localllm.llama import gains, installed, runtimes, selftest
 from localllm.llama.installed import Installed
 from localllm.llama.library import Library
 from localllm.llama.selftest_memory import Memory, Outcome, Trial
+from localllm.llama.wishes import Wishes
 
 Send = Callable[[Report], None]
 
@@ -49,12 +50,13 @@ def examine(question: Question, send: Send) -> None:
     try:
         report = _change(report, runtimes=tuple(_row(each) for each in runtimes.listed(data_dir)))
         send(report)
-        outcome = selftest.choose(data_dir, runtime=question.runtime, fresh=question.fresh)
+        wishes = Wishes(runtime=question.runtime, plugin_dir=plugin_dir, devices=question.devices, rpc=question.rpc)
+        outcome = wishes.choose(data_dir, fresh=question.fresh)
         files = installed.find(outcome.choice.runtime.library)
         report = _with_files(report, files, plugin_dir)
         report = _with_outcome(report, files, outcome, data_dir)
         send(report)
-        loaded = library.load(outcome.choice, plugin_dir=plugin_dir, verbose=question.verbose)
+        loaded = wishes.load(outcome, verbose=question.verbose)
         send(_with_library(report, loaded))
     except LocalLLMError as error:
         send(_with_error(report, error))
@@ -107,12 +109,13 @@ def _row(each: runtimes.Listed) -> RuntimeRow:
 
 
 def _with_files(report: Report, files: Installed, plugin_dir: Path | None) -> Report:
+    extra = () if plugin_dir is None else installed.plugin_files(plugin_dir)
     return _change(
         report,
         package_version=files.package_version,
         library_path=str(files.library_path),
         cpu_variants=tuple(sorted(files.variants)),
-        plugins=() if plugin_dir is None else tuple(path.name for path in installed.plugin_files(plugin_dir)),
+        plugins=tuple(path.name for path in (*files.plugins, *extra)),
     )
 
 

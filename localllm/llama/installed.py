@@ -45,6 +45,16 @@ class Installed(msgspec.Struct, frozen=True):
     def library_path(self) -> Path:
         return self.core[0]
 
+    @property
+    def backend_folders(self) -> tuple[Path, ...]:
+        """Where a build puts the backends of devices that it makes as loadable files."""
+        return (self.library_dir,) if self.is_foreign else (self.package_dir.parent / "bin",)
+
+    @property
+    def plugins(self) -> tuple[Path, ...]:
+        """These backends (Vulkan, RPC ...)."""
+        return tuple(path for folder in self.backend_folders for path in plugin_files(folder))
+
     def fingerprint(self, variant: str | None) -> str:
         """Changes when the contents of the core libraries or of this CPU variant do; a key for caches of results."""
         paths = self.core if variant is None else (*self.core, self.variants[variant])
@@ -52,7 +62,7 @@ class Installed(msgspec.Struct, frozen=True):
 
     def selftest_key(self) -> str:
         """Changes with any library file. Of 20 MB of variants only name, size and time are read: 5 ms, not 40."""
-        return _digest(self.core, self.variants.values())
+        return _digest(self.core, (*self.variants.values(), *self.plugins))
 
 
 def is_installed() -> bool:

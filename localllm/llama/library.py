@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import installed
+from localllm.llama import backends, installed, rpc
 from localllm.llama.devices import Ggml, asynchronous_devices, device_array, list_devices
 from localllm.llama.installed import Installed
 from localllm.llama.log import Log
 from localllm.llama.runtimes import PACKAGE, Runtime
+from localllm.rpc.endpoints import Endpoint
 from localllm.types import DeviceInfo
 
 
@@ -100,20 +101,29 @@ class Library:
         return device_array(self.ggml, names)
 
 
-_loaded: tuple[Library, Path | None] | None = None
+_loaded: tuple[Library, tuple[object, ...]] | None = None
 _keep_alive: list[Any] = []
 """ctypes callbacks that native code calls for as long as the process lives."""
 
 
-def load(choice: CpuChoice, *, plugin_dir: Path | None = None, verbose: bool = False) -> Library:
+def load(
+    choice: CpuChoice,
+    *,
+    plugin_dir: Path | None = None,
+    needs: tuple[str, ...] = (),
+    servers: tuple[Endpoint, ...] = (),
+    verbose: bool = False,
+) -> Library:
     """Loads the library into this process, once: the same arguments give the same object again.
 
+    `needs`: of `backends.BACKENDS`. `servers`: RPC servers whose devices are wanted.
     Raises `LoadFailed` with llama.cpp's own reason, or `InternalError` if it is loaded otherwise already.
     """
     global _loaded
+    wishes = (plugin_dir, needs, servers)
     if _loaded is not None:
-        library, loaded_plugins = _loaded
-        if (library.choice, loaded_plugins) != (choice, plugin_dir):
+        library, loaded_wishes = _loaded
+        if (library.choice, loaded_wishes) != (choice, wishes):
             raise InternalError(f"llama.cpp is already loaded in this process, with {library.choice.label()}")
         library.log.echo = verbose
         return library
@@ -122,11 +132,15 @@ def load(choice: CpuChoice, *, plugin_dir: Path | None = None, verbose: bool = F
     log = _take_log(api, echo=verbose)
     ggml = Ggml(api._lib, files.library_dir)
     _register_cpu(ggml, log, choice, files)
-    if plugin_dir is not None:
-        _load_plugins(ggml, log, plugin_dir)
+    given = _plugins_in(plugin_dir)
+    for path in (*given, *files.plugins):  # a build with loadable CPU backends has those of devices as files too
+        if path in given or path.name not in {each.name for each in given}:
+            _load_backend(ggml, log, path)
+    backends.check(ggml, choice.runtime, needs)
+    rpc.connect(ggml, servers)
     api.llama_backend_init()
     library = Library(api, ggml, log, choice, files)
-    _loaded = (library, plugin_dir)
+    _loaded = (library, wishes)
     return library
 
 
@@ -235,15 +249,17 @@ def _register_cpu(ggml: Ggml, log: Log, choice: CpuChoice, files: Installed) -> 
     _load_backend(ggml, log, path)
 
 
-def _load_plugins(ggml: Ggml, log: Log, folder: Path) -> None:
+def _plugins_in(folder: Path | None) -> list[Path]:
+    """Raises `LoadFailed` where a folder is given and holds none."""
+    if folder is None:
+        return []
     paths = installed.plugin_files(folder)
     if not paths:
         reason = "holds no ggml backend" if folder.is_dir() else "is not a folder"
         raise LoadFailed(
             f"the plugin folder {folder} {reason}", param="plugin_dir", public=f"the plugin folder {reason}"
         )
-    for path in paths:
-        _load_backend(ggml, log, path)
+    return paths
 
 
 def _load_backend(ggml: Ggml, log: Log, path: Path) -> None:

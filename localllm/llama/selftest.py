@@ -17,7 +17,7 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.errors import InternalError, LoadFailed
-from localllm.llama import installed, remembered, runtimes
+from localllm.llama import backends, installed, remembered, runtimes
 from localllm.llama.library import CpuChoice
 from localllm.llama.runtimes import AUTO, PACKAGE, Runtime
 from localllm.llama.selftest_child import Answer, Request
@@ -61,18 +61,22 @@ def choose(
     data_dir: Path,
     *,
     runtime: str = AUTO,
+    needs: Sequence[str] = (),
     fresh: bool = False,
     timeout_s: float = TIMEOUT_S,
     command: Sequence[str] | None = None,
 ) -> Outcome:
     """The runtime of that name and its best backend; `auto`: the one that was chosen, else of all the first that
-    works, unless a later one is clearly faster.
+    works, unless a later one is clearly faster. Where `auto` finds some that bring the backends of `needs` along, it is
+    one of these.
 
     What is remembered for a library, this CPU and this version is not tried again (about a second), unless `fresh`.
     Raises `NothingWorks`, or another `LoadFailed` where there is no library.
     """
     name = (runtimes.chosen(data_dir) or AUTO) if runtime == AUTO else runtime
     candidates = runtimes.usable(data_dir) if name == AUTO else [runtimes.named(name, data_dir)]
+    if needs and runtime == AUTO and not all(backends.brings(each, needs) for each in candidates):
+        candidates = [each for each in runtimes.usable(data_dir) if backends.brings(each, needs)] or candidates
     if not candidates:
         installed.find()  # raises, with what to install
     best: Outcome | None = None

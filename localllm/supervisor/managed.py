@@ -308,6 +308,8 @@ class ManagedModel:
             plugin_dir=settings.plugin_dir,
             verbose=settings.verbose,
             debug=settings.log_level == "debug",
+            devices=self._options.devices or (),
+            rpc=settings.rpc,
         )
         session = Session(
             command,

@@ -98,6 +98,8 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--plugin-dir", type=Path)
     parser.add_argument("--runtime", default="auto")
+    parser.add_argument("--devices", default="")
+    parser.add_argument("--rpc", default="")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--debug", action="store_true")
     return parser.parse_args()
@@ -172,15 +174,20 @@ class Worker:
     def run(self, arguments: argparse.Namespace) -> None:
         """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
         # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
-        from localllm.llama import library, selftest
+        from localllm.llama.wishes import Wishes
         from localllm.worker.keeping import open_disk
         from localllm.worker.loading import load_model, warm_up_embedder
 
         data_dir: Path = arguments.data_dir
-        choice = selftest.choose(data_dir, runtime=arguments.runtime).choice
-        loaded = library.load(choice, plugin_dir=arguments.plugin_dir, verbose=arguments.verbose)
+        wishes = Wishes(
+            runtime=arguments.runtime,
+            plugin_dir=arguments.plugin_dir,
+            devices=tuple(filter(None, arguments.devices.split(","))),
+            rpc=arguments.rpc,
+        )
+        loaded = wishes.load(wishes.choose(data_dir), verbose=arguments.verbose)
         devices = loaded.devices()
-        self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices))
+        self._outbox.put(Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices))
         load = self._loads.get()
         # Started first, so that their imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None

@@ -76,4 +76,4 @@ def test_a_device_is_chosen_by_name_and_an_unknown_one_refused(answer: Callable[
     (gpu,) = model.layers_per_device.keys() - {"CPU"}
     assert answer("all", (gpu.lower(),))[1].layers_per_device == model.layers_per_device
     with pytest.raises(DeviceUnavailable, match=gpu):
-        answer("all", ("CUDA9",))
+        answer("all", (f"{gpu}9",))

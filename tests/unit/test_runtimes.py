@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
+import shutil
+import stat
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from localllm import osdep
 from localllm.errors import DiskFull, InvalidParameter, LoadFailed
-from localllm.llama import building, gains, installed, runtimes
+from localllm.llama import archives, backends, building, gains, installed, runtimes
 from localllm.llama.runtimes import AUTO, Manifest, Runtime
 
 LIBRARY = osdep.shared_library_names("llama")[0]
@@ -59,6 +66,105 @@ def test_archives_are_taken_in_with_their_links_followed(tmp_path: Path) -> None
     assert Path(made.library).read_bytes() == b"llama"
     assert not (tmp_path / "evil.so").exists()
     assert (Path(made.library).parent / "evil.so").exists()
+
+
+def _zip_of(path: Path, **entries: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {LIBRARY: b"llama", **entries}.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_links_in_a_zip_are_followed_as_in_a_tar(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "release.zip", "w") as archive:
+        link = zipfile.ZipInfo(f"lib/{LIBRARY}")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, f"{LIBRARY}.0")
+        archive.writestr(f"lib/{LIBRARY}.0", b"llama")
+        outside = zipfile.ZipInfo("lib/libevil.so")
+        outside.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(outside, "/etc/passwd")
+    made = building.add(tmp_path / "release.zip", tmp_path / "data", check=_nothing_against)
+    assert Path(made.library).read_bytes() == b"llama"
+    assert not (Path(made.library).parent / "libevil.so").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../../evil.so", "/evil.so", "..\\..\\evil.so", "C:\\evil.so", "a/../../../evil.so", "\\\\host\\evil.so"]
+)
+def test_no_name_in_an_archive_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
+    made = building.add(_zip_of(tmp_path / "x.zip", **{name: b"evil"}), tmp_path / "data", check=_nothing_against)
+    folder = Path(made.library).parent
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["evil.so", LIBRARY, runtimes.MANIFEST])
+    assert list(tmp_path.rglob("evil.so")) == [folder / "evil.so"]
+
+
+@pytest.mark.parametrize("name", ["nul.so", "a:b.so", ".hidden.so", "x.so.", "é.so", "-rf.so", "x.so/", "x\n.so"])
+def test_what_is_called_as_no_library_is_stays_out(tmp_path: Path, name: str) -> None:
+    made = building.add(_zip_of(tmp_path / "x.zip", **{name: b"evil"}), tmp_path / "data", check=_nothing_against)
+    assert {path.name for path in Path(made.library).parent.iterdir()} == {LIBRARY, runtimes.MANIFEST}
+
+
+def _tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for member, content in members:
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../../etc/passwd", LIBRARY, "libother.so"])
+def test_no_link_in_a_tar_brings_in_a_file_of_this_machine(tmp_path: Path, kind: bytes, target: str) -> None:
+    link = tarfile.TarInfo(LIBRARY)
+    link.type, link.linkname = kind, target
+    back = tarfile.TarInfo("libother.so")
+    back.type, back.linkname = kind, LIBRARY
+    path = _tar_of(tmp_path / "x.tar.gz", (link, b""), (back, b""))
+    with pytest.raises(LoadFailed, match="no libllama"):
+        building.add(path, tmp_path / "data", check=_nothing_against)
+
+
+def test_an_archive_that_unpacks_to_more_than_libraries_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MAX_BYTES", 2**20)
+    bomb = _zip_of(tmp_path / "bomb.zip", **{"libbomb.so": bytes(2**22)})
+    with pytest.raises(LoadFailed, match="larger than"):
+        building.add(bomb, tmp_path / "data", check=_nothing_against)
+    in_tar = _tar_of(tmp_path / "bomb.tar.gz", (tarfile.TarInfo("README"), bytes(2**22)))
+    with pytest.raises(LoadFailed, match="more than"):
+        building.add(in_tar, tmp_path / "data", name="bomb", check=_nothing_against)
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 3)
+    many = _zip_of(tmp_path / "many.zip", **{f"file{number}": b"" for number in range(3)})
+    with pytest.raises(LoadFailed, match="more than"):
+        building.add(many, tmp_path / "data", check=_nothing_against)
+    assert list(runtimes.folder_of(tmp_path / "data").iterdir()) == []
+
+
+def test_a_tar_header_of_an_absurd_size_takes_no_memory(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("././@PaxHeader")
+    header.type, header.size = tarfile.XHDTYPE, 2**33
+    with gzip.open(tmp_path / "bomb.tar.gz", "wb") as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT) + bytes(2**16))
+    with pytest.raises(LoadFailed, match="absurd"):
+        building.add(tmp_path / "bomb.tar.gz", tmp_path / "data", check=_nothing_against)
+
+
+@given(st.sampled_from(["zip", "tar.gz", "tar.xz", "tar"]), st.integers(0, 10_000), st.integers(0, 255), st.booleans())
+def test_a_damaged_archive_is_an_error_of_ours_or_none(form: str, at: int, byte: int, is_cut: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _libraries(folder / "source")
+        made = shutil.make_archive(
+            str(folder / "made"), {"tar.gz": "gztar", "tar.xz": "xztar"}.get(form, form), folder / "source"
+        )
+        content = bytearray(Path(made).read_bytes())
+        at %= len(content)
+        content[at] ^= byte
+        Path(made).write_bytes(content[:at] if is_cut else content)
+        with contextlib.suppress(LoadFailed):
+            building.add(Path(made), folder / "data", name="made", check=_nothing_against)
 
 
 def test_what_fails_its_check_leaves_nothing(tmp_path: Path) -> None:
@@ -154,6 +260,50 @@ def test_a_build_is_told_how_far_it_is_and_what_to_build(tmp_path: Path) -> None
     assert f"llama-cpp-python=={installed.PACKAGE_VERSION}" in told
     (listed,) = [each for each in runtimes.listed(tmp_path / "data") if each.runtime == made]
     assert (listed.origin, listed.kind) == ("built", "vulkan")
+
+
+def test_one_backend_alone_is_compiled_where_the_libraries_for_it_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base_folder = _libraries(tmp_path / "base")
+    base_library = osdep.shared_library_names("ggml-base")[0]
+    (base_folder / base_library).write_bytes(b"base")
+    plugin = osdep.shared_library_names("ggml-rpc")[0]
+    pip = _stub_pip(
+        tmp_path,
+        "build = next(word for word in sys.argv if 'build-dir=' in word).rpartition('build-dir=')[2]\n"
+        f"os.makedirs(build + '/bin'); open(build + '/bin/{plugin}', 'w').write(' '.join(sys.argv))",
+    )
+    base = Runtime("base", str(base_folder / LIBRARY))
+    made = building.build("rpc", tmp_path / "data", base=base, check=_nothing_against, pip=pip)
+    folder = Path(made.library).parent
+    assert {path.name for path in folder.iterdir()} == {LIBRARY, CPU, base_library, plugin, runtimes.MANIFEST}
+    assert "build.targets=ggml-rpc" in (folder / plugin).read_text()
+    assert backends.brings(made, ("rpc",))
+    assert not backends.brings(made, ("rpc", "vulkan"))
+    assert not backends.brings(base, ("rpc",))
+    # Of the runtimes that are here, one with ggml in a library of its own is the base; one with a backend is none.
+    monkeypatch.setattr(runtimes, "listed", lambda _: [_listed(made, "rpc"), _listed(base, "cpu")])
+    assert building.base_in(tmp_path / "data") == base
+    (base_folder / base_library).unlink()
+    assert building.base_in(tmp_path / "data") is None
+
+
+def _listed(runtime: Runtime, kind: str) -> runtimes.Listed:
+    return runtimes.Listed(runtime=runtime, origin="built", version=installed.PACKAGE_VERSION, kind=kind)
+
+
+def test_backends_are_known_by_the_names_of_their_devices(tmp_path: Path) -> None:
+    assert backends.needed(("Vulkan0", "cuda1", "CPU", "rpc:10.0.0.2:50052"), rpc=False) == ("cuda", "rpc", "vulkan")
+    assert backends.needed(None, rpc=True) == ("rpc",)
+    (tmp_path / osdep.shared_library_names("ggml-hip")[0]).write_bytes(b"")
+    assert backends.missing(("rocm", "rpc"), tmp_path) == ("rpc",)
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    _add(tmp_path)
+    with pytest.raises(InvalidParameter, match="already"):
+        building.build("cpu", tmp_path / "data", name="mine", check=_nothing_against, pip=("no-such-program",))
 
 
 def test_a_build_that_fails_tells_the_compilers_last_lines(tmp_path: Path) -> None:

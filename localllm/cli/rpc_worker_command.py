@@ -1,0 +1,52 @@
+"""Name, options and help of `localllm worker`. Its body is imported when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Annotated
+
+from typer import Exit, Option
+
+from localllm.cli import options as opt
+
+
+def worker(
+    rpc: Annotated[
+        str, Option("--rpc", metavar="HOST:PORT", help="Where to listen: 127.0.0.1 or an address in your own network")
+    ] = "127.0.0.1:50052",
+    clients: Annotated[
+        str | None,
+        Option("--clients", metavar="NETWORKS", help="Who may connect, comma-separated [default: private addresses]"),
+    ] = None,
+    max_clients: Annotated[int, Option("--max-clients", metavar="N", help="At a time, a process for each")] = 4,
+    allow_public: Annotated[
+        bool, Option("--allow-public", help="Listen on 0.0.0.0 or a public address: anybody may use these devices")
+    ] = False,
+    cache: Annotated[
+        bool, Option("--cache", help="Keep large tensors on the disk, so that they are sent once")
+    ] = False,
+    device: opt.Device = None,
+    threads: opt.Threads = None,
+    runtime: opt.Runtime = None,
+    plugin_dir: opt.PluginDir = None,
+    home: opt.Home = None,
+    verbose: opt.Verbose = None,
+) -> None:
+    """Serve this machine's devices to localllm on other machines (llama.cpp's RPC: no authentication)."""
+    given = {
+        "device": device,
+        "threads": threads,
+        "runtime": runtime,
+        "plugin_dir": plugin_dir,
+        "home": home,
+        "verbose": verbose,
+    }
+    from localllm import config
+    from localllm.cli.rpc_worker import WorkerOptions, serve_devices
+
+    raise Exit(serve_devices(config.load(given), WorkerOptions(rpc, clients, max_clients, allow_public, cache)))
+
+
+def add_to(commands: MutableMapping[str, Callable[..., None]]) -> None:
+    """Name it among the commands."""
+    commands["worker"] = worker

@@ -1,0 +1,45 @@
+"""Which llama.cpp is loaded with which backends, for what somebody said of runtime, devices and other machines.
+
+Knows nothing of models.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from localllm.llama import backends, library, selftest
+from localllm.llama.library import Library
+from localllm.llama.runtimes import AUTO
+from localllm.llama.selftest_memory import Outcome
+from localllm.rpc.endpoints import parse_endpoints
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """As the settings of these names have them."""
+
+    runtime: str = AUTO
+    plugin_dir: Path | None = None
+    devices: tuple[str, ...] = ()
+    rpc: str | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Of `backends.BACKENDS`."""
+        return backends.needed(self.devices, rpc=bool(self.rpc))
+
+    def choose(self, data_dir: Path, *, fresh: bool = False) -> Outcome:
+        """Raises `LoadFailed`."""
+        lacking = backends.missing(self.needs, self.plugin_dir)
+        return selftest.choose(data_dir, runtime=self.runtime, needs=lacking, fresh=fresh)
+
+    def load(self, outcome: Outcome, *, verbose: bool) -> Library:
+        """Into this process. Raises `LoadFailed`, `InvalidParameter`."""
+        return library.load(
+            outcome.choice,
+            plugin_dir=self.plugin_dir,
+            needs=self.needs,
+            servers=parse_endpoints(self.rpc),
+            verbose=verbose,
+        )

@@ -1,0 +1,87 @@
+"""The first words of llama.cpp's RPC protocol, spoken with a time limit.
+
+llama.cpp itself waits without end for a server that does not answer, and aborts its process when it finds none: so a
+server is asked here first, on a connection of its own. Messages are those of ggml-rpc.cpp: a byte for the command, the
+size of what follows as u64, then that; answers are a size and that, all little-endian.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from localllm.errors import LoadFailed
+from localllm.rpc.endpoints import Endpoint
+
+PROTOCOL = (7, 0)
+"""Major and minor version of the pinned llama.cpp: a server's major has to be the same, its minor not larger."""
+TIMEOUT_S = 15.0
+"""For all of it: a server of ours starts a process for each client, which may have to wake up a GPU."""
+_HELLO, _DEVICE_COUNT = 14, 15
+_CAPS_BYTES = 24
+
+
+def ask(endpoint: Endpoint, timeout_s: float = TIMEOUT_S) -> int:
+    """How many devices that server has. Raises `LoadFailed` that names the setting."""
+    deadline_s = time.monotonic() + timeout_s
+    try:
+        connection = socket.create_connection(endpoint, timeout_s)
+    except OSError as error:
+        reason = f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else error.strerror or error
+        raise _unusable(
+            endpoint,
+            f"cannot be reached: {reason}; start `localllm worker --rpc {endpoint}` there, or leave it out of --rpc",
+        ) from error
+    try:
+        with connection:
+            version = _call(connection, _HELLO, bytes(_CAPS_BYTES), 4 + _CAPS_BYTES, deadline_s)
+            if version[0] != PROTOCOL[0] or version[1] > PROTOCOL[1]:
+                raise _unusable(
+                    endpoint,
+                    f"speaks version {version[0]}.{version[1]} of the RPC protocol, and this llama.cpp "
+                    f"{PROTOCOL[0]}.{PROTOCOL[1]}; install the same localllm on both machines",
+                )
+            (count,) = struct.unpack("<I", _call(connection, _DEVICE_COUNT, b"", 4, deadline_s))
+    except TimeoutError:
+        raise _unusable(
+            endpoint, f"takes connections, but did not answer within {timeout_s:g} s; is it busy with another client?"
+        ) from None
+    except OSError as error:
+        raise _unusable(
+            endpoint,
+            f"does not answer as an RPC server of this llama.cpp ({error.strerror or error}); "
+            f"`localllm worker --rpc {endpoint}` starts one there",
+        ) from error
+    if count == 0:
+        raise _unusable(endpoint, "has no device")
+    return int(count)
+
+
+def _call(connection: socket.socket, command: int, request: bytes, num_bytes: int, deadline_s: float) -> bytes:
+    """Raises `OSError`, `TimeoutError`."""
+    connection.settimeout(max(0.001, deadline_s - time.monotonic()))
+    connection.sendall(struct.pack("<BQ", command, len(request)) + request)
+    (size,) = struct.unpack("<Q", _receive(connection, 8, deadline_s))
+    if size != num_bytes:
+        raise OSError(f"{size} bytes where {num_bytes} were due")
+    return _receive(connection, num_bytes, deadline_s)
+
+
+def _receive(connection: socket.socket, num_bytes: int, deadline_s: float) -> bytes:
+    data = bytearray()
+    while len(data) < num_bytes:
+        connection.settimeout(max(0.001, deadline_s - time.monotonic()))
+        part = connection.recv(num_bytes - len(data))
+        if not part:
+            raise OSError("it closed the connection")
+        data += part
+    return bytes(data)
+
+
+def _unusable(endpoint: Endpoint, why: str) -> LoadFailed:
+    return LoadFailed(
+        f"rpc: {endpoint} {why}",
+        param="rpc",
+        public="another machine that computes for this one (rpc) cannot be used; the server's log says why",
+    )

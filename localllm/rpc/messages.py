@@ -1,0 +1,39 @@
+"""What a process that serves devices is asked, and what it says: lines of JSON on its stdin and stdout."""
+
+from __future__ import annotations
+
+import msgspec
+
+from localllm.errors import ErrorInfo
+from localllm.types import DeviceInfo
+
+
+class Serve(msgspec.Struct, frozen=True, kw_only=True):
+    """The one request. The child ends with its stdin."""
+
+    data_dir: str
+    runtime: str
+    plugin_dir: str | None
+    devices: tuple[str, ...] | None
+    """None: all GPUs, or the CPU where there are none."""
+    threads: int | None
+    cache_dir: str | None
+    """Where large tensors stay, so that they are sent once; None: nowhere."""
+    verbose: bool
+
+
+class Serving(msgspec.Struct, frozen=True, tag=True):
+    """It answers on this port of the loopback address."""
+
+    port: int
+    library: str
+    devices: tuple[DeviceInfo, ...]
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """It cannot serve, and ends."""
+
+    error: ErrorInfo
+
+
+Answer = Serving | Refused
