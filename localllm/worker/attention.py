@@ -53,7 +53,7 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
     max_rows = min(load.placement.ubatch_tokens, load.placement.plain_ubatch_tokens)
     memory = Remembered(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
     name = key(
-        library.build.fingerprint, library.choice.label(), osdep.cpu_model(), model_identity(load), str(threads),
+        library.build.fingerprint, model.backend, osdep.cpu_model(), model_identity(load), str(threads),
         str(attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
     )  # fmt: skip
     figures = memory.get(name)

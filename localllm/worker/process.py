@@ -180,7 +180,7 @@ class Worker:
         choice = selftest.choose(data_dir, runtime=arguments.runtime).choice
         loaded = library.load(choice, plugin_dir=arguments.plugin_dir, verbose=arguments.verbose)
         devices = loaded.devices()
-        self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices))
+        self._outbox.put(Hello(os.getpid(), str(loaded.build), choice.label(), devices, loaded.build.fingerprint))
         load = self._loads.get()
         # Started first, so that their imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
@@ -190,7 +190,9 @@ class Worker:
         model, vocab, backend, make_embedder, grammar_tokens = load_model(
             loaded, load, report_progress, data_dir, templates
         )
-        team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
+        team = make_team(
+            model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
+        )
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())
