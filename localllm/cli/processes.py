@@ -33,9 +33,10 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
                 str(model.requests),
                 until,
                 _set(model),
+                "" if isinstance(model.tuned, msgspec.UnsetType) else model.tuned,
             )
         )
-    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET"), rows)
+    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     return report.OK
 
 

@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "localllm"
 BASE = {
     "errors", "types", "states", "embeddings", "osdep", "config", "sections", "keys", "printable", "__init__",
-    "load_options", "load_settings",
+    "load_options", "load_settings", "tuned",
 }  # fmt: skip
 
 # Room -> what it may import besides itself. An entry names a room, or one module of a room.
@@ -47,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "setting_values": {"errors", "types"},
     "load_options": {"errors", "ranges", "ropes", "types"},
     "load_settings": {"load_options", "setting_values", "types"},
+    "tuned": {"errors", "load_options", "osdep", "registry.disk.files", "types"},
     "sections": {"durations", "errors", "load_settings", "setting_values", "types"},
     "config": {"errors", "types", "osdep", "keys", "load_options", "load_settings", "sections", "setting_values"},
     "diagnosis": {"types"},
