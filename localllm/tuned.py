@@ -210,10 +210,14 @@ class Tunings:
         """Of the model in this file, oldest first. A file of ours that is damaged is said, and ignored."""
         if not self._folder.is_dir():
             return ()
-        kept = _read(self._file(path))
+        kept = self.kept(path)
         if kept.damage:
             logger.warning("%s", damaged(kept))
         return kept.tunings
+
+    def kept(self, path: Path) -> Kept:
+        """The same with what is wrong with it, which is not said. Raises `OSError`."""
+        return _read(self.file_of(path))
 
     def every(self) -> Iterator[Kept]:
         """All files, damaged ones too."""
@@ -224,14 +228,14 @@ class Tunings:
         """Takes the place of what was found before with the same library, devices and settings. Raises `OSError`."""
         from localllm.registry.disk.files import write_whole
 
-        file = self._file(path)
+        file = self.file_of(path)
         there = [other for other in _read(file).tunings if (other.place, other.base) != (tuning.place, tuning.base)]
         content = _File([*there, tuning][-MAX_TUNINGS:])
         write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
 
     def forget(self, path: Path) -> int:
         """All that is known of the model in this file; how many tunings that were, a damaged file counted as one."""
-        return _remove(_read(self._file(path)))
+        return _remove(_read(self.file_of(path)))
 
     def forget_name(self, model: str) -> int:
         """All of a model that is not here any more."""
@@ -242,7 +246,8 @@ class Tunings:
         """Of every model."""
         return sum(map(_remove, self.every()))
 
-    def _file(self, path: Path) -> Path:
+    def file_of(self, path: Path) -> Path:
+        """Where tunings of the model in this file are. Raises `OSError`."""
         return self._folder / f"{identity(path)}.json"
 
 

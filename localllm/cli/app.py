@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
-from localllm.cli import embed_command, fit_command, manage, mcp_command, model_settings_command, report
+from localllm.cli import embed_command, fit_command, manage, mcp_command, model_settings_command, report, tune_command
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 from localllm.cli import serve_options as gate
@@ -347,6 +347,7 @@ def doctor(
 COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 COMMANDS.update(fit=fit_command.fit)
 COMMANDS["set"] = model_settings_command.set_
+COMMANDS.update(tune=tune_command.tune)
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
 COMMANDS.update(doctor=doctor)

@@ -1,0 +1,239 @@
+"""`localllm tune`: what is fastest for a model here, as a table; what was found so far; forgetting it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from localllm import tuned
+from localllm.cli import report
+from localllm.cli.units import duration
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, ModelNotFound
+from localllm.ranges import check_range
+from localllm.tuned import Kept, Tunings
+
+if TYPE_CHECKING:
+    from localllm.tuning.tuner import Result, Row
+
+MOST_MINUTES = 24 * 60.0
+LEAST_MINUTES = 0.05
+MANY_CORES = 0.3
+"""Of other programs, that are worth a word."""
+MOST_SHOWN = 0.5
+"""Of noise: what may be off by more is not known at all."""
+_WORDS = {
+    "faster": "faster",
+    "slower": "slower",
+    "no faster": "no faster",
+    "one-sided": "faster in one, slower in the other",
+    "behind": "another value is better",
+    "not clear": "no clear difference",
+    "not measured": "no time for it",
+    "failed": "cannot be loaded so",
+}
+_CLEAR = "\r\x1b[K"
+
+
+def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_json: bool) -> int:
+    """Measure, print, keep; returns the exit code: 130 after a Ctrl-C, when nothing is kept.
+
+    Raises as `Tuner.run`.
+    """
+    from localllm.tuning.tuner import Tuner
+
+    check_range("minutes", minutes, LEAST_MINUTES, MOST_MINUTES)
+    progress = Progress(total_s=60 * minutes)
+    tuner = Tuner(settings, model, total_s=60 * minutes, kv=kv, watcher=progress)
+    try:
+        result = asyncio.run(tuner.run())
+    except KeyboardInterrupt:
+        progress.clear()
+        report.say("localllm: interrupted; nothing was changed")
+        return report.INTERRUPTED
+    finally:
+        progress.clear()
+    if as_json:
+        report.write_json(msgspec.json.encode(result))
+        return report.OK
+    _show(result)
+    report.write(*story(result, model, minutes))
+    return report.OK
+
+
+def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:
+    """What was found for a model, or for all. Raises `ModelNotFound`."""
+    tunings = Tunings(settings.data_dir)
+    found = list(tunings.every())
+    if model is not None:
+        name = settings.sections().model_named(model)
+        path = _file_of(settings, name)
+        own = None if path is None else tunings.file_of(path)
+        found = [each for each in found if each.path == own or any(tuning.model == name for tuning in each.tunings)]
+    if as_json:
+        told = [
+            {"file": str(each.path), "damage": each.damage, "tunings": msgspec.to_builtins(each.tunings)}
+            for each in found
+        ]
+        report.write_json(msgspec.json.encode(told))
+        return report.OK
+    rows = [
+        (tuning.model, tuning.story(), tuning.place.backend, _set(tuning.base))
+        for each in found
+        for tuning in each.tunings
+    ]
+    report.write_table(("MODEL", "TUNED", "BACKEND", "WITH"), rows)
+    _complain(found)
+    return report.OK
+
+
+def forget(settings: Settings, model: str | None) -> int:
+    """Returns 0 though nothing was known. Raises `ModelNotFound` for a name that nobody knows."""
+    tunings = Tunings(settings.data_dir)
+    if model is None:
+        count, whose = tunings.forget_all(), "every model is"
+    else:
+        name = settings.sections().model_named(model)
+        path = _file_of(settings, name)
+        count = (0 if path is None else tunings.forget(path)) + tunings.forget_name(name)
+        if path is None and not count:
+            raise ModelNotFound(
+                f"there is no model {name!r} here, and nothing was tuned under that name", param="model"
+            )
+        whose = f"{name} is"
+    report.say(f"localllm: {whose} loaded as by default" + ("" if count else "; there was nothing to forget"))
+    return report.OK
+
+
+def rows_for(settings: Settings, path: Path) -> list[tuple[str, str]]:
+    """For `show`: what was found for the model in this file."""
+    kept = Tunings(settings.data_dir).kept(path)
+    rows = [("tuned", f"{tuning.story()}  ({tuning.place.backend})") for tuning in kept.tunings]
+    return [*rows, ("tuned", tuned.damaged(kept))] if kept.damage else rows
+
+
+def summary(settings: Settings) -> list[str]:
+    """For `doctor`: which models are tuned, and what is damaged."""
+    found = list(Tunings(settings.data_dir).every())
+    lines = [f"{tuning.model}: {tuning.story()}" for each in found for tuning in each.tunings]
+    return lines + [tuned.damaged(each) for each in found if each.damage]
+
+
+def story(result: Result, model: str, minutes: float) -> Iterator[str]:
+    """What came of it, and what to do."""
+    undo = f"`localllm tune --forget {model}` undoes it"
+    again = f"`localllm tune {model} --minutes {max(2 * minutes, 3):g}`"
+    if result.outcome == "kept":
+        yield f"Kept: {result.winner}. Loads that set nothing else use it from now on; {undo}."
+    elif result.outcome == "noisy":
+        yield (
+            f"Nothing is kept: equal rounds differed by {result.noise:.0%}, too much to tell what is faster; end what "
+            f"else runs here, then try {again}."
+        )
+    elif result.outcome == "short":
+        yield f"Nothing is kept: {duration(60 * minutes)} were too short to tell what is faster here; {again} has more."
+    elif result.check is not None:
+        yield f"Nothing is kept: {result.check.candidate} was not faster again in the last check."
+    else:
+        yield "The default is as fast as anything that was tried."
+    if result.suggestion:
+        yield (
+            f"A KV cache in {result.suggestion} is faster and takes less memory, and answers are a little less exact: "
+            f"`localllm set {model} kv_type={result.suggestion}` uses it."
+        )
+    if result.other_cores is not None and result.other_cores > MANY_CORES:
+        yield f"Other programs used {result.other_cores:.1f} cores when it began; speeds are what these left."
+
+
+def _show(result: Result) -> None:
+    head = ("", "prompt tokens/s", "answer tokens/s", "against the default", "rounds", "verdict")
+    default = _cells(result.default, "", "")
+    rows = [default, *(_cells(row, _gain(row), _verdict(row)) for row in result.rows)]
+    if result.check is not None:
+        check = result.check
+        rows.append(
+            _cells(msgspec.structs.replace(check, candidate=f"check: {check.candidate}"), _gain(check), check.verdict)
+        )
+    report.write_table(head, rows)
+    report.write(f"Equal rounds of the default differ by {result.noise:.1%}; {result.took_s:.0f} s in all.")
+
+
+def _cells(row: Row, gain: str, verdict: str) -> tuple[str, ...]:
+    rounds = str(row.num_pairs) if row.num_pairs else ""
+    return row.candidate, _rate(row.prompt_tokens_per_s), _rate(row.answer_tokens_per_s), gain, rounds, verdict
+
+
+def _rate(tokens_per_s: float | None) -> str:
+    if tokens_per_s is None:
+        return ""
+    return f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.1f}"
+
+
+def _gain(row: Row) -> str:
+    if row.gain is None:
+        return ""
+    if row.noise is None or row.noise > MOST_SHOWN:
+        return f"{row.gain - 1:+.1%} ± ?"
+    return f"{row.gain - 1:+.1%} ± {row.noise:.1%}"
+
+
+def _verdict(row: Row) -> str:
+    words = _WORDS[row.verdict]
+    return f"{words}: {row.failure}" if row.failure else words
+
+
+def _set(base: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in base.items())
+
+
+def _complain(found: Sequence[Kept]) -> None:
+    for each in found:
+        if each.damage:
+            report.say(f"localllm: {tuned.damaged(each)}")
+
+
+def _file_of(settings: Settings, model: str) -> Path | None:
+    """None for a model that is not here."""
+    from localllm.registry.resolve import resolve
+
+    try:
+        file = resolve(model, settings.data_dir)
+    except (ModelNotFound, InvalidParameter):
+        return None
+    file.release()
+    return file.path
+
+
+class Progress:
+    """A line on stderr for each stage; on a terminal one more, drawn over itself, for what is done just now."""
+
+    def __init__(self, *, total_s: float) -> None:
+        self._total_s = total_s
+        self._visible = sys.stderr.isatty()
+        self._drawn = False
+
+    def say(self, text: str) -> None:
+        """A stage begins."""
+        self.clear()
+        report.say(f"localllm: {text}")
+
+    def state(self, text: str, elapsed_s: float) -> None:
+        """What is done just now."""
+        if self._visible:
+            report.draw(f"{_time(elapsed_s)} of {_time(self._total_s)}  {text}", before=_CLEAR)
+            self._drawn = True
+
+    def clear(self) -> None:
+        """Leave an empty line."""
+        if self._drawn:
+            report.draw("", before=_CLEAR)
+            self._drawn = False
+
+
+def _time(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
