@@ -121,10 +121,10 @@ class Comparison:
 
 
 def holds(check: Comparison) -> bool:
-    """Whether the winner of the rounds is faster in a check of its own too. That is one look at new measurements, so
-    less is asked for than of each of many in the rounds.
+    """Whether the winner of the rounds is faster in a check of its own too: one look at new measurements. In the rounds
+    each of several candidates is looked at several times, so that one may win by chance.
     """
-    return len(check.pairs) >= 2 and check.gain("likely").low > 0.0 and not check.is_one_sided
+    return len(check.pairs) >= 2 and check.gain("sure").low > 0.0 and not check.is_one_sided
 
 
 def typical(rates: Sequence[Rates]) -> Rates | None:

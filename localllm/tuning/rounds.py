@@ -13,7 +13,7 @@ from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Comparison, Pair, Rates
 from localllm.tuning.search import PAIRS, Entry, Search
 
-CHECK_PAIRS = 8
+CHECK_PAIRS = 10
 """Of the last check, where there is time."""
 LEADING_SHARE, SEARCHING_SHARE = 0.7, 0.85
 """Of the time goes into rounds, with a winner to check and without."""

@@ -35,7 +35,7 @@ Truth = dict[str, tuple[float, float]]
 
 
 class Machine:
-    """A bench with speeds of its own: each run has its `noise`, an outlier takes several times as long, speeds drift."""
+    """A bench with speeds of its own: each run has `noise`, an outlier takes several times as long, speeds drift."""
 
     def __init__(
         self, truth: Truth, *, seed: int, noise: float = 0.0, outliers: float = 0.0, drift: float = 0.0,
@@ -108,7 +108,7 @@ def test_whatever_the_machine_what_is_kept_is_not_slower_than_the_default() -> N
     """300 machines with up to 10 % of noise in every run and outliers: the default, or what is truly as fast.
 
     Of the candidates kept here none is truly slower; one that is by 2 % would need a bound of 99.5 % in the rounds and
-    one of 95 % in the check to err in the same direction: less than 1 of 4,000.
+    one of 99.5 % in the check to err in the same direction: less than 1 of 10,000.
     """
     source, num_kept = random.Random(1), 0
     for seed in range(300):
@@ -125,13 +125,14 @@ def test_whatever_the_machine_what_is_kept_is_not_slower_than_the_default() -> N
 
 
 def test_where_nothing_differs_noise_alone_is_kept_in_at_most_one_of_a_hundred_tunings() -> None:
-    """300 machines on which every way is as fast. Expected are 7 candidates x 0.5 % x 5 % of them; it does no harm."""
+    """300 machines on which every way is as fast. Of 7 candidates, each looked at
+    up to 5 times, a fifth of the machines may let one through the rounds, and of those the check 0.5 %."""
     source = random.Random(2)
     outcomes = [
         tune(Machine({}, seed=seed, noise=source.uniform(0.005, 0.14), outliers=source.choice([0, 0.05]))).outcome
         for seed in range(300)
     ]
-    assert outcomes.count("kept") <= 3
+    assert outcomes.count("kept") <= 1
 
 
 def test_what_is_clearly_faster_is_found_and_kept() -> None:
