@@ -233,19 +233,6 @@ class Tunings:
         content = _File([*there, tuning][-MAX_TUNINGS:])
         write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
 
-    def forget(self, path: Path) -> int:
-        """All that is known of the model in this file; how many tunings that were, a damaged file counted as one."""
-        return _remove(_read(self.file_of(path)))
-
-    def forget_name(self, model: str) -> int:
-        """All of a model that is not here any more."""
-        named = (kept for kept in self.every() if any(tuning.model == model for tuning in kept.tunings))
-        return sum(map(_remove, named))
-
-    def forget_all(self) -> int:
-        """Of every model."""
-        return sum(map(_remove, self.every()))
-
     def file_of(self, path: Path) -> Path:
         """Where tunings of the model in this file are. Raises `OSError`."""
         return self._folder / f"{identity(path)}.json"
@@ -256,10 +243,10 @@ def damaged(kept: Kept) -> str:
     return f"a tuning is damaged and not used ({kept.path}: {kept.damage}); {REMEDY}"
 
 
-def _remove(kept: Kept) -> int:
-    count = len(kept.tunings) or bool(kept.damage)
+def forget(kept: Kept) -> int:
+    """Remove that file; how many tunings that were, a damaged file counted as one. Raises `OSError`."""
     kept.path.unlink(missing_ok=True)
-    return int(count)
+    return len(kept.tunings) or int(bool(kept.damage))
 
 
 def _read(path: Path) -> Kept:
@@ -268,7 +255,7 @@ def _read(path: Path) -> Kept:
             return Kept(path, (), "it is too large")
         found = msgspec.json.decode(path.read_bytes(), type=_File)
         for tuning in found.tunings:
-            tuning.values.applied(LoadOptions())
+            tuning.values.applied(msgspec.convert(tuning.base, LoadOptions))
     except FileNotFoundError:
         return Kept(path, ())
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, InvalidParameter) as error:

@@ -1,22 +1,18 @@
-"""`localllm tune`: what is fastest for a model here, as a table; what was found so far; forgetting it."""
+"""`localllm tune MODEL`: measures what is fastest for it here, with a table at the end. Decides nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from localllm import tuned
 from localllm.cli import report
 from localllm.cli.units import duration
 from localllm.config import Settings
-from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.ranges import check_range
-from localllm.tuned import Kept, Tunings
 
 if TYPE_CHECKING:
     from localllm.tuning.tuner import Result, Row
@@ -64,64 +60,6 @@ def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_j
     _show(result)
     report.write(*story(result, model, minutes))
     return report.OK
-
-
-def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:
-    """What was found for a model, or for all. Raises `ModelNotFound`."""
-    tunings = Tunings(settings.data_dir)
-    found = list(tunings.every())
-    if model is not None:
-        name = settings.sections().model_named(model)
-        path = _file_of(settings, name)
-        own = None if path is None else tunings.file_of(path)
-        found = [each for each in found if each.path == own or any(tuning.model == name for tuning in each.tunings)]
-    if as_json:
-        told = [
-            {"file": str(each.path), "damage": each.damage, "tunings": msgspec.to_builtins(each.tunings)}
-            for each in found
-        ]
-        report.write_json(msgspec.json.encode(told))
-        return report.OK
-    rows = [
-        (tuning.model, tuning.story(), tuning.place.backend, _set(tuning.base))
-        for each in found
-        for tuning in each.tunings
-    ]
-    report.write_table(("MODEL", "TUNED", "BACKEND", "WITH"), rows)
-    _complain(found)
-    return report.OK
-
-
-def forget(settings: Settings, model: str | None) -> int:
-    """Returns 0 though nothing was known. Raises `ModelNotFound` for a name that nobody knows."""
-    tunings = Tunings(settings.data_dir)
-    if model is None:
-        count, whose = tunings.forget_all(), "every model is"
-    else:
-        name = settings.sections().model_named(model)
-        path = _file_of(settings, name)
-        count = (0 if path is None else tunings.forget(path)) + tunings.forget_name(name)
-        if path is None and not count:
-            raise ModelNotFound(
-                f"there is no model {name!r} here, and nothing was tuned under that name", param="model"
-            )
-        whose = f"{name} is"
-    report.say(f"localllm: {whose} loaded as by default" + ("" if count else "; there was nothing to forget"))
-    return report.OK
-
-
-def rows_for(settings: Settings, path: Path) -> list[tuple[str, str]]:
-    """For `show`: what was found for the model in this file."""
-    kept = Tunings(settings.data_dir).kept(path)
-    rows = [("tuned", f"{tuning.story()}  ({tuning.place.backend})") for tuning in kept.tunings]
-    return [*rows, ("tuned", tuned.damaged(kept))] if kept.damage else rows
-
-
-def summary(settings: Settings) -> list[str]:
-    """For `doctor`: which models are tuned, and what is damaged."""
-    found = list(Tunings(settings.data_dir).every())
-    lines = [f"{tuning.model}: {tuning.story()}" for each in found for tuning in each.tunings]
-    return lines + [tuned.damaged(each) for each in found if each.damage]
 
 
 def story(result: Result, model: str, minutes: float) -> Iterator[str]:
@@ -185,28 +123,6 @@ def _gain(row: Row) -> str:
 def _verdict(row: Row) -> str:
     words = _WORDS[row.verdict]
     return f"{words}: {row.failure}" if row.failure else words
-
-
-def _set(base: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in base.items())
-
-
-def _complain(found: Sequence[Kept]) -> None:
-    for each in found:
-        if each.damage:
-            report.say(f"localllm: {tuned.damaged(each)}")
-
-
-def _file_of(settings: Settings, model: str) -> Path | None:
-    """None for a model that is not here."""
-    from localllm.registry.resolve import resolve
-
-    try:
-        file = resolve(model, settings.data_dir)
-    except (ModelNotFound, InvalidParameter):
-        return None
-    file.release()
-    return file.path
 
 
 class Progress:

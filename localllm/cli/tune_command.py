@@ -41,14 +41,15 @@ def tune(
         del given[own]
     from localllm import config
     from localllm.cli import tune as tuning
+    from localllm.cli import tuned
 
     settings = config.load(given)
     if listing and forget:
         raise InvalidParameter("--list shows and --forget removes: leave out one", param="forget")
     if listing:
-        raise Exit(tuning.list_tunings(settings, model, as_json=as_json))
+        raise Exit(tuned.list_tunings(settings, model, as_json=as_json))
     if forget:
-        raise Exit(tuning.forget(settings, model))
+        raise Exit(tuned.forget(settings, model))
     if model is None:
         raise InvalidParameter("name the model to tune, or --list what was found so far", param="model")
     raise Exit(tuning.tune_model(settings, model, minutes=minutes, kv=kv, as_json=as_json))
