@@ -33,6 +33,12 @@ MIN_GAIN = 1.02
 """Less is not worth a setting."""
 TOLERANCE = 0.98
 """Neither prompts nor answers may be slower than this share of the default, whatever the other gains."""
+LEAST_CHECKED, MOST_CHECKED = 8, 40
+"""Pairs of the last check."""
+CHECKED_SHARE = 0.7
+"""Of the gain in the rounds: who wins there is likely to have had luck."""
+CHECK_QUANTILE = 3.3
+"""About that of the check's confidence."""
 TOO_NOISY = 0.15
 """Spread of the default's own speed from which on nothing that is measured is believed."""
 
@@ -71,9 +77,12 @@ def estimate(samples: Sequence[float], confidence: Confidence) -> Estimate:
     if len(samples) < 2:
         return Estimate(samples[0] if samples else 0.0, math.inf)
     quantiles = _T[confidence]
-    spread = max(statistics.stdev(samples), LEAST_SPREAD)
     quantile = quantiles[min(len(samples) - 1, len(quantiles)) - 1]
-    return Estimate(statistics.fmean(samples), quantile * spread / math.sqrt(len(samples)))
+    return Estimate(statistics.fmean(samples), quantile * _spread(samples) / math.sqrt(len(samples)))
+
+
+def _spread(samples: Sequence[float]) -> float:
+    return max(statistics.stdev(samples), LEAST_SPREAD)
 
 
 class Comparison:
@@ -84,7 +93,11 @@ class Comparison:
 
     def gain(self, confidence: Confidence) -> Estimate:
         """Of prompts and answers together."""
-        return estimate([(_prompt(pair) + _answer(pair)) / 2 for pair in self.pairs], confidence)
+        return estimate(self.samples(), confidence)
+
+    def samples(self) -> list[float]:
+        """One of each pair."""
+        return [(_prompt(pair) + _answer(pair)) / 2 for pair in self.pairs]
 
     @property
     def prompt_gain(self) -> float:
@@ -118,6 +131,15 @@ class Comparison:
     def rates(self) -> Rates | None:
         """Of the other way: typical ones."""
         return typical([pair.other for pair in self.pairs])
+
+
+def pairs_needed(found: Comparison) -> int:
+    """For a check of what the rounds found: so many that a gain which is a little smaller than there still shows."""
+    gain = found.gain("likely").mean
+    if len(found.pairs) < 2 or gain <= 0:
+        return MOST_CHECKED
+    wanted = (CHECK_QUANTILE * _spread(found.samples()) / (CHECKED_SHARE * gain)) ** 2
+    return max(LEAST_CHECKED, min(MOST_CHECKED, math.ceil(wanted)))
 
 
 def holds(check: Comparison) -> bool:

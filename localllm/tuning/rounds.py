@@ -13,8 +13,6 @@ from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Comparison, Pair, Rates
 from localllm.tuning.search import PAIRS, Entry, Search
 
-CHECK_PAIRS = 10
-"""Of the last check, where there is time."""
 LEADING_SHARE, SEARCHING_SHARE = 0.7, 0.85
 """Of the time goes into rounds, with a winner to check and without."""
 
@@ -58,10 +56,13 @@ class Rounds:
             longest_s = max(longest_s, self._clock() - now_s)
         return True
 
-    async def check(self, candidate: Candidate, until_s: float) -> Comparison:
-        """The candidate against the default again. Raises `CandidateFailed`, or what the default fails with."""
+    async def check(self, candidate: Candidate, num_pairs: int, until_s: float) -> Comparison:
+        """The candidate against the default again, so many times if there is time.
+
+        Raises `CandidateFailed`, or what the default fails with.
+        """
         comparison, longest_s = Comparison(), 0.0
-        while len(comparison.pairs) < CHECK_PAIRS:
+        while len(comparison.pairs) < num_pairs:
             began_s = self._clock()
             if began_s + longest_s > until_s:
                 break

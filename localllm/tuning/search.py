@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from localllm.tuning.candidates import Candidate, combined
-from localllm.tuning.comparing import Comparison, Pair
+from localllm.tuning.comparing import MIN_GAIN, Comparison, Pair
 
 PAIRS = 2
 """Of a candidate in one round: default, candidate, candidate, default."""
 LEAST_PAIRS = 4
 """Before a candidate is believed to be faster."""
-MOST_PAIRS = 12
-"""After so many there is no difference that matters."""
+MANY_PAIRS, MOST_PAIRS = 12, 60
+"""After so many only those go on that seem to gain enough to matter; after so many nobody."""
 HOPELESS = 0.75
 """A candidate whose first pair has so little of the default's speed gets no second one."""
 
@@ -56,6 +56,8 @@ class Entry:
             return False
         if self.num_pairs < PAIRS:
             return not self.is_hopeless
+        if self.num_pairs >= MANY_PAIRS and self.mean < math.log(MIN_GAIN):
+            return False
         return not self.comparison.is_clearly_not_faster and not self.is_faster
 
     @property

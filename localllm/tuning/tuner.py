@@ -22,7 +22,7 @@ from localllm.supervisor.plan import context_of
 from localllm.supervisor.supervisor import Candidate as Model
 from localllm.tuned import Tuning, Tunings, base_of
 from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
-from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, typical
+from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import PAIRS, Entry, Search
 from localllm.tuning.workers import Loaded, Workers
@@ -122,7 +122,7 @@ class Tuner:
         tried = candidates(options, default.model, machine, deepest=max(work.depths), kv=self._kv)
         self._watcher.say(
             f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} behind each, one at a time; "
-            f"{len(tried)} candidates by turns with the default"
+            f"{len(tried)} candidate{'' if len(tried) == 1 else 's'} by turns with the default"
         )
         rounds, search = Rounds(_Bench(workers, work), time.monotonic, self._tell), Search(tried)
         is_whole = await rounds.search(search, self._began_s, self._total_s)
@@ -130,7 +130,8 @@ class Tuner:
         if winner is not None and spread <= TOO_NOISY:
             self._watcher.say(f"check: {winner.candidate.words} against the default again")
             try:
-                check = await rounds.check(winner.candidate, self._began_s + self._total_s)
+                num_pairs = pairs_needed(winner.comparison)
+                check = await rounds.check(winner.candidate, num_pairs, self._began_s + self._total_s)
             except CandidateFailed as error:
                 winner.failure, winner = str(error), None
         outcome = outcome_of(winner, check, noise(rounds.defaults), is_whole=is_whole)

@@ -14,8 +14,19 @@ from hypothesis import strategies as st
 from localllm.errors import LoadFailed
 from localllm.tuned import Values
 from localllm.tuning.candidates import DEFAULT, Candidate, combined
-from localllm.tuning.comparing import TOLERANCE, TOO_NOISY, Comparison, Pair, Rates, estimate, holds, noise
-from localllm.tuning.rounds import CHECK_PAIRS, CandidateFailed, Rounds
+from localllm.tuning.comparing import (
+    MOST_CHECKED,
+    TOLERANCE,
+    TOO_NOISY,
+    Comparison,
+    Pair,
+    Rates,
+    estimate,
+    holds,
+    noise,
+    pairs_needed,
+)
+from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import MOST_PAIRS, Entry, Search
 from localllm.tuning.tuner import Outcome, outcome_of
 
@@ -88,7 +99,7 @@ def tune(machine: Machine, *, total_s: float = LONG_S, candidates: tuple[Candida
         is_whole = await rounds.search(search, 0.0, total_s)
         winner, check = search.winner(), None
         if winner is not None:
-            check = await rounds.check(winner.candidate, total_s)
+            check = await rounds.check(winner.candidate, pairs_needed(winner.comparison), total_s)
         return Tuned(outcome_of(winner, check, noise(rounds.defaults), is_whole=is_whole), winner, search, check)
 
     return asyncio.run(run())
@@ -191,7 +202,7 @@ def test_a_winner_that_dies_in_the_check_is_told_apart_from_a_default_that_does(
     machine = Machine({}, seed=0, breaks=frozenset({"repack off"}))
     rounds = Rounds(machine, lambda: machine.now_s, lambda *_: None)
     with pytest.raises(CandidateFailed, match="too large"):
-        asyncio.run(rounds.check(Candidate("repack", Values(repack="off")), 1.0))
+        asyncio.run(rounds.check(Candidate("repack", Values(repack="off")), 8, 1.0))
 
 
 def test_a_machine_that_is_too_noisy_keeps_nothing_though_something_looks_faster() -> None:
@@ -243,7 +254,7 @@ def test_a_tuning_ends_within_its_time_and_with_bounded_rounds(
         assert tuned.winner is not None
         assert tuned.check is not None
         assert tuned.winner.is_faster
-        assert 2 <= len(tuned.check.pairs) <= CHECK_PAIRS
+        assert 2 <= len(tuned.check.pairs) <= MOST_CHECKED
         assert tuned.check.gain("sure").low > 0
 
 
