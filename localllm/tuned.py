@@ -37,6 +37,8 @@ WITHOUT_EFFECT = frozenset({
     "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms",
 })  # fmt: skip
 """Fields of `LoadOptions` with which a tuning holds whatever they are; the context is looked at apart."""
+AS_TUNED = "as `localllm tune` found to be faster"
+"""Why something is as it is."""
 REMEDY = "`localllm tune --forget` removes it"
 
 
@@ -112,6 +114,11 @@ class Match(NamedTuple):
     tuning: Tuning | None
     why_not: str = ""
     """Why none of those that there are; empty where there are none."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Fields of the options that it sets."""
+        return () if self.tuning is None else tuple(self.tuning.values.given())
 
     def applied(self, options: LoadOptions) -> LoadOptions:
         """These options as they are to be used."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from localllm import tuned
 from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
@@ -351,7 +353,10 @@ class ManagedModel:
         found = tuned.match(self._tunings, place, self._options, context_of(self._info, self._options))
         self._used_options = options = found.applied(self._options)
         placement = plan(self._info, options, hello.devices)
-        return Load(self.id, str(self._path), self._info, options, placement, self._defaults, found.story())
+        if "flash_attn" in found.settings:
+            placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
+        said = found.story(), found.settings
+        return Load(self.id, str(self._path), self._info, options, placement, self._defaults, *said)
 
 
 def _log_format(model: LoadedModel) -> None:

@@ -124,32 +124,24 @@ class Tuner:
             f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} behind each, one at a time; "
             f"{len(tried)} candidate{'' if len(tried) == 1 else 's'} by turns with the default"
         )
-        rounds, search = Rounds(_Bench(workers, work), time.monotonic, self._tell), Search(tried)
+        search, rounds = Search(tried), Rounds(_Bench(workers, work), time.monotonic, self._tell)
         is_whole = await rounds.search(search, self._began_s, self._total_s)
-        winner, spread, check = search.winner(), noise(rounds.defaults), None
-        if winner is not None and spread <= TOO_NOISY:
-            self._watcher.say(f"check: {winner.candidate.words} against the default again")
-            try:
-                num_pairs = pairs_needed(winner.comparison)
-                check = await rounds.check(winner.candidate, num_pairs, self._began_s + self._total_s)
-            except CandidateFailed as error:
-                winner.failure, winner = str(error), None
+        winner, check = search.winner(), None
+        if winner is not None and noise(rounds.defaults) <= TOO_NOISY:
+            check = await self._check(rounds, winner)
         outcome = outcome_of(winner, check, noise(rounds.defaults), is_whole=is_whole)
         rates = typical(rounds.defaults) or speed
+        found = winner if outcome == "kept" else None
         if outcome in ("kept", "default"):
-            found = winner if outcome == "kept" else None
             tuning = _tuning(model, options, default, found, check, rates)
             await asyncio.to_thread(Tunings(self._settings.data_dir).keep, model.path, tuning)
         return Result(
             model=model.id,
             outcome=outcome,
-            winner=winner.candidate.words if winner is not None and outcome == "kept" else "",
+            winner="" if found is None else found.candidate.words,
             work=work,
-            default=Row(
-                candidate="default", verdict="", num_pairs=len(rounds.defaults), prompt_tokens_per_s=rates.prompt,
-                answer_tokens_per_s=rates.answer, gain=1.0, noise=spread,
-            ),
-            rows=tuple(_entry_row(entry) for entry in search.entries),
+            default=_default_row(rates, rounds.defaults),
+            rows=tuple(map(_entry_row, search.entries)),
             check=None if winner is None or check is None else _row(winner.candidate, check, _checked(check)),
             suggestion=_suggestion(search.entries),
             noise=noise(rounds.defaults),
@@ -157,7 +149,17 @@ class Tuner:
             threads=default.model.threads,
             backend=default.model.backend,
             took_s=round(time.monotonic() - self._began_s, 1),
-        )  # fmt: skip
+        )
+
+    async def _check(self, rounds: Rounds, winner: Entry) -> Comparison | None:
+        """None where it fails this time."""
+        self._watcher.say(f"check: {winner.candidate.words} against the default again")
+        num_pairs = pairs_needed(winner.comparison)
+        try:
+            return await rounds.check(winner.candidate, num_pairs, self._began_s + self._total_s)
+        except CandidateFailed as error:
+            winner.failure = str(error)
+            return None
 
     def _tell(self, candidate: Candidate, comparison: Comparison) -> None:
         gain = comparison.gain("likely")
@@ -210,6 +212,18 @@ def _tuning(
 
 def _entry_row(entry: Entry) -> Row:
     return _row(entry.candidate, entry.comparison, entry.verdict, entry.failure)
+
+
+def _default_row(rates: Rates, measured: list[Rates]) -> Row:
+    return Row(
+        candidate="default",
+        verdict="",
+        num_pairs=len(measured),
+        prompt_tokens_per_s=rates.prompt,
+        answer_tokens_per_s=rates.answer,
+        gain=1.0,
+        noise=noise(measured),
+    )
 
 
 def _row(candidate: Candidate, comparison: Comparison, verdict: str, failure: str = "") -> Row:

@@ -17,6 +17,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.vocab import Vocab
+from localllm.tuned import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
 from localllm.worker.grammars import Later
@@ -134,7 +135,7 @@ def _reason(attention: Settled, backend: LlamaBackend) -> str:
 def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Nothing: they are made."""
     if load.options.speculation == "off":
-        return "as asked for"
+        return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
     if not backend.can_rewind:
         return f"a {backend.memory_kind} memory cannot take back what was guessed wrong"
     return ""

@@ -71,6 +71,8 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     defaults: ModelDefaults = ModelDefaults()
     tuned: str = ""
     """What is to be said of the model's tuning."""
+    tuned_settings: tuple[str, ...] = ()
+    """Fields of the options that it set."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):

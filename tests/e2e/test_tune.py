@@ -18,7 +18,7 @@ from localllm.client.api import Client
 from localllm.client.sidecar import Sidecar
 from localllm.finding import Finder
 from localllm.load_options import LoadOptions
-from localllm.tuned import Place, Tuning, Tunings, Values, base_of, forget
+from localllm.tuned import AS_TUNED, Place, Tuning, Tunings, Values, base_of, forget
 from localllm.tuning.candidates import DEFAULT
 from localllm.tuning.workers import Workers
 from tests.e2e.conftest import COMMAND, TIMEOUT_S, Cli
@@ -94,7 +94,7 @@ def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli,
     with LLM("demo", options=ONE_CANDIDATE) as llm:
         info = llm.info
     if found["outcome"] == "kept":
-        assert (info.flash_attn, info.flash_attn_reason) == ("on", "as asked for")
+        assert (info.flash_attn, info.flash_attn_reason) == ("on", AS_TUNED)
         assert info.tuned.startswith("flash_attn on: 1.")
     else:
         assert (info.flash_attn, info.tuned) == ("off", "")
@@ -110,7 +110,7 @@ def test_every_face_loads_a_tuned_model_so_and_says_it(cli: Cli, tuned: Path, da
         == entry["tuned"]
         == "ubatch 128, repack off, speculation off: 1.50 x as fast as the default on 1970-01-01"
     )
-    assert entry["speculation"] == "off"
+    assert (entry["speculation"], entry["speculation_reason"]) == ("off", AS_TUNED)
     with LLM(tuned) as llm:
         assert (llm.info.ubatch, llm.info.speculation, llm.info.tuned) == (128, "off", process.tuned)
         assert llm.info.backend.endswith("use_extra_bufts=off")
