@@ -57,7 +57,7 @@ def tune_model(settings: Settings, model: str, *, minutes: float, kv: bool, as_j
     if as_json:
         report.write_json(msgspec.json.encode(result))
         return report.OK
-    _show(result)
+    show(result)
     report.write(*story(result, model, minutes))
     return report.OK
 
@@ -88,7 +88,8 @@ def story(result: Result, model: str, minutes: float) -> Iterator[str]:
         yield f"Other programs used {result.other_cores:.1f} cores when it began; speeds are what these left."
 
 
-def _show(result: Result) -> None:
+def show(result: Result) -> None:
+    """The table, on stdout."""
     head = ("", "prompt tokens/s", "answer tokens/s", "against the default", "rounds", "verdict")
     default = _cells(result.default, "", "")
     rows = [default, *(_cells(row, _gain(row), _verdict(row)) for row in result.rows)]

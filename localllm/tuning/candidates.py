@@ -23,7 +23,8 @@ class Machine(NamedTuple):
 
     usable_cpus: int
     """Hardware threads count each."""
-    has_gpus: bool
+    uses_gpus: bool
+    """Some of the model's layers are there."""
     repacks: bool
     """The library lays weights out anew as it loads them."""
 
@@ -62,7 +63,7 @@ def candidates(
     """The most promising ones first. `loaded`: with these options; `deepest`: tokens of the longest prompt."""
     found: list[Candidate] = []
     on_cpu = sum(count for device, count in loaded.layers_per_device.items() if device.startswith("CPU"))
-    if machine.has_gpus and options.gpu_layers == "auto":
+    if machine.uses_gpus and options.gpu_layers == "auto":
         found += [_one("gpu_layers", layers) for layers in _layers(loaded, on_cpu)]
     if options.flash_attn == "auto" and options.kv_type == "f16" and loaded.kv == "partitioned":
         found.append(_one("flash_attn", "off" if loaded.flash_attn == "on" else "on"))
@@ -96,8 +97,6 @@ def _one(setting: str, value: object) -> Candidate:
 def _layers(loaded: LoadedModel, on_cpu: int) -> list[int]:
     """None on GPUs, which integrated ones may lose to; and half, where not all fit."""
     offloaded = sum(loaded.layers_per_device.values()) - on_cpu
-    if not offloaded:
-        return []
     return [0, offloaded // 2] if on_cpu > 1 and offloaded > 1 else [0]
 
 

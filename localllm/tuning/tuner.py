@@ -118,7 +118,9 @@ class Tuner:
             speed = await workers.rates(DEFAULT, pilot, 0, guesses=False)
         others = await _other_cores()
         work = work_for(speed, default.model.ctx, self._total_s)
-        machine = Machine(osdep.num_usable_cpus(), default.has_gpus, "use_extra_bufts=off" not in default.place.backend)
+        machine = Machine(
+            osdep.num_usable_cpus(), default.uses_gpus, "use_extra_bufts=off" not in default.place.backend
+        )
         tried = candidates(options, default.model, machine, deepest=max(work.depths), kv=self._kv)
         self._watcher.say(
             f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} behind each, one at a time; "

@@ -45,7 +45,8 @@ class Loaded(NamedTuple):
     model: LoadedModel
     place: Place
     """As its process found it."""
-    has_gpus: bool
+    uses_gpus: bool
+    """Some of its layers are there."""
 
 
 class Workers:
@@ -76,7 +77,7 @@ class Workers:
             self._on_load(candidate.words)
             there = await self._start(candidate)
         self._loaded[candidate] = there
-        if there.has_gpus:  # what one holds of a GPU's memory, another would be planned without
+        if there.uses_gpus:  # what one holds of a GPU's memory, another would be planned without
             self._most = 1
         return there
 
@@ -135,7 +136,7 @@ class Workers:
             await session.aclose()
             raise
         place = place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
-        return Loaded(session, model, place, any(device.kind in ("gpu", "igpu") for device in hello.devices))
+        return Loaded(session, model, place, any(not device.startswith("CPU") for device in model.layers_per_device))
 
     async def _run(self, session: Session, work: Work, number: int, *, guesses: bool) -> Rates:
         text = await self._tokens(session)

@@ -198,7 +198,7 @@ def loaded(**fields: Any) -> LoadedModel:
     )  # fmt: skip
 
 
-CPU = Machine(usable_cpus=16, has_gpus=False, repacks=True)
+CPU = Machine(usable_cpus=16, uses_gpus=False, repacks=True)
 
 
 def words(options: LoadOptions = OPTIONS, machine: Machine = CPU, *, deepest: int = 4096, **fields: Any) -> list[str]:
@@ -235,12 +235,12 @@ def test_batches_longer_than_any_prompt_that_is_measured_are_not_tried() -> None
 
 
 def test_layers_are_tried_on_gpus_and_threads_only_where_the_cpu_computes() -> None:
-    gpu = Machine(usable_cpus=16, has_gpus=True, repacks=True)
+    gpu = Machine(usable_cpus=16, uses_gpus=True, repacks=True)
     assert words(machine=gpu, layers_per_device={"CUDA0": 33}, speculation="off") == [
         "gpu_layers 0", "flash_attn off", "ubatch 1024", "ubatch 256", "ubatch 2048",
     ]  # fmt: skip
     assert words(machine=gpu, layers_per_device={"CUDA0": 20, "CPU": 13})[:2] == ["gpu_layers 0", "gpu_layers 10"]
-    assert not any(each.startswith("gpu") for each in words(machine=gpu))
+    assert not any(each.startswith("gpu") for each in words())
 
 
 def test_another_type_of_kv_cache_is_a_candidate_only_where_it_is_asked_for() -> None:
