@@ -14,7 +14,9 @@ def tune(
     model: Annotated[
         str | None, Argument(metavar="MODEL", help="A name, a path, or demo; none with --list or --forget: all")
     ] = None,
-    minutes: Annotated[float, Option("--minutes", metavar="N", help="For all of it [default: 3]")] = 3.0,
+    minutes: Annotated[
+        float, Option("--minutes", metavar="N", help="For all of it [default: 3]", show_default=False)
+    ] = 3.0,
     kv: Annotated[bool, Option("--kv", help="Measure a KV cache in q8_0 too; it is only suggested")] = False,
     listing: Annotated[bool, Option("--list", help="Show what was found so far, and measure nothing")] = False,
     forget: Annotated[bool, Option("--forget", help="Undo: load MODEL, or every model, as by default again")] = False,
