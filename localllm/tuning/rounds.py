@@ -80,8 +80,6 @@ class Rounds:
                 return
             search.observe(entry, pair)
             self._on_pair(entry.candidate, entry.comparison)
-            if not entry.is_live:
-                return
 
     async def _pair(self, candidate: Candidate) -> Pair:
         """Default and candidate, then candidate and default: what drifts cancels out, and fewer loads are needed."""

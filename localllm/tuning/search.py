@@ -23,8 +23,10 @@ LEAST_PAIRS = 4
 """Before a candidate is believed to be faster."""
 MANY_PAIRS, MOST_PAIRS = 12, 60
 """After so many only those go on that seem to gain enough to matter; after so many nobody."""
-HOPELESS = 0.75
-"""A candidate whose first pair has so little of the default's speed gets no second one."""
+HOPELESS = 0.8
+"""A candidate that has so little of the default's speed in each pair of its first round gets no second one. One pair
+would not do: other programs may hold up any.
+"""
 
 Verdict = Literal["faster", "slower", "no faster", "one-sided", "behind", "not clear", "not measured", "failed"]
 
@@ -55,14 +57,16 @@ class Entry:
         if self.failure or self.is_behind or self.num_pairs >= MOST_PAIRS:
             return False
         if self.num_pairs < PAIRS:
-            return not self.is_hopeless
+            return True
+        if self.is_hopeless:
+            return False
         if self.num_pairs >= MANY_PAIRS and self.mean < math.log(MIN_GAIN):
             return False
         return not self.comparison.is_clearly_not_faster and not self.is_faster
 
     @property
     def is_hopeless(self) -> bool:
-        return self.num_pairs == 1 and self.mean < math.log(HOPELESS)
+        return self.num_pairs == PAIRS and max(self.comparison.samples()) < math.log(HOPELESS)
 
     @property
     def is_faster(self) -> bool:

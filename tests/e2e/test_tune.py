@@ -79,7 +79,7 @@ def mislead(data_dir: Path) -> None:
 
 
 def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli, data_dir: Path) -> None:
-    """Beside other programs it may be too noisy to keep anything; which way is faster shows all the same."""
+    """Beside other programs it may be too noisy to keep anything: then nothing is, which is tested as well."""
     mislead(data_dir)
     done = cli("tune", "demo", "--minutes=1", "--json", *AS_OPTIONS)
     assert done.returncode == 0, done.stderr
@@ -87,17 +87,19 @@ def test_real_workers_are_measured_and_the_faster_way_is_kept_and_used(cli: Cli,
     found = json.loads(done.stdout)
     (row,) = found["rows"]
     assert row["candidate"] == "flash_attn on"
-    assert row["gain"] > 1.0
-    assert row["prompt_tokens_per_s"] > found["default"]["prompt_tokens_per_s"] > 0
+    assert row["num_pairs"] >= 2
+    assert min(row["prompt_tokens_per_s"], found["default"]["answer_tokens_per_s"]) > 0
     assert found["took_s"] < 75
-    assert (found["outcome"] == "kept") == (data_dir / "tuned").is_dir()
+    assert (found["outcome"] in ("kept", "default")) == (data_dir / "tuned").is_dir()
     with LLM("demo", options=ONE_CANDIDATE) as llm:
         info = llm.info
     if found["outcome"] == "kept":
+        assert found["check"]["gain"] - found["check"]["noise"] > 1.0
         assert (info.flash_attn, info.flash_attn_reason) == ("on", AS_TUNED)
         assert info.tuned.startswith("flash_attn on: 1.")
     else:
-        assert (info.flash_attn, info.tuned) == ("off", "")
+        assert info.flash_attn == "off"
+        assert info.tuned.startswith("as by default: ") == (found["outcome"] == "default")
 
 
 def test_every_face_loads_a_tuned_model_so_and_says_it(cli: Cli, tuned: Path, data_dir: Path) -> None:
