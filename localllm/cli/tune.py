@@ -30,6 +30,7 @@ _WORDS = {
     "one-sided": "faster in one, slower in the other",
     "behind": "another value is better",
     "not clear": "no clear difference",
+    "open": "too few rounds to tell",
     "not measured": "no time for it",
     "failed": "cannot be loaded so",
 }
@@ -99,7 +100,8 @@ def show(result: Result) -> None:
             _cells(msgspec.structs.replace(check, candidate=f"check: {check.candidate}"), _gain(check), check.verdict)
         )
     report.write_table(head, rows)
-    report.write(f"Equal rounds of the default differ by {result.noise:.1%}; {result.took_s:.0f} s in all.")
+    equal = f"Equal rounds of the default differ by {result.noise:.1%}; " if result.default.num_pairs > 2 else ""
+    report.write(f"{equal}{result.took_s:.0f} s in all.")
 
 
 def _cells(row: Row, gain: str, verdict: str) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ HOPELESS = 0.8
 would not do: other programs may hold up any.
 """
 
-Verdict = Literal["faster", "slower", "no faster", "one-sided", "behind", "not clear", "not measured", "failed"]
+Verdict = Literal["faster", "slower", "no faster", "one-sided", "behind", "not clear", "open", "not measured", "failed"]
+"""`open`: more rounds would tell more."""
 
 
 @dataclass
@@ -88,6 +89,8 @@ class Entry:
             return "behind"
         if comparison.is_clearly_not_faster:
             return "no faster"
+        if self.is_live:
+            return "open"
         return "one-sided" if comparison.is_one_sided and self.mean > 0 else "not clear"
 
 

@@ -165,7 +165,7 @@ class Tuner:
 
     def _tell(self, candidate: Candidate, comparison: Comparison) -> None:
         gain = comparison.gain("likely")
-        self._state(f"{candidate.words}: {math.expm1(gain.mean):+.1%} after {len(comparison.pairs)} rounds")
+        self._state(f"{candidate.words}: {math.expm1(gain.mean):+.1%}, round {len(comparison.pairs)}")
 
     def _state(self, text: str) -> None:
         self._watcher.state(text, time.monotonic() - self._began_s)

@@ -21,7 +21,7 @@ from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate as Model
 from localllm.tuned import Place, place_of
-from localllm.tuning.candidates import Candidate
+from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
 from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
 from localllm.types import Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
@@ -74,7 +74,7 @@ class Workers:
         if there is None:
             while len(self._loaded) >= self._most:
                 await self._close(next(iter(self._loaded)))
-            self._on_load(candidate.words)
+            self._on_load(candidate.words if candidate != DEFAULT else "the default")
             there = await self._start(candidate)
         self._loaded[candidate] = there
         if there.uses_gpus:  # what one holds of a GPU's memory, another would be planned without
