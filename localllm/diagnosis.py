@@ -81,6 +81,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Why no answer can be held to a schema or grammar; None: it can."""
     generic_formats: dict[str, str] | None = None
     """Models whose chat format is the generic one, or that cannot be looked at, and why; None: nobody looked."""
+    tunings: tuple[str, ...] = ()
+    """What `localllm tune` found for models, in words, and what of it is damaged."""
     plugin_dir: str | None = None
     plugins: tuple[str, ...] = ()
     advice: str | None = None

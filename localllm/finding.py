@@ -18,6 +18,7 @@ from localllm.load_options import LoadOptions
 from localllm.states import AvailableModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.threads import Threads
+from localllm.tuned import Tunings
 from localllm.types import ModelDefaults, ModelInfo
 
 Found = tuple[Candidate, int | None]
@@ -182,7 +183,8 @@ def _candidate(
     file = resolve(model, data_dir, allow_paths=allow_paths)
     try:
         info = read_info(file, None if chat_template is None else chat_template(file.id))
+        tunings = Tunings(data_dir).of(file.path)
     except BaseException:
         file.release()
         raise
-    return Candidate(file.id, file.path, info, file.defaults, file.release), file.ctx
+    return Candidate(file.id, file.path, info, file.defaults, file.release, tunings), file.ctx

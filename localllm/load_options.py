@@ -12,7 +12,10 @@ import msgspec
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range
 from localllm.ropes import RopeScaling, check_rope
-from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, Pooling, ThinkingDefault
+from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, Pooling, Repack, ThinkingDefault
+
+DEFAULT_UBATCH = 512
+"""Tokens."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,8 +27,10 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     devices: tuple[str, ...] | None = None
     """Device names as `localllm doctor` prints them; None: all GPUs there are."""
     threads: int | None = None
-    batch_tokens: int = 512
-    """Computed at once: llama.cpp's ubatch. A prompt alone is given to it in batches of up to 2,048."""
+    threads_batch: int | None = None
+    """For prompts; None: as many as `threads`."""
+    ubatch: int | None = None
+    """Computed at once: llama.cpp's ubatch; None: 512. A prompt alone is given to it in batches of up to 2,048."""
     kv_ram_mb: int = 2048
     """Main memory, in MiB, for what slots had computed when others needed them, and for checkpoints; 0: none."""
     checkpoints: int = 8
@@ -34,6 +39,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kv_type: KvType = "f16"
     """Of keys and values in the cache."""
     flash_attn: FlashAttn = "auto"
+    repack: Repack = "auto"
+    """Weights are laid out anew for the CPU as they are loaded; auto: where that works."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: `ctx` for each."""
     kv_disk_mb: int = 0
@@ -64,11 +71,17 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     yarn_orig_ctx: int | None = None
     """Tokens of the trained context before any stretching; None: as the model says."""
 
+    @property
+    def ubatch_tokens(self) -> int:
+        """Tokens that are computed at once."""
+        return DEFAULT_UBATCH if self.ubatch is None else self.ubatch
+
     def __post_init__(self) -> None:
         check_range("ctx", self.ctx, 8, 2**24)
         check_range("slots", self.slots, 1, 256)
         check_range("threads", self.threads, 1, 1024)
-        check_range("batch_tokens", self.batch_tokens, 32, 8192)
+        check_range("threads_batch", self.threads_batch, 1, 1024)
+        check_range("ubatch", self.ubatch, 32, 8192)
         check_range("kv_ram_mb", self.kv_ram_mb, 0, 2**24)
         check_range("kv_disk_mb", self.kv_disk_mb, 0, 2**30)
         check_range("checkpoints", self.checkpoints, 0, 256)

@@ -12,7 +12,7 @@ import msgspec
 from localllm.load_options import LoadOptions
 from localllm.rpc.endpoints import parse_endpoints
 from localllm.setting_values import comma_list
-from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, RopeScaling, ThinkingDefault
+from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,6 +21,10 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ctx: int | None = None
     slots: int = 4
     threads: int | None = None
+    threads_batch: int | None = None
+    """For prompts; None: as many as `threads`."""
+    ubatch: int | None = None
+    """Tokens of a prompt that are computed at once; None: 512, or what `localllm tune` found to be faster."""
     gpu_layers: GpuLayers = "auto"
     device: str | None = None
     """Comma-separated device names, as `localllm doctor` prints them."""
@@ -38,6 +42,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Of keys and values in the cache: less memory, less exact."""
     flash_attn: FlashAttn = "auto"
     """How attention is computed; auto: what was measured to be faster. Off needs memory for all scores of a step."""
+    repack: Repack = "auto"
+    """Whether weights are laid out anew for this CPU as they are loaded; auto: where that works."""
     kv_cells: int | None = None
     """Tokens that a unified cache holds for all slots together; None: ctx for each."""
     context_shift: bool = False
@@ -75,6 +81,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ctx=self.ctx,
             slots=self.slots,
             threads=self.threads,
+            threads_batch=self.threads_batch,
+            ubatch=self.ubatch,
             gpu_layers=self.gpu_layers,
             devices=self.devices,
             kv_ram_mb=self.kv_ram_mb,
@@ -82,6 +90,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             kv=self.kv,
             kv_type=self.kv_type,
             flash_attn=self.flash_attn,
+            repack=self.repack,
             kv_cells=self.kv_cells,
             context_shift=self.context_shift,
             max_step_ms=self.max_step_ms,

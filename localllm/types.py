@@ -61,6 +61,8 @@ KvLayout = Literal["partitioned", "unified"]
 
 KvType = Literal["f16", "q8_0", "q4_0"]
 FlashAttn = Literal["auto", "on", "off"]
+Repack = Literal["auto", "on", "off"]
+"""Whether weights are laid out anew for the CPU as they are loaded."""
 MemoryKind = Literal["attention", "sliding window", "recurrent"]
 """`attention` can lose its tail; the others go back to checkpoints. Hybrid models are `recurrent` here."""
 GpuLayers = int | Literal["auto", "all"]
@@ -282,6 +284,12 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     speculation: Literal["auto", "off"] = "off"
     speculation_reason: str = ""
     threads: int
+    threads_batch: int = 0
+    """For prompts."""
+    ubatch: int = 0
+    """Tokens of a prompt that are computed at once; of an encoder 0."""
+    tuned: str = ""
+    """What `localllm tune` found for this model here that is used, or why that is not."""
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""
     backend: str

@@ -58,6 +58,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     layers_per_device: dict[str, int] | None
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     """What is set for this model alone, if anything."""
+    tuned: str | msgspec.UnsetType = msgspec.UNSET
+    """What was found to be fastest for it here and is used, or why that is not."""
 
 
 class Processes(msgspec.Struct, frozen=True):

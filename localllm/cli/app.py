@@ -21,6 +21,7 @@ from localllm.cli import (
     model_settings_command,
     report,
     rpc_worker_command,
+    tune_command,
 )
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
@@ -159,6 +160,8 @@ def serve(
     ctx: opt.Ctx = None,
     slots: opt.Slots = None,
     threads: opt.Threads = None,
+    threads_batch: opt.ThreadsBatch = None,
+    ubatch: opt.Ubatch = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
     kv_ram_mb: opt.KvRamMb = None,
@@ -166,6 +169,7 @@ def serve(
     kv: opt.Kv = None,
     kv_type: opt.KvType = None,
     flash_attn: opt.FlashAttn = None,
+    repack: opt.Repack = None,
     kv_cells: opt.KvCells = None,
     kv_disk_mb: opt.KvDiskMb = None,
     context_shift: opt.ContextShift = None,
@@ -357,6 +361,7 @@ def doctor(
 COMMANDS.update(run=run, embed=embed_command.embed, serve=serve, launch=launch, show=show, ps=ps, stop=stop)
 COMMANDS.update(fit=fit_command.fit)
 COMMANDS["set"] = model_settings_command.set_
+COMMANDS.update(tune=tune_command.tune)
 manage.add_to(COMMANDS)
 mcp_command.add_to(COMMANDS)
 rpc_worker_command.add_to(COMMANDS)

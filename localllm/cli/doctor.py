@@ -15,6 +15,7 @@ import msgspec
 from localllm import __version__, osdep
 from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
+from localllm.cli.tuned import summary
 from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.diagnosis import Candidate, Question, Report
@@ -39,7 +40,7 @@ def doctor(settings: Settings, model: str | None = None, *, as_json: bool = Fals
     names = _models(settings, model)
     report = examine(settings, fresh=fresh)
     generic = in_generic_format(names, settings.data_dir)
-    report = msgspec.structs.replace(report, generic_formats=generic)
+    report = msgspec.structs.replace(report, generic_formats=generic, tunings=tuple(summary(settings)))
     if as_json:
         write_json(msgspec.json.encode(report))
     else:
@@ -101,6 +102,8 @@ def story(report: Report) -> Iterator[str]:
     missing = report.grammars_missing
     yield _row("Grammars", "answers can be held to schemas and grammars" if missing is None else f"none: {missing}")
     yield from _format_rows(report)
+    for index, line in enumerate(report.tunings):
+        yield _row("" if index else "Tuned", line)
     if report.error is not None:
         yield _row("Problem", report.error)
     if report.advice is not None:

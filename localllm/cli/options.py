@@ -21,6 +21,12 @@ Ctx = Annotated[
 ]
 Slots = Annotated[int | None, Option("--slots", metavar="N", help="Answers at the same time [default: 4]")]
 Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads at most [default: physical cores]")]
+ThreadsBatch = Annotated[
+    int | None, Option("--threads-batch", metavar="N", help="For prompts, at most [default: as --threads]")
+]
+Ubatch = Annotated[
+    int | None, Option("--ubatch", metavar="TOKENS", help="Of a prompt, computed at once [default: 512]")
+]
 GpuLayers = Annotated[
     str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
 ]
@@ -38,6 +44,9 @@ Kv = Annotated[
 KvType = Annotated[str | None, Option("--kv-type", metavar="f16|q8_0|q4_0", help="[default: f16]")]
 FlashAttn = Annotated[
     str | None, Option("--flash-attn", metavar="auto|on|off", help="How attention is computed [default: auto]")
+]
+Repack = Annotated[
+    str | None, Option("--repack", metavar="auto|on|off", help="Weights laid out anew for this CPU [default: auto]")
 ]
 KvCells = Annotated[
     int | None, Option("--kv-cells", metavar="TOKENS", help="In a unified cache, for all slots together")

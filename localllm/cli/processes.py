@@ -34,9 +34,10 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
                 str(model.requests),
                 until,
                 _set(model),
+                "" if isinstance(model.tuned, msgspec.UnsetType) else model.tuned,
             )
         )
-    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET"), rows)
+    report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
     for each in damaged:
         report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.OK

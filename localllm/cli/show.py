@@ -18,6 +18,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
     """Print to stdout. Raises `ModelNotFound`, `InvalidModelFile`, `InvalidParameter`."""
     from localllm.cli import formats
     from localllm.cli.model_settings import own_rows
+    from localllm.cli.tuned import as_object, rows_for
     from localllm.registry.reading import read_info
     from localllm.registry.resolve import resolve
 
@@ -44,12 +45,14 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         own = settings.sections().of(file.id)
         if own:
             shown["settings"] = {key: each.value for key, each in own.items()}
+        if tunings := as_object(settings, file.path):
+            shown["tuned"] = tunings
         report.write_json(msgspec.json.encode(shown))
         return report.OK
     rows = table(info) + ([] if format is None else formats.rows(format))
     rows.append(("capabilities", ", ".join(formats.abilities(info, format))))
     rows += [] if manifest is None else _manifest_rows(manifest)
-    rows += own_rows(settings, file.id)
+    rows += own_rows(settings, file.id) + rows_for(settings, file.path)
     width = max(len(name) for name, _ in rows)
     report.write(*(f"{one_line(name):<{width}}  {_below(value, width + 2)}" for name, value in rows))
     return report.OK

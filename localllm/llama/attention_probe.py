@@ -65,15 +65,15 @@ class Probe:
     """A context of one sequence; `free` releases it. Its passes are timed and their results discarded."""
 
     def __init__(
-        self, library: Library, model: LlamaModel, *, flash: bool, cells: int, rows: int, threads: int
+        self, library: Library, model: LlamaModel, *, flash: bool, cells: int, rows: int, threads: tuple[int, int]
     ) -> None:
-        """Raises `MemoryError` if llama.cpp cannot create the context."""
+        """`threads`: for one row and for more. Raises `MemoryError` if llama.cpp cannot create the context."""
         api = self._api = library.api
         params = api.llama_context_default_params()
         params.n_ctx, params.n_seq_max = cells, 1
         params.n_batch = params.n_ubatch = rows
         params.n_outputs_max = 1
-        params.n_threads = params.n_threads_batch = threads
+        params.n_threads, params.n_threads_batch = threads
         params.flash_attn_type = int(flash)
         params.swa_full = False
         params.no_perf = True
@@ -144,6 +144,7 @@ def measure(
     *,
     ctx: int,
     threads: int,
+    threads_batch: int | None = None,
     max_rows: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Figures:
@@ -155,7 +156,8 @@ def measure(
     probes: list[Probe] = []
     try:
         for flash in (True, False):
-            probes.append(Probe(library, model, flash=flash, cells=deep + rows, rows=rows, threads=threads))
+            both = threads, threads_batch or threads
+            probes.append(Probe(library, model, flash=flash, cells=deep + rows, rows=rows, threads=both))
         return _measure(probes, shape, deep, rows, lambda: clock() - began_s)
     except MemoryError:
         return Figures(took_s=round(clock() - began_s, 3))

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from localllm.errors import DeviceUnavailable, LoadFailed
 from localllm.llama.library import Library
+from localllm.types import Repack
 
 _LAYER_LINE = re.compile(r"layer\s+(\d+) assigned to device (\S+?),")
 
@@ -29,6 +32,7 @@ class LlamaModel:
         gpu_layers: int,
         devices: tuple[str, ...],
         must_offload: bool,
+        repack: Repack = "auto",
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
         """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, `DeviceUnavailable`."""
@@ -36,7 +40,14 @@ class LlamaModel:
         self._api = api
         params = api.llama_model_default_params()
         params.n_gpu_layers = gpu_layers
-        params.use_extra_bufts = library.choice.extra_bufts
+        if repack == "on" and not library.choice.extra_bufts:
+            raise LoadFailed(
+                "repack on was asked for, and this llama.cpp does not work with repacked weights here; leave it out",
+                param="repack",
+            )
+        params.use_extra_bufts = library.choice.extra_bufts and repack != "off"
+        self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
+        """What computes on the CPU."""
         # An empty list, not NULL: with NULL llama.cpp would move prompt work to a GPU that nobody asked for.
         self._devices = library.device_handles(devices)
         params.devices = ctypes.cast(self._devices, ctypes.c_void_p)

@@ -9,19 +9,23 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
+from localllm import tuned
 from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
 from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import plan, pooling_of
+from localllm.supervisor.plan import context_of, plan, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
+from localllm.tuned import Tuning
 from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
@@ -67,15 +71,17 @@ class ManagedModel:
         keep_alive_s: float,
         stays: bool,
         release: Callable[[], None],
+        tunings: Sequence[Tuning] = (),
     ) -> None:
         """`stays`: never put out for another model. `release` is called once its file is not needed any more.
+        `tunings`: of what the worker's library and devices will be, one may hold.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
         self.id = id
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
-        self._base_bytes = need_bytes(info, options)
+        self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options))
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is set aside."""
@@ -86,7 +92,8 @@ class ManagedModel:
         self._settings = settings
         self._path = path
         self._info = info
-        self._options = options
+        self._options = self._used_options = options
+        self._tunings = tunings
         self._defaults = defaults
         self._keep_alive_s = keep_alive_s
         self._stays = stays
@@ -209,7 +216,7 @@ class ManagedModel:
             self.used()
             _log_format(loaded)
         self.loaded = loaded
-        self._base_bytes = need_bytes(self._info, self._options, self.loaded.flash_attn)
+        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn)
         return session
 
     async def aclose(self) -> None:
@@ -344,8 +351,14 @@ class ManagedModel:
             listener(fraction)
 
     def _make_load(self, hello: Hello) -> Load:
-        placement = plan(self._info, self._options, hello.devices)
-        return Load(self.id, str(self._path), self._info, self._options, placement, self._defaults)
+        place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
+        found = tuned.match(self._tunings, place, self._options, context_of(self._info, self._options))
+        self._used_options = options = found.applied(self._options)
+        placement = plan(self._info, options, hello.devices)
+        if "flash_attn" in found.settings:
+            placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
+        said = found.story(), found.settings
+        return Load(self.id, str(self._path), self._info, options, placement, self._defaults, *said)
 
 
 def _log_format(model: LoadedModel) -> None:

@@ -57,7 +57,7 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         kv_reason=reason,
         flash_attn=flash_attn,
         flash_attn_reason=flash_attn_reason,
-        ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.batch_tokens,
+        ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.ubatch_tokens,
         max_outputs=outputs_of(info, options),
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
@@ -99,7 +99,7 @@ def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[Fla
 def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
     """Rows that are computed at once without flash attention, so that their scores are bounded."""
     row_bytes = scores_bytes(info, most_seen(info, options), 1)
-    rows = options.batch_tokens if row_bytes == 0 else min(options.batch_tokens, MAX_SCORES_BYTES // row_bytes)
+    rows = options.ubatch_tokens if row_bytes == 0 else min(options.ubatch_tokens, MAX_SCORES_BYTES // row_bytes)
     return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
 
 
@@ -108,7 +108,7 @@ def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
     slots = slots_of(info, options)
     more = MORE_OUTPUTS_BYTES // (4 * max(1, info.vocabulary_size))
     return min(
-        SLOT_OUTPUTS * slots + min(max(more, LEAST_MORE_OUTPUTS), MORE_OUTPUTS), max(options.batch_tokens, slots)
+        SLOT_OUTPUTS * slots + min(max(more, LEAST_MORE_OUTPUTS), MORE_OUTPUTS), max(options.ubatch_tokens, slots)
     )
 
 
@@ -124,7 +124,7 @@ def most_seen(info: ModelInfo, options: LoadOptions) -> int:
 
 def step_rows(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
     """Tokens that are computed at once, at most."""
-    return max(options.batch_tokens if flash else ubatch_of(info, options), slots_of(info, options))
+    return max(options.ubatch_tokens if flash else ubatch_of(info, options), slots_of(info, options))
 
 
 def windowed_cells(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:

@@ -26,6 +26,7 @@ from localllm.supervisor.plan import context_of, longest_context
 from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
+from localllm.tuned import Tuning
 from localllm.types import LoadedModel, ModelDefaults, ModelInfo
 
 logger = logging.getLogger("localllm")
@@ -40,6 +41,8 @@ class Candidate(NamedTuple):
     defaults: ModelDefaults
     release: Callable[[], None]
     """To be called once when its file is not needed any more, also if it is never loaded."""
+    tunings: tuple[Tuning, ...] = ()
+    """What was found to be fastest for it."""
 
 
 class Supervisor:
@@ -102,6 +105,7 @@ class Supervisor:
             model = ManagedModel(
                 self, settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
+                tunings=candidate.tunings,
             )  # fmt: skip
         except BaseException:
             candidate.release()

@@ -52,13 +52,17 @@ def _choice(library: Library, model: LlamaModel, load: Load, threads: int, data_
         return Choice(True, "no layer of this model attends to all tokens")
     max_rows = min(load.placement.ubatch_tokens, load.placement.plain_ubatch_tokens)
     memory = Remembered(data_dir / FILE_NAME, Figures, most=MAX_REMEMBERED, subject="which attention is faster")
+    threads_batch = load.options.threads_batch or threads
+    counts = str(threads) if threads_batch == threads else f"{threads} {threads_batch}"
     name = key(
-        library.build.fingerprint, library.choice.label(), osdep.cpu_model(), model_identity(load), str(threads),
+        library.build.fingerprint, model.backend, osdep.cpu_model(), model_identity(load), counts,
         str(attention_probe.depth_of(shape, ctx)), str(max_rows), __version__,
     )  # fmt: skip
     figures = memory.get(name)
     if figures is None or not figures.is_final:
-        now = attention_probe.measure(library, model, shape, ctx=ctx, threads=threads, max_rows=max_rows)
+        now = attention_probe.measure(
+            library, model, shape, ctx=ctx, threads=threads, threads_batch=threads_batch, max_rows=max_rows
+        )
         figures = attention.merged(figures, now, ctx)
         memory.put(name, figures)
     return attention.choose(figures, ctx)

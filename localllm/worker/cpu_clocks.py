@@ -9,13 +9,16 @@ from localllm.engine.scheduling.governor import Governor
 from localllm.engine.team import Clocks, Reading, Team
 
 
-def make_team(threads: int, *, layers_per_device: dict[str, int], since: Reading | None = None) -> Team:
-    """Of at most so many threads; `since`: see `Team`."""
+def make_team(
+    threads: int, threads_batch: int, *, layers_per_device: dict[str, int], since: Reading | None = None
+) -> Team:
+    """Of at most so many threads, for prompts `threads_batch`; `since`: see `Team`."""
     on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
     is_offloaded = on_cpu < sum(layers_per_device.values())
     num_cpus = None if osdep.busy_cpu_s() is None else osdep.num_usable_cpus()
     first = 1 if is_offloaded and on_cpu == 0 else None
-    return Team(Governor(threads, num_cpus=num_cpus, first=first), CLOCKS, since=since, is_offloaded=is_offloaded)
+    governor = Governor(threads, most_batch=threads_batch, num_cpus=num_cpus, first=first)
+    return Team(governor, CLOCKS, since=since, is_offloaded=is_offloaded)
 
 
 def helpers_cpu_s() -> float:

@@ -17,6 +17,7 @@ from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.vocab import Vocab
+from localllm.tuned import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
 from localllm.worker.grammars import Later
@@ -56,12 +57,14 @@ def load_model(
     started = time.perf_counter()
     placement = load.placement
     threads = load.options.threads or osdep.num_physical_cores()
+    threads_batch = load.options.threads_batch or threads
     model = LlamaModel(
         library,
         Path(load.path),
         gpu_layers=placement.gpu_layers,
         devices=placement.devices,
         must_offload=placement.must_offload,
+        repack=load.options.repack,
         on_progress=on_progress,
     )
 
@@ -72,7 +75,7 @@ def load_model(
             causal=load.info.causal,
             pooling=placement.pooling,
             ctx=placement.embedding_ctx,
-            threads=threads,
+            threads=threads_batch,
             is_offloaded=placement.gpu_layers > 0,
             flash_attn=load.options.flash_attn,
         )
@@ -99,8 +102,11 @@ def load_model(
         speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
         speculation_reason="" if backend is None else _why_no_guesses(load, backend),
         threads=threads,
+        threads_batch=threads_batch,
+        ubatch=0 if backend is None else backend.ubatch_capacity,
+        tuned=load.tuned,
         layers_per_device=model.layers_per_device,
-        backend=library.choice.label(),
+        backend=model.backend,
         load_s=time.perf_counter() - started,
         created_unix_s=int(time.time()),
         pooling=placement.pooling,
@@ -129,7 +135,7 @@ def _reason(attention: Settled, backend: LlamaBackend) -> str:
 def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Nothing: they are made."""
     if load.options.speculation == "off":
-        return "as asked for"
+        return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
     if not backend.can_rewind:
         return f"a {backend.memory_kind} memory cannot take back what was guessed wrong"
     return ""
@@ -142,7 +148,7 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         ctx=load.placement.ctx,
         slots=load.placement.slots,
         threads=threads,
-        batch_tokens=max(WHOLE_BATCH, load.options.batch_tokens),
+        batch_tokens=max(WHOLE_BATCH, load.options.ubatch_tokens),
         ubatch_tokens=attention.ubatch_tokens,
         max_outputs=load.placement.max_outputs,
         states_bytes=load.options.kv_ram_mb * 2**20,

@@ -69,6 +69,10 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     options: LoadOptions
     placement: Placement
     defaults: ModelDefaults = ModelDefaults()
+    tuned: str = ""
+    """What is to be said of the model's tuning."""
+    tuned_settings: tuple[str, ...] = ()
+    """Fields of the options that it set."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):
@@ -129,6 +133,8 @@ class Hello(_Frame, frozen=True, tag=True, array_like=True):
     library: str
     backend: str
     devices: tuple[DeviceInfo, ...]
+    fingerprint: str = ""
+    """Of the library's files."""
 
 
 class Loading(_Frame, frozen=True, tag=True, array_like=True):

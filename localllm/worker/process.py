@@ -187,7 +187,9 @@ class Worker:
         )
         loaded = wishes.load(wishes.choose(data_dir), verbose=arguments.verbose)
         devices = loaded.devices()
-        self._outbox.put(Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices))
+        self._outbox.put(
+            Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices, loaded.build.fingerprint)
+        )
         load = self._loads.get()
         # Started first, so that their imports run beside the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
@@ -197,7 +199,9 @@ class Worker:
         model, vocab, backend, make_embedder, grammar_tokens = load_model(
             loaded, load, report_progress, data_dir, templates
         )
-        team = make_team(model.threads, layers_per_device=model.layers_per_device, since=before_load)
+        team = make_team(
+            model.threads, model.threads_batch, layers_per_device=model.layers_per_device, since=before_load
+        )
         max_step_s, prefill_step_s = load.options.max_step_ms / 1000, load.options.prefill_step_ms / 1000
         if backend is None:
             ready_embedder = warm_up_embedder(make_embedder())

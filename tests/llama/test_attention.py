@@ -89,7 +89,7 @@ def test_every_pass_begins_at_the_depth_that_was_filled(
     """Where a recurrent state cannot be rewound, the cache is filled again: deeper passes would look like noise."""
     path = WRITERS[kind](tmp_path / "model.gguf")
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
-    probe = Probe(loaded_library, model, flash=True, cells=SHALLOW + 64, rows=64, threads=1)
+    probe = Probe(loaded_library, model, flash=True, cells=SHALLOW + 64, rows=64, threads=(1, 1))
     probe.fill(SHALLOW)
     for rows in (1, 64, 1, 64, 64):
         probe.pass_s(rows, ALL)
@@ -130,7 +130,7 @@ def test_a_cache_is_filled_by_a_node_a_chunk_and_large_models_are_computed_in_pa
         return wanted
 
     monkeypatch.setattr(Probe, "_on_node", on_node)
-    probe = Probe(opened.library, opened.model, flash=flash, cells=4096 + 64, rows=64, threads=1)
+    probe = Probe(opened.library, opened.model, flash=flash, cells=4096 + 64, rows=64, threads=(1, 1))
     probe.fill(4096)
     assert len(computed) == 4096 / 64, "one node of each chunk"
     assert opened.library.api.llama_memory_seq_pos_max(probe._memory, 0) == 4095

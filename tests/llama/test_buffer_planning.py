@@ -36,8 +36,8 @@ STEPS = {
     "flash": LoadOptions(ctx=2048, slots=4, flash_attn="on"),
     "no flash": LoadOptions(ctx=2048, slots=4, flash_attn="off"),
     "one long slot": LoadOptions(ctx=16_384, slots=1, flash_attn="on"),
-    "large steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", batch_tokens=2048),
-    "small steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", batch_tokens=128),
+    "large steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", ubatch=2048),
+    "small steps": LoadOptions(ctx=1024, slots=8, flash_attn="on", ubatch=128),
     "q8_0": LoadOptions(ctx=2048, slots=4, flash_attn="on", kv_type="q8_0"),
 }
 
@@ -55,7 +55,7 @@ def test_a_small_model_takes_what_is_planned(
 ) -> None:
     path = SMALL[kind](tmp_path / "a.gguf")
     info = read_model_info(path)
-    options = LoadOptions(ctx=512, slots=4, flash_attn=STEPS[mode].flash_attn, batch_tokens=STEPS[mode].batch_tokens)
+    options = LoadOptions(ctx=512, slots=4, flash_attn=STEPS[mode].flash_attn, ubatch=STEPS[mode].ubatch)
     placement = plan(info, options, [])
     mark = loaded_library.log.mark()
     model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
@@ -65,7 +65,7 @@ def test_a_small_model_takes_what_is_planned(
         ctx=placement.ctx,
         slots=placement.slots,
         threads=2,
-        batch_tokens=options.batch_tokens,
+        batch_tokens=options.ubatch_tokens,
         ubatch_tokens=placement.ubatch_tokens,
         flash_attn=placement.flash_attn,
         max_outputs=placement.max_outputs,
@@ -99,7 +99,7 @@ def test_a_model_of_real_size_takes_what_is_planned(
     params = api.llama_context_default_params()
     params.n_ctx = placement.num_cells
     params.n_seq_max = placement.slots
-    params.n_batch = options.batch_tokens
+    params.n_batch = options.ubatch_tokens
     params.n_ubatch = placement.ubatch_tokens
     params.n_outputs_max = placement.max_outputs
     params.kv_unified = params.swa_full = False

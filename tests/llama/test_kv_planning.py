@@ -28,10 +28,10 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "hybrid": families.write_hybrid,
 }
 OPTIONS = {
-    "flash": LoadOptions(ctx=512, slots=16, batch_tokens=64, flash_attn="on"),
-    "no flash": LoadOptions(ctx=512, slots=16, batch_tokens=64, flash_attn="off"),
-    "unified": LoadOptions(ctx=512, slots=8, batch_tokens=64, kv="unified"),
-    "q8_0": LoadOptions(ctx=512, slots=16, batch_tokens=64, kv_type="q8_0"),
+    "flash": LoadOptions(ctx=512, slots=16, ubatch=64, flash_attn="on"),
+    "no flash": LoadOptions(ctx=512, slots=16, ubatch=64, flash_attn="off"),
+    "unified": LoadOptions(ctx=512, slots=8, ubatch=64, kv="unified"),
+    "q8_0": LoadOptions(ctx=512, slots=16, ubatch=64, kv_type="q8_0"),
 }
 IMPOSSIBLE = {
     *((name, "unified") for name in ("sliding window", "recurrent", "hybrid")),  # refused there
@@ -62,7 +62,7 @@ def test_the_plan_is_what_llama_cpp_allocates(
         ctx=placement.ctx,
         slots=placement.slots,
         threads=2,
-        batch_tokens=options.batch_tokens,
+        batch_tokens=options.ubatch_tokens,
         ubatch_tokens=placement.ubatch_tokens,
         num_cells=placement.num_cells if placement.kv == "unified" else None,
         kv_type=options.kv_type,

@@ -23,7 +23,7 @@ from tests.models.maker import write_llama
 
 MIB = 2**20
 COMPUTED = re.compile(r"(?:compute|output) buffer size = +([0-9.]+) MiB")
-OPTIONS = LoadOptions(ctx=512, slots=4, batch_tokens=512, flash_attn="on")
+OPTIONS = LoadOptions(ctx=512, slots=4, ubatch=512, flash_attn="on")
 
 
 @contextmanager
@@ -83,4 +83,4 @@ def test_rows_of_large_vocabularies_are_fewer(words: int, rows: int, tiny_model:
 
     info = msgspec.structs.replace(read_model_info(tiny_model), vocabulary_size=words)
     assert outputs_of(info, OPTIONS) == rows
-    assert outputs_of(info, LoadOptions(slots=4, batch_tokens=32)) == min(rows, 32)
+    assert outputs_of(info, LoadOptions(slots=4, ubatch=32)) == min(rows, 32)

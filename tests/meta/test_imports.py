@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "localllm"
 BASE = {
     "errors", "types", "states", "embeddings", "osdep", "config", "sections", "keys", "printable", "__init__",
-    "load_options", "load_settings",
+    "load_options", "load_settings", "tuned",
 }  # fmt: skip
 
 # Room -> what it may import besides itself. An entry names a room, or one module of a room.
@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "load_options": {"errors", "ranges", "ropes", "types"},
     "load_settings": {"load_options", "rpc.endpoints", "setting_values", "types"},
     "rpc": {"errors", "osdep", "types"},
+    "tuned": {"__init__", "errors", "load_options", "osdep", "registry.disk.files", "types"},
     "sections": {"durations", "errors", "load_settings", "setting_values", "types"},
     "config": {"errors", "types", "osdep", "keys", "load_options", "load_settings", "sections", "setting_values"},
     "diagnosis": {"types"},
@@ -93,6 +94,8 @@ ALLOWED: dict[str, set[str]] = {
     "worker.grammar_trial": BASE | {"formats", "grammar", "structures"},
     "worker.grammars": BASE | {"daemons", "engine", "grammar.literals", "structures"},
     "supervisor": BASE | {"gguf", "worker.handle", "worker.messages", "worker.command"},
+    "tuning": BASE | {"finding", "supervisor"},
+    "tuning.workers": BASE | {"bench.prompts", "supervisor", "worker.command", "worker.messages"},
     "answers": {"types", "supervisor", "chat.formats"},
     "finding": BASE | {"threads", "supervisor", "registry", "gguf"},
     "runtime": BASE | {"answers", "finding", "making", "pulling", "threads", "supervisor", "registry", "chat"},
@@ -116,6 +119,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.create": BASE | {"client", "registry.manifest", "worker.template_check"},
     "cli.fit": BASE | {"client", "diagnosis", "registry.sources.headers", "supervisor.fit"},
     "cli.formats": BASE | {"worker.template_child"},
+    "cli.tune": BASE | {"ranges", "tuning"},
     "cli.serving": BASE | {"client", "registry.names"},
     "cli.bench": BASE | {"client", "diagnosis", "bench"},
     "cli.launch": BASE | {"client", "launch"},

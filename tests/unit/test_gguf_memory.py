@@ -114,9 +114,9 @@ def test_keys_and_values_may_differ_and_windowed_layers_may_have_lengths_of_thei
         LayerMemory(keys=2 * 24, values=2 * 32, is_windowed=True),
         LayerMemory(keys=48, values=32),
     )
-    options = LoadOptions(ctx=1024, slots=1, batch_tokens=512)
+    options = LoadOptions(ctx=1024, slots=1, ubatch=512)
     assert memory_bytes(info, options, flash=True) == [768 * (48 + 64) * 2, 1024 * (48 + 32) * 2]
-    wider = memory_bytes(info, LoadOptions(ctx=1024, slots=1, batch_tokens=512, flash_attn="off"), flash=False)
+    wider = memory_bytes(info, LoadOptions(ctx=1024, slots=1, ubatch=512, flash_attn="off"), flash=False)
     assert wider == [768 * (48 + 64) * 2, 1024 * (48 + 64) * 2], "transposed values are as wide as the widest"
 
 

@@ -301,3 +301,16 @@ def test_where_a_gpu_computes_no_team_of_all_cores_is_woken_to_draw_a_few_tokens
 @given(st.integers(1, 256), st.integers(1, 300_000), st.integers(1, 64))
 def test_no_more_threads_draw_than_there_are_rows(num_rows: int, vocabulary: int, most: int) -> None:
     assert 1 <= sampler_threads(num_rows, vocabulary, most) <= min(num_rows, most)
+
+
+def test_prompts_may_have_more_threads_than_answers_or_fewer() -> None:
+    for small, batch in ((2, 4), (4, 2)):
+        governor = Governor(small, most_batch=batch, num_cpus=4)
+        assert (governor.threads(1), governor.threads(512)) == (small, batch)
+        assert governor.most == 4
+        for _ in range(500):
+            threads = governor.threads(1)
+            assert threads <= small
+            governor.observe(1, threads, 1 / threads)
+        assert governor.threads(1) == small
+        assert governor.threads(33) == batch

@@ -23,20 +23,25 @@ LOGITS_A_THREAD = 400_000
 class Governor:
     """`threads` before each step, `observe` after it, and `used` now and then."""
 
-    def __init__(self, most: int, *, num_cpus: int | None = None, first: int | None = None) -> None:
-        """`num_cpus` that this process may use, of which at most `most` compute; `first`: a guess for small steps."""
-        self.most = most
-        self.room = Room(most, num_cpus or most)
+    def __init__(
+        self, most: int, *, most_batch: int | None = None, num_cpus: int | None = None, first: int | None = None
+    ) -> None:
+        """`num_cpus` that this process may use, of which at most `most` compute small steps and `most_batch` prompts;
+        None: as many. `first`: a guess for small steps.
+        """
+        self._most_small, self._most_batch = most, most_batch or most
+        self.most = max(self._most_small, self._most_batch)
+        self.room = Room(self.most, num_cpus or self.most)
         self._first = first
         self._trials: dict[int, Trials] = {}
         self._last = (0, most)
-        """Tokens and free cores of the last step."""
+        """Tokens of the last step, and the cores that were free for it."""
         self._demand = 0.0
         """Of others, when all trials were begun anew."""
 
     def threads(self, num_tokens: int) -> int:
         """For a step of so many tokens."""
-        free = self.room.threads
+        free = min(self.room.threads, self._most_small if num_tokens <= MOST_TRIED_TOKENS else self._most_batch)
         if self._last != (num_tokens, free):
             self._interrupt()
             self._last = num_tokens, free

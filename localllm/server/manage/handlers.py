@@ -206,4 +206,5 @@ def _process(model: RunningModel, state: ServerState) -> body.Process:
         slots=loaded.slots if loaded else None,
         layers_per_device=loaded.layers_per_device if loaded else None,
         settings=state.own_settings(model.id) or msgspec.UNSET,
+        tuned=(loaded.tuned if loaded else "") or msgspec.UNSET,
     )

@@ -105,6 +105,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     speculation: Literal["auto", "off"] | msgspec.UnsetType = msgspec.UNSET
     """`auto`: tokens are guessed where that pays; `speculation_reason`: why not."""
     speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
+    tuned: str | msgspec.UnsetType = msgspec.UNSET
+    """What `localllm tune` found for it here that is used, or why that is not."""
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
     """`rank`: it ranks; otherwise it embeds."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
@@ -192,6 +194,7 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         flash_attn_reason=model.flash_attn_reason if model.slots else msgspec.UNSET,
         speculation=model.speculation if model.slots else msgspec.UNSET,
         speculation_reason=model.speculation_reason or msgspec.UNSET,
+        tuned=model.tuned or msgspec.UNSET,
         pooling=model.pooling,
         dimensions=model.dimensions,
         embedding_ctx=model.embedding_ctx,

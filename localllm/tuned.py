@@ -1,0 +1,270 @@
+"""What `localllm tune` found to be fastest for a model here: kept in the data directory, looked up at a load.
+
+    tuned/<model>.json    a file for each model, by its content; in it one tuning for each library, devices and settings
+
+A tuning holds where everything is as it was measured; otherwise a load goes by its settings alone, and says why. Only
+what a setting leaves to localllm is ever changed. Knows nothing of how it is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from localllm import __version__, osdep
+from localllm.errors import InvalidParameter
+from localllm.load_options import LoadOptions
+from localllm.types import DeviceInfo
+
+logger = logging.getLogger("localllm")
+
+FOLDER = "tuned"
+"""Below the data directory."""
+MAX_TUNINGS = 16
+"""Of one model; beyond that the oldest is dropped."""
+MAX_FILE_BYTES = 256 * 1024
+HEAD_BYTES = 1024 * 1024
+"""Of a model's file, that stand for all of it beside its size."""
+WITHOUT_EFFECT = frozenset({
+    "ctx", "slots", "kv_cells", "kv_ram_mb", "kv_disk_mb", "checkpoints", "context_shift", "pooling", "embedding_ctx",
+    "grammar", "chat_template", "thinking", "max_step_ms", "prefill_step_ms",
+})  # fmt: skip
+"""Fields of `LoadOptions` with which a tuning holds whatever they are; the context is looked at apart."""
+AS_TUNED = "as `localllm tune` found to be faster"
+"""Why something is as it is."""
+REMEDY = "`localllm tune --forget` removes it"
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Of fields of `LoadOptions` that were left to localllm; None: as without a tuning."""
+
+    threads: int | None = None
+    threads_batch: int | None = None
+    ubatch: int | None = None
+    flash_attn: Literal["on", "off"] | None = None
+    repack: Literal["on", "off"] | None = None
+    speculation: Literal["auto", "off"] | None = None
+    gpu_layers: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not None."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+    def applied(self, options: LoadOptions) -> LoadOptions:
+        """These options with them. Raises `InvalidParameter` for values that no load can have."""
+        return msgspec.structs.replace(options, **self.given())
+
+    def words(self) -> str:
+        """`ubatch 1024, flash_attn off`; of none: `as by default`."""
+        return ", ".join(f"{name} {value}" for name, value in self.given().items()) or "as by default"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a measurement holds."""
+
+    cpu: str
+    """A digest of `osdep.cpu_model`."""
+    cores: int
+    library: str
+    """The fingerprint of its files."""
+    backend: str
+    """As `CpuChoice.label` has it: `built-cpu: zen4`."""
+    devices: tuple[str, ...] = ()
+    """GPUs, each with its description."""
+    version: str = __version__
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """What won, and against what."""
+
+    model: str
+    """Its name when it was tuned."""
+    place: Place
+    base: dict[str, Any]
+    """What was set then, of what has an effect: see `base_of`."""
+    ctx: int
+    """Tokens of a slot then."""
+    values: Values
+    """None of them: nothing was faster than the default."""
+    gain: float = 1.0
+    """Speed with these values relative to speed without, in the last check; `noise`: how far that may be off."""
+    noise: float = 0.0
+    prompt_tokens_per_s: float = 0.0
+    answer_tokens_per_s: float = 0.0
+    created_unix_s: int = 0
+
+    def story(self) -> str:
+        """For people."""
+        day = time.strftime("%Y-%m-%d", time.gmtime(self.created_unix_s))
+        if not self.values.given():
+            return f"as by default: nothing was faster on {day}"
+        return f"{self.values.words()}: {self.gain:.2f} x as fast as the default on {day}"
+
+
+class Match(NamedTuple):
+    """What a load does about tunings."""
+
+    tuning: Tuning | None
+    why_not: str = ""
+    """Why none of those that there are; empty where there are none."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Fields of the options that it sets."""
+        return () if self.tuning is None else tuple(self.tuning.values.given())
+
+    def applied(self, options: LoadOptions) -> LoadOptions:
+        """These options as they are to be used."""
+        return options if self.tuning is None else self.tuning.values.applied(options)
+
+    def story(self) -> str:
+        """For people; empty where the model was never tuned."""
+        if self.tuning is not None:
+            return self.tuning.story()
+        return f"not used: {self.why_not}" if self.why_not else ""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    tunings: list[Tuning] = []
+    """Oldest first."""
+
+
+def place_of(*, library: str, backend: str, devices: Sequence[DeviceInfo]) -> Place:
+    """This machine with that library."""
+    return Place(
+        cpu=hashlib.blake2b(osdep.cpu_model().encode(), digest_size=8).hexdigest(),
+        cores=osdep.num_physical_cores(),
+        library=library,
+        backend=backend,
+        devices=tuple(f"{device.name}: {device.description}" for device in devices if device.kind != "cpu"),
+    )
+
+
+def base_of(options: LoadOptions) -> dict[str, Any]:
+    """What is set of all that has an effect on speed, but for defaults."""
+    built: dict[str, Any] = msgspec.to_builtins(options)
+    return {name: value for name, value in built.items() if name not in WITHOUT_EFFECT}
+
+
+def match(tunings: Sequence[Tuning], place: Place, options: LoadOptions, ctx: int) -> Match:
+    """The newest that holds for a load with these options and slots of so many tokens."""
+    base, why_not = base_of(options), ""
+    for tuning in reversed(tunings):
+        why_not = why_not or _why_not(tuning, place, base, ctx)
+        if not _why_not(tuning, place, base, ctx):
+            return Match(tuning)
+    return Match(None, why_not)
+
+
+def possible(tunings: Sequence[Tuning], options: LoadOptions) -> list[LoadOptions]:
+    """All that `match` may make of these options, whatever the library and the devices are."""
+    base = base_of(options)
+    return [options, *(tuning.values.applied(options) for tuning in tunings if tuning.base == base)]
+
+
+def _why_not(tuning: Tuning, place: Place, base: dict[str, Any], ctx: int) -> str:
+    """Empty: it holds."""
+    was = tuning.place
+    if was.backend != place.backend:
+        return f"it was tuned with {was.backend}, and this is {place.backend}"
+    if was.library != place.library:
+        return "it was tuned with another build of llama.cpp"
+    if (was.cpu, was.cores) != (place.cpu, place.cores):
+        return "it was tuned on another CPU"
+    if was.devices != place.devices:
+        return "it was tuned with other devices"
+    if was.version != place.version:
+        return f"it was tuned with localllm {was.version}"
+    if tuning.base != base:
+        different = sorted(name for name in {*tuning.base, *base} if tuning.base.get(name) != base.get(name))
+        return f"it was tuned with other settings ({', '.join(different)})"
+    if tuning.values.flash_attn is not None and ctx > tuning.ctx:
+        return f"it was tuned with slots of {tuning.ctx:,} tokens, and these have {ctx:,}"
+    return ""
+
+
+def identity(path: Path) -> str:
+    """Stands for a model by its content, wherever its file lies: 32 digits. Costs a millisecond. Raises `OSError`."""
+    with open(osdep.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
+        digest = hashlib.blake2b(str(os.fstat(file.fileno()).st_size).encode(), digest_size=16)
+        digest.update(file.read(HEAD_BYTES))
+    return digest.hexdigest()
+
+
+class Kept(NamedTuple):
+    """A file of tunings."""
+
+    path: Path
+    tunings: tuple[Tuning, ...]
+    damage: str = ""
+    """Why it cannot be read."""
+
+
+class Tunings:
+    """Those of a data directory. Reads and writes files, so that nothing here is for an event loop."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / FOLDER
+
+    def of(self, path: Path) -> tuple[Tuning, ...]:
+        """Of the model in this file, oldest first. A file of ours that is damaged is said, and ignored."""
+        if not self._folder.is_dir():
+            return ()
+        kept = self.kept(path)
+        if kept.damage:
+            logger.warning("%s", damaged(kept))
+        return kept.tunings
+
+    def kept(self, path: Path) -> Kept:
+        """The same with what is wrong with it, which is not said. Raises `OSError`."""
+        return _read(self.file_of(path))
+
+    def every(self) -> Iterator[Kept]:
+        """All files, damaged ones too."""
+        if self._folder.is_dir():
+            yield from map(_read, sorted(self._folder.glob("*.json")))
+
+    def keep(self, path: Path, tuning: Tuning) -> None:
+        """Takes the place of what was found before with the same library, devices and settings. Raises `OSError`."""
+        from localllm.registry.disk.files import write_whole
+
+        file = self.file_of(path)
+        there = [other for other in _read(file).tunings if (other.place, other.base) != (tuning.place, tuning.base)]
+        content = _File([*there, tuning][-MAX_TUNINGS:])
+        write_whole(file, msgspec.json.format(msgspec.json.encode(content)))
+
+    def file_of(self, path: Path) -> Path:
+        """Where tunings of the model in this file are. Raises `OSError`."""
+        return self._folder / f"{identity(path)}.json"
+
+
+def damaged(kept: Kept) -> str:
+    """For people: what is wrong, and what to do."""
+    return f"a tuning is damaged and not used ({kept.path}: {kept.damage}); {REMEDY}"
+
+
+def forget(kept: Kept) -> int:
+    """Remove that file; how many tunings that were, a damaged file counted as one. Raises `OSError`."""
+    kept.path.unlink(missing_ok=True)
+    return len(kept.tunings) or int(bool(kept.damage))
+
+
+def _read(path: Path) -> Kept:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            return Kept(path, (), "it is too large")
+        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        for tuning in found.tunings:
+            tuning.values.applied(msgspec.convert(tuning.base, LoadOptions))
+    except FileNotFoundError:
+        return Kept(path, ())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, InvalidParameter) as error:
+        return Kept(path, (), str(error))
+    return Kept(path, tuple(found.tunings))

@@ -1,0 +1,110 @@
+"""Which ways of loading a model are worth a measurement: one setting changed at a time. A pure function.
+
+Only what is left to localllm is changed, never what somebody has set. What changes answers by more than rounding (the
+type of the KV cache) is measured where it is asked for, and suggested, never used by itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from localllm.load_options import DEFAULT_UBATCH, LoadOptions
+from localllm.tuned import Values
+from localllm.types import KvType, LoadedModel
+
+UBATCHES = (1024, 256, 2048)
+"""In the order in which they are tried."""
+
+
+class Machine(NamedTuple):
+    """What is known of it once the model is loaded as by default."""
+
+    usable_cpus: int
+    """Hardware threads count each."""
+    uses_gpus: bool
+    """Some of the model's layers are there."""
+    repacks: bool
+    """The library lays weights out anew as it loads them."""
+
+
+class Candidate(NamedTuple):
+    """One way of loading."""
+
+    setting: str
+    """That is changed; several with commas between."""
+    values: Values
+    kv_type: KvType | None = None
+    """Another type of KV cache, which is only ever suggested."""
+
+    @property
+    def words(self) -> str:
+        """`ubatch 1024`."""
+        return self.values.words() if self.kv_type is None else f"kv_type {self.kv_type}"
+
+    @property
+    def guesses(self) -> bool:
+        """Whether it is about guessed tokens, so that these are to be measured too."""
+        return self.values.speculation is not None
+
+    def applied(self, options: LoadOptions) -> LoadOptions:
+        """These options changed. Raises `InvalidParameter`."""
+        options = self.values.applied(options)
+        return options if self.kv_type is None else msgspec.structs.replace(options, kv_type=self.kv_type)
+
+
+DEFAULT = Candidate("", Values())
+
+
+def candidates(
+    options: LoadOptions, loaded: LoadedModel, machine: Machine, *, deepest: int, kv: bool = False
+) -> list[Candidate]:
+    """The most promising ones first. `loaded`: with these options; `deepest`: tokens of the longest prompt."""
+    found: list[Candidate] = []
+    on_cpu = sum(count for device, count in loaded.layers_per_device.items() if device.startswith("CPU"))
+    if machine.uses_gpus and options.gpu_layers == "auto":
+        found += [_one("gpu_layers", layers) for layers in _layers(loaded, on_cpu)]
+    if options.flash_attn == "auto" and options.kv_type == "f16" and loaded.kv == "partitioned":
+        found.append(_one("flash_attn", "off" if loaded.flash_attn == "on" else "on"))
+    if options.ubatch is None:
+        found += [_one("ubatch", rows) for rows in UBATCHES if rows < 2 * max(deepest, DEFAULT_UBATCH)]
+    if on_cpu and options.threads_batch is None:
+        found += [_one("threads_batch", count) for count in _batch_threads(loaded.threads, machine.usable_cpus)]
+    if on_cpu and options.threads is None:
+        for count in _threads(loaded.threads, machine.usable_cpus):  # of answers alone: prompts have theirs
+            found.append(Candidate("threads", Values(threads=count, threads_batch=loaded.threads_batch)))
+    if on_cpu and machine.repacks and options.repack == "auto":
+        found.append(_one("repack", "off"))
+    if options.speculation == "auto" and loaded.speculation == "auto":
+        found.append(_one("speculation", "off"))
+    if kv and options.kv_type == "f16" and loaded.flash_attn == "on":
+        found.append(Candidate("kv_type", Values(), "q8_0"))
+    return found
+
+
+def combined(winners: list[Candidate]) -> Candidate:
+    """All of them at once, each of a setting of its own."""
+    given = {name: value for winner in winners for name, value in winner.values.given().items()}
+    given |= {winner.setting: winner.values.given()[winner.setting] for winner in winners}
+    return Candidate(", ".join(winner.setting for winner in winners), msgspec.convert(given, Values))
+
+
+def _one(setting: str, value: object) -> Candidate:
+    return Candidate(setting, msgspec.convert({setting: value}, Values))
+
+
+def _layers(loaded: LoadedModel, on_cpu: int) -> list[int]:
+    """None on GPUs, which integrated ones may lose to; and half, where not all fit."""
+    offloaded = sum(loaded.layers_per_device.values()) - on_cpu
+    return [0, offloaded // 2] if on_cpu > 1 and offloaded > 1 else [0]
+
+
+def _batch_threads(threads: int, usable: int) -> list[int]:
+    """Prompts may gain by hardware threads; where cores are unequal, by fewer of them."""
+    return [count for count in (usable, threads // 2) if count not in (0, threads) and (count > threads or threads > 3)]
+
+
+def _threads(threads: int, usable: int) -> list[int]:
+    """Fewer than all are tried while the model answers, by `engine.scheduling.trials`; more never are."""
+    return [count for count in (usable, threads // 2) if count not in (0, threads)]

@@ -1,0 +1,173 @@
+"""Worker processes of one model, loaded in different ways: each measures itself by answering requests, one at a time.
+
+As many stay loaded as memory allows; otherwise they take turns. Knows nothing of what is compared or decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from localllm import osdep
+from localllm.bench.prompts import words
+from localllm.config import Settings
+from localllm.errors import InternalError, Loading, WorkerCrashed
+from localllm.load_options import LoadOptions
+from localllm.supervisor.plan import plan
+from localllm.supervisor.room import need_bytes
+from localllm.supervisor.session import Session
+from localllm.supervisor.supervisor import Candidate as Model
+from localllm.tuned import Place, place_of
+from localllm.tuning.candidates import DEFAULT, Candidate
+from localllm.tuning.comparing import Rates
+from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
+from localllm.types import Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
+from localllm.worker.command import worker_command
+from localllm.worker.messages import Hello, Load
+
+MOST_LOADED = 8
+"""At a time: one that waits costs nothing but memory, and a load may take longer than a run."""
+USED_SHARE = 0.5
+"""Of the free memory: the rest is for who else works here."""
+TEXT_WORDS = 3 * DEPTHS[0]
+WARM_UP = Work((32,), 8)
+"""For the first answer of a process, which is not measured."""
+NO_GUESSES = Speculative(n_max=0)
+
+
+class Loaded(NamedTuple):
+    """A worker that answers."""
+
+    session: Session
+    model: LoadedModel
+    place: Place
+    """As its process found it."""
+    uses_gpus: bool
+    """Some of its layers are there."""
+
+
+class Workers:
+    """Used on one event loop; `aclose` at the end."""
+
+    def __init__(
+        self, settings: Settings, model: Model, options: LoadOptions, on_load: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`options`: how the model is loaded by default. `on_load` is told what is being loaded."""
+        self._settings = settings
+        self._model = model
+        # What is kept of conversations is not what is measured.
+        self._options = msgspec.structs.replace(options, kv_ram_mb=0, kv_disk_mb=0)
+        self._on_load = on_load
+        self._loaded: dict[Candidate, Loaded] = {}
+        """The one used last at the end."""
+        self._text: list[int] = []
+        free = osdep.available_memory()
+        room = MOST_LOADED if free is None else int(USED_SHARE * free // need_bytes(model.info, options))
+        self._most = max(1, min(MOST_LOADED, room))
+
+    async def load(self, candidate: Candidate) -> Loaded:
+        """The worker that has the model loaded this way. Raises `LoadFailed`s, `WorkerCrashed`, `InvalidParameter`."""
+        there = self._loaded.pop(candidate, None)
+        if there is None:
+            while len(self._loaded) >= self._most:
+                await self._close(next(iter(self._loaded)))
+            self._on_load(candidate.words if candidate != DEFAULT else "the default")
+            there = await self._start(candidate)
+        self._loaded[candidate] = there
+        if there.uses_gpus:  # what one holds of a GPU's memory, another would be planned without
+            self._most = 1
+        return there
+
+    async def rates(self, candidate: Candidate, work: Work, number: int, *, guesses: bool) -> Rates:
+        """The speed of one run with the `number`-th prompts. Raises as `load`."""
+        worker = await self.load(candidate)
+        try:
+            return await self._run(worker.session, work, number, guesses=guesses)
+        except WorkerCrashed:
+            self._loaded.pop(candidate, None)
+            raise
+
+    async def aclose(self) -> None:
+        """End all processes."""
+        await asyncio.gather(*(self._close(candidate) for candidate in list(self._loaded)))
+
+    async def _close(self, candidate: Candidate) -> None:
+        await self._loaded.pop(candidate).session.aclose()
+
+    async def _start(self, candidate: Candidate) -> Loaded:
+        settings, hellos = self._settings, list[Hello]()
+        options = candidate.applied(self._options)
+
+        def make_load(hello: Hello) -> Load:
+            hellos.append(hello)
+            model = self._model
+            placement = plan(model.info, options, hello.devices)
+            return Load(model.id, str(model.path), model.info, options, placement, model.defaults)
+
+        command = worker_command(
+            data_dir=settings.data_dir,
+            runtime=settings.runtime,
+            plugin_dir=settings.plugin_dir,
+            verbose=settings.verbose,
+            debug=False,
+        )
+        session = Session(
+            command,
+            make_load,
+            max_waiting=1,
+            verbose=settings.verbose,
+            worker_timeout_s=settings.worker_timeout_s,
+            step_timeout_s=settings.step_timeout_s,
+        )
+        try:
+            async with asyncio.timeout(settings.load_timeout_s):
+                model = await asyncio.shield(session.ready)
+            (hello,) = hellos
+            await self._run(session, WARM_UP, -1, guesses=False)
+        except TimeoutError:
+            await session.aclose()
+            raise Loading(
+                f"{self._model.id} did not load within {settings.load_timeout_s:g} s (--load-timeout-s)", param="model"
+            ) from None
+        except BaseException:
+            await session.aclose()
+            raise
+        place = place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
+        return Loaded(session, model, place, any(not device.startswith("CPU") for device in model.layers_per_device))
+
+    async def _run(self, session: Session, work: Work, number: int, *, guesses: bool) -> Rates:
+        text = await self._tokens(session)
+        timed = []
+        for depth in work.depths:
+            prompt = prompt_tokens(text, depth, number, repeats=guesses)
+            timed.append(await _ask(session, prompt, work.answer, guesses=guesses))
+        return rates_of(timed)
+
+    async def _tokens(self, session: Session) -> Sequence[int]:
+        if not self._text:
+            self._text = await session.call("tokenize", words("tune", TEXT_WORDS), False, False)
+        return self._text
+
+
+async def _ask(session: Session, prompt: tuple[int, ...], answer: int, *, guesses: bool) -> Timed:
+    request = GenerationRequest(
+        prompt_tokens=prompt,
+        params=SamplingParams(temperature=0.0, max_tokens=answer, ignore_eos=True),
+        cache_prompt=False,
+        speculative=Speculative() if guesses else NO_GUESSES,
+    )
+    pending = session.submit(request)
+    try:
+        finish: Finish | None = None
+        while finish is None:
+            finish = (await pending.mailbox.get()).finish
+    except BaseException:
+        pending.cancel()
+        raise
+    if finish.usage.completion_tokens < 2:
+        raise InternalError(f"an answer of {answer} tokens ended after {finish.usage.completion_tokens}")
+    timings = finish.timings
+    return Timed(len(prompt), timings.prefill_s, finish.usage.completion_tokens - 1, timings.decode_s)
