@@ -5,6 +5,7 @@ For what depends on shapes only, such as what llama.cpp allocates. Knows nothing
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +45,13 @@ SHAPES = {
 """The widths of known models, and few of their layers: buffers for computing do not grow with the layers."""
 
 
-def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType = GGMLQuantizationType.F16) -> Path:
+KindOf = Callable[[str], GGMLQuantizationType]
+"""The type of a matrix by its name."""
+
+
+def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType | KindOf = GGMLQuantizationType.F16) -> Path:
     """A file with the tensors of such a model in that type, norms in F32; every number is 0."""
+    kind_of = (lambda _: kind) if isinstance(kind, GGMLQuantizationType) else kind
     writer = GGUFWriter(path, shape.architecture)
     writer.add_name(path.stem)
     writer.add_file_type(LlamaFileType.MOSTLY_F16)
@@ -56,7 +62,7 @@ def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType = GGMLQuan
             writer.add_uint32(f"{shape.architecture}.{key}", value)
     bpe(shape.vocabulary).write(writer)
     for name, dims in _tensors(shape):
-        stored = GGMLQuantizationType.F32 if len(dims) == 1 or "gate_inp" in name else kind
+        stored = GGMLQuantizationType.F32 if len(dims) == 1 or "gate_inp" in name else kind_of(name)
         rows = dims[::-1]
         size = int(np.prod(quant_shape_to_byte_shape(rows, stored), dtype=np.int64))
         # NumPy's type says nothing of a quantized tensor: the writer wants the shape in bytes then.

@@ -1,0 +1,186 @@
+"""Measures how fast this CPU computes what models consist of: about 0.2 s for each tensor type and size of a head.
+
+Passes are short (a millisecond or less) and many, and the faster ones count: what else runs meanwhile disturbs some,
+not all. Knows nothing of models and of what is predicted with the figures.
+"""
+
+from __future__ import annotations
+
+from localllm.gguf.tables import BLOCK_TYPES
+from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes
+from localllm.speeds import AttentionSpeed, KernelSpeed, MachineSpeed, tensor_type
+
+USUAL_SHARE, DISTURBED = 0.25, 1.2
+"""A pass is taken as usual that is slower than so many others; one that took so many times the fastest one's time was
+disturbed, and then the fastest counts."""
+ROWS = 512
+"""Tokens of a prompt that llama.cpp computes at once."""
+SIDE = 1024
+"""Numbers in a row of the matrices, a multiple of all block sizes."""
+CACHED_BYTES, COLD_BYTES, GROUP_BYTES = 3 * 2**20, 64 * 2**20, 6 * 2**20
+"""What stays in the caches of a usual CPU; what does not; what is read in one pass."""
+EXPERTS, EXPERTS_USED = 16, 2
+CELLS, HEADS, KV_HEADS = 512, 8, 4
+MOST_S = 0.08
+"""For one kind of passes."""
+NODES = 32
+_BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
+
+
+def measure(cpu: Cpu, known: MachineSpeed | None, threads: int, kernels: list[str], heads: list[int]) -> MachineSpeed:
+    """What is known, and what is asked for besides. Raises `LoadFailed`."""
+    found = known or MachineSpeed(threads=threads, node_s=_node_s(cpu), element_s=_element_s(cpu))
+    return MachineSpeed(
+        threads=threads,
+        node_s=found.node_s,
+        element_s=found.element_s,
+        kernels=found.kernels | {name: _kernel(cpu, name) for name in kernels},
+        attention=found.attention | {str(size): _attention(cpu, size) for size in heads},
+    )
+
+
+def _node_s(cpu: Cpu) -> float:
+    """Of an addition of few numbers: all threads meet after it."""
+    with Passes(cpu, _adding(64, 1), weights=None, each=NODES) as passes:
+        return _usual(passes.times(60, MOST_S)) / NODES
+
+
+def _element_s(cpu: Cpu) -> float:
+    """On average of what llama.cpp does between the matrices."""
+
+    def operations(cpu: Cpu, context: int) -> Maker:
+        ggml = cpu.ggml
+        one, other = (cpu.tensor(context, "F32", SIDE, ROWS // 4) for _ in range(2))
+
+        def make(_: int | None) -> int:
+            normal = ggml.mul(context, ggml.rms_norm(context, one, 1e-5), other)
+            return int(ggml.add(context, ggml.swiglu_split(context, normal, other), one))
+
+        return make
+
+    with Passes(cpu, operations, weights=None, each=4) as passes:
+        return _usual(passes.times(30, MOST_S)) / (4 * 4 * SIDE * (ROWS // 4))
+
+
+def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
+    type = tensor_type(name)
+    if type != name:
+        return _expert_kernel(cpu, type)
+    block = _BLOCKS[type]
+    matrix_bytes = SIDE * SIDE // block.length * block.size
+    weights = (type, (SIDE, SIDE))
+    one = _product(SIDE, 1)
+    each = max(1, CACHED_BYTES // matrix_bytes)
+    with Passes(cpu, one, weights=weights, each=each) as passes:
+        cached = passes.times(40, MOST_S)
+    cached_byte_s = _usual(cached) / (each * matrix_bytes)
+    each = max(1, GROUP_BYTES // matrix_bytes)
+    groups = COLD_BYTES // (each * matrix_bytes)
+    with Passes(cpu, one, weights=weights, each=each, groups=groups) as passes:
+        cold = passes.times(6, MOST_S)
+    with Passes(cpu, _product(SIDE, ROWS), weights=(type, (SIDE, SIDE // 2)), each=1) as passes:
+        many = passes.times(20, MOST_S)
+    return KernelSpeed(
+        cached_byte_s=cached_byte_s,
+        byte_s=max(cached_byte_s, _usual(cold) / (each * matrix_bytes)),
+        product_s=_usual(many) / (ROWS * SIDE * (SIDE // 2)),
+        spread=max(map(_spread, (cold, many))),
+    )
+
+
+def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
+    """Experts of a quarter of the size: those of mixtures are small."""
+    block = _BLOCKS[type]
+    side = SIDE // 2
+    expert_bytes = side * side // block.length * block.size
+    weights = (type, (side, side, EXPERTS))
+    groups = max(2, COLD_BYTES // (expert_bytes * EXPERTS))
+    with Passes(cpu, _mixture(side, 1), weights=weights, each=1) as passes:
+        cached = passes.times(60, MOST_S)
+    cached_byte_s = _usual(cached) / (EXPERTS_USED * expert_bytes)
+    with Passes(cpu, _mixture(side, 1), weights=weights, each=1, groups=groups) as passes:
+        cold = passes.times(20, MOST_S)
+    with Passes(cpu, _mixture(side, ROWS), weights=weights, each=1) as passes:
+        many = passes.times(20, MOST_S)
+    return KernelSpeed(
+        cached_byte_s=cached_byte_s,
+        byte_s=max(cached_byte_s, _usual(cold) / (EXPERTS_USED * expert_bytes)),
+        product_s=_usual(many) / (ROWS * EXPERTS_USED * side * side),
+        spread=max(map(_spread, (cold, many))),
+    )
+
+
+def _attention(cpu: Cpu, size: int) -> AttentionSpeed:
+    def each_s(operation: Operation, rows: int, each: int) -> float:
+        with Passes(cpu, operation, weights=None, each=each) as passes:
+            return _usual(passes.times(30, MOST_S)) / (each * rows * CELLS * HEADS)
+
+    rows = ROWS // 4
+    return AttentionSpeed(
+        flash_token_s=each_s(_flash(size, 1), 1, 4),
+        flash_prompt_s=each_s(_flash(size, rows), rows, 1),
+        plain_token_s=each_s(_plain(size, 1), 1, 4),
+        plain_prompt_s=each_s(_plain(size, rows), rows, 1),
+    )
+
+
+def _adding(width: int, rows: int) -> Operation:
+    def operation(cpu: Cpu, context: int) -> Maker:
+        one, other = (cpu.tensor(context, "F32", width, rows) for _ in range(2))
+        return lambda _: cpu.ggml.add(context, one, other)
+
+    return operation
+
+
+def _product(width: int, rows: int) -> Operation:
+    def operation(cpu: Cpu, context: int) -> Maker:
+        tokens = cpu.tensor(context, "F32", width, rows)
+        return lambda weights: cpu.ggml.mul_mat(context, weights, tokens)
+
+    return operation
+
+
+def _mixture(width: int, rows: int) -> Operation:
+    def operation(cpu: Cpu, context: int) -> Maker:
+        tokens = cpu.tensor(context, "F32", width, 1, rows)
+        chosen = cpu.tensor(context, "I32", EXPERTS_USED, rows)
+        cpu.numbers[chosen] = [index % EXPERTS for index in range(EXPERTS_USED * rows)]
+        return lambda weights: cpu.ggml.mul_mat_id(context, weights, tokens, chosen)
+
+    return operation
+
+
+def _flash(size: int, rows: int) -> Operation:
+    def operation(cpu: Cpu, context: int) -> Maker:
+        queries = cpu.tensor(context, "F32", size, rows, HEADS)
+        keys, values = (cpu.tensor(context, "F16", size, CELLS, KV_HEADS) for _ in range(2))
+        mask = cpu.tensor(context, "F16", CELLS, rows)
+        return lambda _: cpu.ggml.flash_attn_ext(context, queries, keys, values, mask, size**-0.5, 0.0, 0.0)
+
+    return operation
+
+
+def _plain(size: int, rows: int) -> Operation:
+    def operation(cpu: Cpu, context: int) -> Maker:
+        ggml = cpu.ggml
+        queries = cpu.tensor(context, "F32", size, rows, HEADS)
+        keys = cpu.tensor(context, "F16", size, CELLS, KV_HEADS)
+        values = cpu.tensor(context, "F16", CELLS, size, KV_HEADS)
+        mask = cpu.tensor(context, "F32", CELLS, rows)
+
+        def make(_: int | None) -> int:
+            scores = ggml.mul_mat(context, keys, queries)
+            return int(ggml.mul_mat(context, values, ggml.soft_max_ext(context, scores, mask, size**-0.5, 0.0)))
+
+        return make
+
+    return operation
+
+
+def _usual(times: list[float]) -> float:
+    usual = times[int(len(times) * USUAL_SHARE)]
+    return usual if usual < DISTURBED * times[0] else times[0]
+
+
+def _spread(times: list[float]) -> float:
+    return times[len(times) // 2] / times[0] - 1

@@ -1,0 +1,73 @@
+"""What a short probe of this machine measured: seconds per byte, product and node, of each tensor type.
+
+Plain frozen data between the child that measures, who asks it, and who predicts. Knows none of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Of matrices of one tensor type."""
+
+    cached_byte_s: float
+    """Seconds per byte of weights for one token, where all of them fit into the CPU's caches."""
+    byte_s: float
+    """Likewise where they come from main memory."""
+    product_s: float
+    """Seconds per product (weight and token) where many tokens are computed at once."""
+    spread: float
+    """How much longer than the fastest a usual pass took, relative."""
+
+
+class AttentionSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds for each cell that one head of one token attends to; `prompt`: many tokens are computed at once."""
+
+    flash_token_s: float
+    flash_prompt_s: float
+    plain_token_s: float
+    plain_prompt_s: float
+
+
+class MachineSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one CPU, library and number of threads; its parts are measured when a model first has need of them."""
+
+    threads: int
+    node_s: float
+    """What starting one operation takes, however small."""
+    element_s: float
+    """Seconds per number that the operations between the matrices write, where many tokens are computed at once."""
+    kernels: dict[str, KernelSpeed] = {}
+    """By ggml's type name; of experts `NAME experts`."""
+    attention: dict[str, AttentionSpeed] = {}
+    """By the size of a head."""
+
+
+class ProbeQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model needs to know of the machine."""
+
+    data_dir: str
+    runtime: str
+    threads: int
+    kernels: tuple[str, ...]
+    heads: tuple[int, ...]
+
+
+class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Or why nothing is known."""
+
+    speed: MachineSpeed | None = None
+    error: str | None = None
+    took_s: float = 0.0
+    """Measuring; 0: all of it was remembered."""
+
+
+def expert_kernel(type: str) -> str:
+    """The kernel's name for matrices of experts: other code computes them."""
+    return f"{type} experts"
+
+
+def tensor_type(kernel: str) -> str:
+    """The type that a kernel computes with."""
+    return kernel.removesuffix(" experts")
