@@ -1,4 +1,4 @@
-"""What a model multiplies each token with: its matrices by type and shape, as its header lists them. Plain frozen data."""
+"""What a model multiplies each token with: its matrices by type and shape, as its header lists them. Plain data."""
 
 from __future__ import annotations
 

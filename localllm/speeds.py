@@ -1,6 +1,6 @@
-"""What a short probe of this machine measured: seconds per byte, product and node, of each tensor type.
+"""What a short probe of this machine measured, for each tensor type, and what is predicted of a model with it.
 
-Plain frozen data between the child that measures, who asks it, and who predicts. Knows none of them.
+Plain frozen data between the child that measures, who asks it, who predicts and who shows it. Knows none of them.
 """
 
 from __future__ import annotations
@@ -61,6 +61,20 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     error: str | None = None
     took_s: float = 0.0
     """Measuring; 0: all of it was remembered."""
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens per second of one stream, each give or take `error`, a share."""
+
+    prompt_tokens_per_s: float
+    answer_tokens_per_s: float
+    error: float
+
+
+class NotPredicted(msgspec.Struct, frozen=True):
+    """And why."""
+
+    reason: str
 
 
 def expert_kernel(type: str) -> str:

@@ -29,8 +29,8 @@ from localllm.formats import Beginning as Beginning
 from localllm.formats import Capability as Capability
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.formats import capabilities as capabilities
-from localllm.ranges import check_range, check_token_ids
 from localllm.products import Products as Products
+from localllm.ranges import check_range, check_token_ids
 from localllm.ropes import RopeScaling as RopeScaling
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
 from localllm.sampling import MAX_BREAKER_CHARS as MAX_BREAKER_CHARS

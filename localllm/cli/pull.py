@@ -18,6 +18,7 @@ from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.errors import PullFailed
 from localllm.states import AvailableModel, PullState
+from localllm.types import ModelInfo
 
 
 def pull_model(settings: Settings, name: str, *, force: bool, as_json: bool) -> int:
@@ -57,6 +58,8 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
             report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
         for notice in plan.notices:
             report.say(f"localllm: {notice}")
+        if plan.info is not None:
+            report.say(f"localllm: {_expected_speed(settings, plan.info)}")
 
     cancel = threading.Event()
     bar = Bar(name)
@@ -74,6 +77,15 @@ def download(settings: Settings, name: str, *, force: bool = False, quiet: bool 
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
         report.say(f"localllm: stopped{so_far}: localllm pull {name} goes on from there")
         return None
+
+
+def _expected_speed(settings: Settings, info: ModelInfo) -> str:
+    from localllm.cli.devices import devices_of
+    from localllm.cli.speed_words import speed_sentence
+    from localllm.predicting import speeds
+
+    (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
+    return speed_sentence(speed)
 
 
 def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:

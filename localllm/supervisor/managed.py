@@ -17,6 +17,7 @@ from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
 from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
+from localllm.supervisor.contexts import on_devices
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import plan, pooling_of
 from localllm.supervisor.retries import Retries
@@ -67,8 +68,10 @@ class ManagedModel:
         keep_alive_s: float,
         stays: bool,
         release: Callable[[], None],
+        chose_ctx: bool = False,
     ) -> None:
         """`stays`: never put out for another model. `release` is called once its file is not needed any more.
+        `chose_ctx`: nobody asked for the context of `options`.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
@@ -99,6 +102,7 @@ class ManagedModel:
         self._last_used_s = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
+        self._chose_ctx = chose_ctx
 
     @property
     def options(self) -> LoadOptions:
@@ -342,8 +346,11 @@ class ManagedModel:
             listener(fraction)
 
     def _make_load(self, hello: Hello) -> Load:
-        placement = plan(self._info, self._options, hello.devices)
-        return Load(self.id, str(self._path), self._info, self._options, placement, self._defaults)
+        options = self._options
+        if self._chose_ctx:
+            options = on_devices(self._info, options, hello.devices)
+        placement = plan(self._info, options, hello.devices)
+        return Load(self.id, str(self._path), self._info, options, placement, self._defaults)
 
 
 def _log_format(model: LoadedModel) -> None:

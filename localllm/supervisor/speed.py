@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.load_options import LoadOptions
 from localllm.products import Matrices
-from localllm.speeds import AttentionSpeed, MachineSpeed, expert_kernel
+from localllm.speeds import AttentionSpeed, MachineSpeed, NotPredicted, Speed, expert_kernel
 from localllm.types import ModelInfo
 
 PROMPT_TOKENS = 512
@@ -40,20 +40,6 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
 
     names: tuple[str, ...]
     head_size: int
-
-
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens per second of one stream, each give or take `error`, a share."""
-
-    prompt_tokens_per_s: float
-    answer_tokens_per_s: float
-    error: float
-
-
-class NotPredicted(msgspec.Struct, frozen=True):
-    """And why."""
-
-    reason: str
 
 
 def kernels(info: ModelInfo) -> Kernels | NotPredicted:
@@ -85,9 +71,14 @@ def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Spe
     nodes_s = machine.node_s * _num_nodes(info)
     memory = _memory_share(info.size_bytes)
     answer_s = STEP_S + nodes_s + token_s + sum(_read_s(each, info, machine, memory) for each in _all(info))
-    prompt_s += STEP_S + nodes_s + PROMPT_TOKENS * (
-        sum(_multiply_s(each, info, machine) for each in _all(info) if not each.is_head)
-        + machine.element_s * _num_elements(info)
+    prompt_s += (
+        STEP_S
+        + nodes_s
+        + PROMPT_TOKENS
+        * (
+            sum(_multiply_s(each, info, machine) for each in _all(info) if not each.is_head)
+            + machine.element_s * _num_elements(info)
+        )
     )
     prompt_s += sum(_read_s(each, info, machine, memory) for each in _all(info) if each.is_head)
     spread = max(machine.kernels[name].spread for name in needed.names)
@@ -131,9 +122,7 @@ def _num_nodes(info: ModelInfo) -> float:
     matrices = sum(each.count for each in info.products.matrices)
     mixtures = MIXTURE_NODES if any(each.experts for each in info.products.matrices) else 0
     return (
-        MATRIX_NODES * matrices
-        + VECTOR_NODES * info.products.num_vectors
-        + (LAYER_NODES + mixtures) * info.num_layers
+        MATRIX_NODES * matrices + VECTOR_NODES * info.products.num_vectors + (LAYER_NODES + mixtures) * info.num_layers
     )
 
 
@@ -145,11 +134,7 @@ def _num_elements(info: ModelInfo) -> float:
 
 def _head_size(info: ModelInfo) -> int | None:
     """None where heads differ, or keys and values are one (latent attention)."""
-    sizes = {
-        kept // (info.num_kv_heads or 1)
-        for layer in info.layer_memory
-        for kept in (layer.keys, layer.values)
-    }
+    sizes = {kept // (info.num_kv_heads or 1) for layer in info.layer_memory for kept in (layer.keys, layer.values)}
     size = max(sizes, default=0)
     return size if len(sizes) == 1 and 0 < size <= 1024 else None
 
