@@ -17,17 +17,28 @@ class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """Likewise where they come from main memory."""
     product_s: float
     """Seconds per product (weight and token) where many tokens are computed at once."""
+    output_s: float
+    """Seconds per number that comes out, besides."""
     spread: float
     """How much longer than the fastest a usual pass took, relative."""
 
 
-class AttentionSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds for each cell that one head of one token attends to; `prompt`: many tokens are computed at once."""
+class AttentionWay(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them."""
 
-    flash_token_s: float
-    flash_prompt_s: float
-    plain_token_s: float
-    plain_prompt_s: float
+    cached_token_s: float
+    """One token at a time, where the KV cache fits into the CPU's caches."""
+    memory_s: float
+    """Of a cell's keys and values of one head, besides, where they come from main memory."""
+    prompt_s: float
+    """Many tokens are computed at once."""
+
+
+class AttentionSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds for each cell that one head of one token attends to, with flash attention or without (plain)."""
+
+    flash: AttentionWay
+    plain: AttentionWay
 
 
 class MachineSpeed(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_init": (_P, [_InitParams]),
     "ggml_free": (None, [_P]),
     "ggml_new_tensor_4d": (_P, [_P, _I, _N, _N, _N, _N]),
+    "ggml_view_3d": (_P, [_P, _P, _N, _N, _N, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]),
+    "ggml_permute": (_P, [_P, _P, _I, _I, _I, _I]),
     "ggml_nbytes": (ctypes.c_size_t, [_P]),
     "ggml_mul_mat": (_P, [_P, _P, _P]),
     "ggml_mul_mat_id": (_P, [_P, _P, _P, _P]),
@@ -73,6 +75,8 @@ class Cpu:
             raise LoadFailed("the CPU backend cannot be started")
         set_threads = ggml.backend_reg_get_proc_address(registry, b"ggml_backend_set_n_threads")
         ctypes.CFUNCTYPE(None, _P, _I)(set_threads)(self.backend, threads)
+        self.clock = time.thread_time if threads == 1 else time.perf_counter
+        """Of a single thread its own, which stands still while something else has the core."""
         self.numbers: dict[int, list[int]] = {}
         """What an I32 tensor of the graph that is built holds instead of zeros."""
         self.plain = ggml.backend_dev_buffer_type(self.device)
@@ -102,11 +106,21 @@ class Passes:
     """Equal operations in groups, each with weights of its own; a pass computes a group."""
 
     def __init__(
-        self, cpu: Cpu, operation: Operation, *, weights: tuple[str, tuple[int, ...]] | None, each: int, groups: int = 1
+        self,
+        cpu: Cpu,
+        operation: Operation,
+        *,
+        weights: tuple[str, tuple[int, ...]] | None,
+        each: int,
+        groups: int = 1,
+        packed: bool = True,
     ) -> None:
-        """`weights`: type and dimensions of each. Raises `LoadFailed` where nothing can compute with them."""
+        """`weights`: type and dimensions of each; not `packed`: a cache rather.
+
+        Raises `LoadFailed` where nothing can compute with them.
+        """
         self._cpu = cpu
-        for buffer_type in cpu.buffer_types if weights else (cpu.plain,):
+        for buffer_type in cpu.buffer_types if weights and packed else (cpu.plain,):
             if self._build(operation, weights, each, groups, buffer_type):
                 return
             self.close()
@@ -159,16 +173,15 @@ class Passes:
     def times(self, rounds: int, within_s: float) -> list[float]:
         """Seconds of each pass, sorted; the first round, which touches memory for the first time, does not count."""
         found: list[float] = []
-        until = time.perf_counter() + within_s
+        clock, until = self._cpu.clock, time.perf_counter() + within_s
         for number in range(rounds + 1):
             for graph in self._graphs:
-                began = time.perf_counter()
+                began = clock()
                 if self._cpu.ggml.backend_graph_compute(self._cpu.backend, graph) != 0:
                     raise LoadFailed("a graph of the probe cannot be computed")
-                now = time.perf_counter()
                 if number:
-                    found.append(now - began)
-                if found and now > until:
+                    found.append(clock() - began)
+                if found and time.perf_counter() > until:
                     return sorted(found)
         return sorted(found)
 

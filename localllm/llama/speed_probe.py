@@ -6,9 +6,11 @@ not all. Knows nothing of models and of what is predicted with the figures.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes
-from localllm.speeds import AttentionSpeed, KernelSpeed, MachineSpeed, tensor_type
+from localllm.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
 USUAL_SHARE, DISTURBED = 0.25, 1.2
 """A pass is taken as usual that is slower than so many others; one that took so many times the fastest one's time was
@@ -17,10 +19,11 @@ ROWS = 512
 """Tokens of a prompt that llama.cpp computes at once."""
 SIDE = 1024
 """Numbers in a row of the matrices, a multiple of all block sizes."""
+NARROW = 256
 CACHED_BYTES, COLD_BYTES, GROUP_BYTES = 3 * 2**20, 64 * 2**20, 6 * 2**20
 """What stays in the caches of a usual CPU; what does not; what is read in one pass."""
 EXPERTS, EXPERTS_USED = 16, 2
-CELLS, HEADS, KV_HEADS = 512, 8, 4
+CELLS, HEADS, KV_HEADS = 512, 16, 8
 MOST_S = 0.08
 """For one kind of passes."""
 NODES = 32
@@ -80,12 +83,22 @@ def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
         cold = passes.times(6, MOST_S)
     with Passes(cpu, _product(SIDE, ROWS), weights=(type, (SIDE, SIDE // 2)), each=1) as passes:
         many = passes.times(20, MOST_S)
+    with Passes(cpu, _product(NARROW, ROWS), weights=(type, (NARROW, SIDE)), each=1) as passes:
+        narrow = passes.times(20, MOST_S)
+    product_s, output_s = _by_width(_usual(many) / (ROWS * (SIDE // 2)), _usual(narrow) / (ROWS * SIDE))
     return KernelSpeed(
         cached_byte_s=cached_byte_s,
         byte_s=max(cached_byte_s, _usual(cold) / (each * matrix_bytes)),
-        product_s=_usual(many) / (ROWS * SIDE * (SIDE // 2)),
+        product_s=product_s,
+        output_s=output_s,
         spread=max(map(_spread, (cold, many))),
     )
+
+
+def _by_width(wide_s: float, narrow_s: float) -> tuple[float, float]:
+    """Seconds of an output of `SIDE` products, and of `NARROW`: those of a product, and of an output besides."""
+    product_s = max((wide_s - narrow_s) / (SIDE - NARROW), 0.5 * wide_s / SIDE)
+    return min(product_s, wide_s / SIDE), max(0.0, wide_s - product_s * SIDE)
 
 
 def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
@@ -106,22 +119,29 @@ def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
         cached_byte_s=cached_byte_s,
         byte_s=max(cached_byte_s, _usual(cold) / (EXPERTS_USED * expert_bytes)),
         product_s=_usual(many) / (ROWS * EXPERTS_USED * side * side),
+        output_s=0.0,
         spread=max(map(_spread, (cold, many))),
     )
 
 
 def _attention(cpu: Cpu, size: int) -> AttentionSpeed:
-    def each_s(operation: Operation, rows: int, each: int) -> float:
-        with Passes(cpu, operation, weights=None, each=each) as passes:
-            return _usual(passes.times(30, MOST_S)) / (each * rows * CELLS * HEADS)
+    """A cache holds the keys of all heads of a token side by side, and comes from main memory for a single token."""
+    cache = ("F16", (size, KV_HEADS, CELLS, 2))
+    groups = max(2, COLD_BYTES // (2 * 2 * CELLS * KV_HEADS * size))
 
-    rows = ROWS // 4
-    return AttentionSpeed(
-        flash_token_s=each_s(_flash(size, 1), 1, 4),
-        flash_prompt_s=each_s(_flash(size, rows), rows, 1),
-        plain_token_s=each_s(_plain(size, 1), 1, 4),
-        plain_prompt_s=each_s(_plain(size, rows), rows, 1),
-    )
+    def each_s(operation: Operation, rows: int, groups: int) -> float:
+        with Passes(cpu, operation, weights=cache, each=1, groups=groups, packed=False) as passes:
+            return _usual(passes.times(20, MOST_S)) / (rows * CELLS * HEADS)
+
+    def way(operation: Callable[[int, int], Operation]) -> AttentionWay:
+        cached_token_s = each_s(operation(size, 1), 1, 1)
+        return AttentionWay(
+            cached_token_s=cached_token_s,
+            memory_s=max(0.0, each_s(operation(size, 1), 1, groups) - cached_token_s) * HEADS / KV_HEADS,
+            prompt_s=each_s(operation(size, ROWS // 4), ROWS // 4, 2),
+        )
+
+    return AttentionSpeed(flash=way(_flash), plain=way(_plain))
 
 
 def _adding(width: int, rows: int) -> Operation:
@@ -153,28 +173,44 @@ def _mixture(width: int, rows: int) -> Operation:
 def _flash(size: int, rows: int) -> Operation:
     def operation(cpu: Cpu, context: int) -> Maker:
         queries = cpu.tensor(context, "F32", size, rows, HEADS)
-        keys, values = (cpu.tensor(context, "F16", size, CELLS, KV_HEADS) for _ in range(2))
         mask = cpu.tensor(context, "F16", CELLS, rows)
-        return lambda _: cpu.ggml.flash_attn_ext(context, queries, keys, values, mask, size**-0.5, 0.0, 0.0)
+
+        def make(cache: int | None) -> int:
+            keys, values = (_by_heads(cpu, context, cache, size, part) for part in range(2))
+            return int(cpu.ggml.flash_attn_ext(context, queries, keys, values, mask, size**-0.5, 0.0, 0.0))
+
+        return make
 
     return operation
 
 
 def _plain(size: int, rows: int) -> Operation:
+    """The values lie transposed in the cache then."""
+
     def operation(cpu: Cpu, context: int) -> Maker:
         ggml = cpu.ggml
         queries = cpu.tensor(context, "F32", size, rows, HEADS)
-        keys = cpu.tensor(context, "F16", size, CELLS, KV_HEADS)
-        values = cpu.tensor(context, "F16", CELLS, size, KV_HEADS)
         mask = cpu.tensor(context, "F32", CELLS, rows)
 
-        def make(_: int | None) -> int:
+        def make(cache: int | None) -> int:
+            keys = _by_heads(cpu, context, cache, size, 0)
+            row_bytes = 2 * CELLS
+            part = row_bytes * size * KV_HEADS
+            values = ggml.view_3d(context, cache, CELLS, size, KV_HEADS, row_bytes, row_bytes * size, part)
             scores = ggml.mul_mat(context, keys, queries)
             return int(ggml.mul_mat(context, values, ggml.soft_max_ext(context, scores, mask, size**-0.5, 0.0)))
 
         return make
 
     return operation
+
+
+def _by_heads(cpu: Cpu, context: int, cache: int | None, size: int, part: int) -> int:
+    """Keys or values: the first dimension of a cache's tensor is a head's, the second the heads', the third cells'."""
+    head_bytes = 2 * size
+    cell_bytes = head_bytes * KV_HEADS
+    view = cpu.ggml.view_3d(context, cache, size, KV_HEADS, CELLS, head_bytes, cell_bytes, part * cell_bytes * CELLS)
+    return int(cpu.ggml.permute(context, view, 0, 2, 1, 3))
 
 
 def _usual(times: list[float]) -> float:

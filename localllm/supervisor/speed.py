@@ -13,7 +13,7 @@ import msgspec
 
 from localllm.load_options import LoadOptions
 from localllm.products import Matrices
-from localllm.speeds import AttentionSpeed, MachineSpeed, NotPredicted, Speed, expert_kernel
+from localllm.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
 from localllm.types import ModelInfo
 
 PROMPT_TOKENS = 512
@@ -28,6 +28,8 @@ MIXTURE_NODES = 12
 """More of a layer with experts: they are chosen and summed up."""
 UNMASKED_SHARE = 9 / 16
 """Of a prompt's pairs of tokens in tiles that flash attention computes: it skips what nobody may see."""
+PLAIN_GAIN = 1.05
+"""Attention without flash is taken where it makes so much faster, as a load decides (`llama.attention.MARGIN`)."""
 CACHED_BYTES, COLD_BYTES = 4 * 2**20, 48 * 2**20
 """Models up to the one stay in a CPU's caches; those from the other on come from main memory for every token."""
 MODEL_ERROR = 0.12
@@ -67,20 +69,33 @@ def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Spe
     lacking = [name for name in needed.names if name not in machine.kernels]
     if lacking or str(needed.head_size) not in machine.attention:
         return NotPredicted(f"not measured: {', '.join(lacking) or 'its attention'}")
-    token_s, prompt_s = _attention_s(info, machine.attention[str(needed.head_size)], options)
-    nodes_s = machine.node_s * _num_nodes(info)
+    nodes_s = STEP_S + machine.node_s * _num_nodes(info)
     memory = _memory_share(info.size_bytes)
-    answer_s = STEP_S + nodes_s + token_s + sum(_read_s(each, info, machine, memory) for each in _all(info))
-    prompt_s += (
-        STEP_S
-        + nodes_s
+    read_s = {
+        head: sum(_read_s(each, info, machine, memory) for each in _all(info, head=head)) for head in (True, False)
+    }
+    answer_s = nodes_s + read_s[True] + read_s[False]
+    prompt_s = (
+        nodes_s
+        + read_s[True]
         + PROMPT_TOKENS
         * (
-            sum(_multiply_s(each, info, machine) for each in _all(info) if not each.is_head)
+            sum(_multiply_s(each, info, machine) for each in _all(info, head=False))
             + machine.element_s * _num_elements(info)
         )
     )
-    prompt_s += sum(_read_s(each, info, machine, memory) for each in _all(info) if each.is_head)
+    attention = machine.attention[str(needed.head_size)]
+    flash, plain = (
+        (answer_s + token_s, prompt_s + many_s)
+        for token_s, many_s in (
+            _attention_s(info, attention.flash, memory, UNMASKED_SHARE),
+            _attention_s(info, attention.plain, memory, 1.0),
+        )
+    )
+    is_plain = options.flash_attn == "off" or (
+        options.flash_attn == "auto" and flash[0] * flash[1] > PLAIN_GAIN**2 * plain[0] * plain[1]
+    )
+    answer_s, prompt_s = plain if is_plain else flash
     spread = max(machine.kernels[name].spread for name in needed.names)
     return Speed(
         prompt_tokens_per_s=PROMPT_TOKENS / prompt_s,
@@ -89,8 +104,8 @@ def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Spe
     )
 
 
-def _all(info: ModelInfo) -> Iterator[Matrices]:
-    return iter(info.products.matrices)
+def _all(info: ModelInfo, *, head: bool) -> Iterator[Matrices]:
+    return (each for each in info.products.matrices if each.is_head == head)
 
 
 def _kernel(each: Matrices) -> str:
@@ -109,7 +124,8 @@ def _read_s(each: Matrices, info: ModelInfo, machine: MachineSpeed, memory: floa
 
 
 def _multiply_s(each: Matrices, info: ModelInfo, machine: MachineSpeed) -> float:
-    return _used(each, info) * each.weights * machine.kernels[_kernel(each)].product_s
+    kernel = machine.kernels[_kernel(each)]
+    return _used(each, info) * (each.weights * kernel.product_s + each.outputs * kernel.output_s)
 
 
 def _memory_share(size_bytes: int) -> float:
@@ -139,14 +155,11 @@ def _head_size(info: ModelInfo) -> int | None:
     return size if len(sizes) == 1 and 0 < size <= 1024 else None
 
 
-def _attention_s(info: ModelInfo, speed: AttentionSpeed, options: LoadOptions) -> tuple[float, float]:
-    """Of a token behind the prompt, and of the whole prompt; the way that is faster, where nobody asked for one."""
+def _attention_s(info: ModelInfo, way: AttentionWay, memory: float, share: float) -> tuple[float, float]:
+    """Of a token behind the prompt, and of the whole prompt; `share`: of the pairs of its tokens that is computed."""
     seen = sum(
         min(PROMPT_TOKENS, info.sliding_window) if layer.is_windowed else PROMPT_TOKENS for layer in info.layer_memory
     )
-    cells = (info.num_heads or 1) * seen
-    flash = speed.flash_token_s * cells, speed.flash_prompt_s * UNMASKED_SHARE * cells * PROMPT_TOKENS
-    plain = speed.plain_token_s * cells, speed.plain_prompt_s * cells * PROMPT_TOKENS
-    if options.flash_attn == "on":
-        return flash
-    return plain if options.flash_attn == "off" or plain[0] * plain[1] < flash[0] * flash[1] else flash
+    heads = info.num_heads or 1
+    token_s = heads * way.cached_token_s + memory * (info.num_kv_heads or heads) * way.memory_s
+    return token_s * seen, way.prompt_s * share * heads * seen * PROMPT_TOKENS
