@@ -15,6 +15,8 @@ class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per byte of weights for one token, where all of them fit into the CPU's caches."""
     byte_s: float
     """Likewise where they come from main memory."""
+    matrix_s: float
+    """Seconds that a matrix takes besides, however small."""
     product_s: float
     """Seconds per product (weight and token) where many tokens are computed at once."""
     output_s: float

@@ -81,14 +81,20 @@ def _kernel(cpu: Cpu, name: str) -> KernelSpeed:
     groups = COLD_BYTES // (each * matrix_bytes)
     with Passes(cpu, one, weights=weights, each=each, groups=groups) as passes:
         cold = passes.times(6, MOST_S)
-    with Passes(cpu, _product(SIDE, ROWS), weights=(type, (SIDE, SIDE // 2)), each=1) as passes:
+    byte_s = max(cached_byte_s, _usual(cold) / (each * matrix_bytes))
+    small_bytes = NARROW * NARROW // block.length * block.size
+    each = max(1, GROUP_BYTES // small_bytes)
+    with Passes(cpu, _product(NARROW, 1), weights=(type, (NARROW, NARROW)), each=each, groups=8) as passes:
+        small = passes.times(6, MOST_S)
+    with Passes(cpu, _product(SIDE, ROWS), weights=(type, (SIDE, 2 * SIDE)), each=1) as passes:
         many = passes.times(20, MOST_S)
     with Passes(cpu, _product(NARROW, ROWS), weights=(type, (NARROW, SIDE)), each=1) as passes:
         narrow = passes.times(20, MOST_S)
-    product_s, output_s = _by_width(_usual(many) / (ROWS * (SIDE // 2)), _usual(narrow) / (ROWS * SIDE))
+    product_s, output_s = _by_width(_usual(many) / (ROWS * 2 * SIDE), _usual(narrow) / (ROWS * SIDE))
     return KernelSpeed(
         cached_byte_s=cached_byte_s,
-        byte_s=max(cached_byte_s, _usual(cold) / (each * matrix_bytes)),
+        byte_s=byte_s,
+        matrix_s=max(0.0, _usual(small) / each - byte_s * small_bytes),
         product_s=product_s,
         output_s=output_s,
         spread=max(map(_spread, (cold, many))),
@@ -118,6 +124,7 @@ def _expert_kernel(cpu: Cpu, type: str) -> KernelSpeed:
     return KernelSpeed(
         cached_byte_s=cached_byte_s,
         byte_s=max(cached_byte_s, _usual(cold) / (EXPERTS_USED * expert_bytes)),
+        matrix_s=0.0,
         product_s=_usual(many) / (ROWS * EXPERTS_USED * side * side),
         output_s=0.0,
         spread=max(map(_spread, (cold, many))),

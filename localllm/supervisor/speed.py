@@ -120,7 +120,7 @@ def _used(each: Matrices, info: ModelInfo) -> float:
 def _read_s(each: Matrices, info: ModelInfo, machine: MachineSpeed, memory: float) -> float:
     kernel = machine.kernels[_kernel(each)]
     byte_s = kernel.cached_byte_s + memory * (kernel.byte_s - kernel.cached_byte_s)
-    return _used(each, info) * each.bytes * byte_s
+    return _used(each, info) * each.bytes * byte_s + each.count * kernel.matrix_s * memory
 
 
 def _multiply_s(each: Matrices, info: ModelInfo, machine: MachineSpeed) -> float:
