@@ -58,7 +58,7 @@ def on_devices(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceIn
 
 def _may_have(info: ModelInfo, options: LoadOptions, ctx: int) -> bool:
     """Of a model trained for 40,960 tokens: 32,768. Cells that somebody counted are for all slots together."""
-    if not info.causal or options.ctx is not None or options.kv_cells is not None:
+    if not info.causal or not info.layer_memory or options.ctx is not None or options.kv_cells is not None:
         return False
     return info.context_length is not None and ctx <= longest_context(info.context_length, options)
 

@@ -71,7 +71,11 @@ def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType | KindOf =
     if shape.architecture == "bert":
         writer.add_token_type_count(2)
     for name, dims in _tensors(shape):
-        stored = GGMLQuantizationType.F32 if len(dims) == 1 or "_types" in name or "position" in name or "gate_inp" in name else kind_of(name)
+        stored = (
+            GGMLQuantizationType.F32
+            if len(dims) == 1 or "_types" in name or "position" in name or "gate_inp" in name
+            else kind_of(name)
+        )
         rows = dims[::-1]
         size = int(np.prod(quant_shape_to_byte_shape(rows, stored), dtype=np.int64))
         # NumPy's type says nothing of a quantized tensor: the writer wants the shape in bytes then.
