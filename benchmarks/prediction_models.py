@@ -21,14 +21,15 @@ _HALF = Shape("llama", 896, 4864, 14, 2, 64, 151_936, layers=24, ctx=32_768, tie
 _MIXTURE = Shape("qwen3moe", 1024, 512, 16, 4, 64, 50_304, layers=16, experts=32, experts_used=4)
 
 
-def mixed(base: Type, better: Type, layers: int) -> Callable[[str], Type]:
-    """As llama.cpp's `_M` mixtures: the values, the way down and the head of every other layer are better."""
+def mixed(base: Type, better: Type, shape: Shape) -> Callable[[str], Type]:
+    """As llama.cpp's `_M` mixtures: the head is better, and in about half of the layers the values and the way down."""
+    head = "token_embd.weight" if shape.tied else "output.weight"
 
     def kind_of(name: str) -> Type:
-        if name in ("output.weight", "token_embd.weight"):
+        if name == head:
             return better
         match = _BLOCK.match(name)
-        more = match is not None and _has_more_bits(int(match[1]), layers)
+        more = match is not None and _has_more_bits(int(match[1]), shape.layers)
         return better if more and ("attn_v" in name or "ffn_down" in name) else base
 
     return kind_of
@@ -48,13 +49,13 @@ def shapes() -> dict[str, tuple[Shape, Type | Callable[[str], Type]]]:
         "SmolLM2 360M Q4_0": (_MEDIUM, Type.Q4_0),
         "Qwen2.5 0.5B F16": (_HALF, Type.F16),
         "Qwen2.5 0.5B BF16": (_HALF, Type.BF16),
-        "Qwen3 0.6B Q4_K_M": (qwen, mixed(Type.Q4_K, Type.Q6_K, qwen.layers)),
+        "Qwen3 0.6B Q4_K_M": (qwen, mixed(Type.Q4_K, Type.Q6_K, qwen)),
         "Gemma 3 1B Q4_0": (gemma, Type.Q4_0),
-        "TinyLlama 1.1B Q4_K_M": (tiny, mixed(Type.Q4_K, Type.Q6_K, tiny.layers)),
-        "Llama 3.2 1B Q5_K_M": (llama, mixed(Type.Q5_K, Type.Q6_K, llama.layers)),
-        "Llama 3.2 1B IQ4_XS": (llama, mixed(Type.IQ4_XS, Type.Q6_K, llama.layers)),
+        "TinyLlama 1.1B Q4_K_M": (tiny, mixed(Type.Q4_K, Type.Q6_K, tiny)),
+        "Llama 3.2 1B Q5_K_M": (llama, mixed(Type.Q5_K, Type.Q6_K, llama)),
+        "Llama 3.2 1B IQ4_XS": (llama, mixed(Type.IQ4_XS, Type.Q6_K, llama)),
         "Llama 3.2 1B Q8_0": (llama, Type.Q8_0),
-        "mixture 0.9B-A0.3B Q4_K_M": (_MIXTURE, mixed(Type.Q4_K, Type.Q6_K, _MIXTURE.layers)),
+        "mixture 0.9B-A0.3B Q4_K_M": (_MIXTURE, mixed(Type.Q4_K, Type.Q6_K, _MIXTURE)),
     }
 
 

@@ -211,6 +211,7 @@ class ManagedModel:
         loaded = session.ready.result()
         if self.loaded is None:
             self.used()
+            self._log_context(loaded)
             _log_format(loaded)
         self.loaded = loaded
         self._base_bytes = need_bytes(self._info, self._options, self.loaded.flash_attn)
@@ -344,6 +345,11 @@ class ManagedModel:
         self._owner.observer.loading(self.id, fraction)
         for listener in self._listeners:
             listener(fraction)
+
+    def _log_context(self, model: LoadedModel) -> None:
+        if model.info.causal:
+            fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
+            logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if self._chose_ctx else {})})
 
     def _make_load(self, hello: Hello) -> Load:
         options = self._options
