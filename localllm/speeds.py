@@ -23,6 +23,8 @@ class KernelSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per number that comes out, besides."""
     spread: float
     """How much longer than the fastest a usual pass took, relative."""
+    attempts: int = 1
+    """Measurements made so far: a noisy one is repeated a few times."""
 
 
 class AttentionWay(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.units import size
 from localllm.config import Settings
-from localllm.errors import PullFailed
+from localllm.errors import LocalLLMError, PullFailed
+from localllm.speeds import NotPredicted
 from localllm.states import AvailableModel, PullState
 from localllm.types import ModelInfo
 
@@ -84,7 +85,10 @@ def _expected_speed(settings: Settings, info: ModelInfo) -> str:
     from localllm.cli.speed_words import speed_sentence
     from localllm.predicting import speeds
 
-    (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
+    try:
+        (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
+    except LocalLLMError as error:  # what cannot be loaded here may be downloaded all the same
+        speed = NotPredicted(error.message)
     return speed_sentence(speed)
 
 

@@ -47,11 +47,7 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
         loaded.build.fingerprint, loaded.choice.label(), osdep.cpu_model(), str(question.threads), __version__
     )  # fmt: skip
     known = memory.get(name)
-    kernels = [
-        kernel
-        for kernel in question.kernels
-        if (known is None or kernel not in known.kernels) and tensor_type(kernel) in TYPES
-    ]
+    kernels = [kernel for kernel in question.kernels if tensor_type(kernel) in TYPES and not _is_known(known, kernel)]
     heads = [size for size in question.heads if known is None or str(size) not in known.attention]
     if known is not None and not kernels and not heads:
         return ProbeAnswer(speed=known)
@@ -61,6 +57,10 @@ def probe(question: ProbeQuestion) -> ProbeAnswer:
     cpu.close()
     memory.put(name, found)
     return ProbeAnswer(speed=found, took_s=round(time.perf_counter() - began, 3))
+
+
+def _is_known(known: MachineSpeed | None, kernel: str) -> bool:
+    return known is not None and kernel in known.kernels and speed_probe.is_final(known.kernels[kernel])
 
 
 if __name__ == "__main__":

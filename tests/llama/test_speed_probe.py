@@ -10,6 +10,7 @@ import pytest
 from localllm import predicting
 from localllm.config import Settings, load
 from localllm.gguf import read_model_info
+from localllm.llama.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
 from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
 from localllm.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
@@ -34,6 +35,8 @@ def asked(settings: Settings, *kernels: str, heads: tuple[int, ...] = ()) -> tup
 def test_what_was_measured_is_remembered_and_only_the_rest_measured(settings: Settings) -> None:
     first, took_s = asked(settings, "Q8_0", heads=(64,))
     assert took_s > 0
+    while first.kernels["Q8_0"].attempts < MAX_ATTEMPTS and first.kernels["Q8_0"].spread > NOISY_SPREAD:
+        first, _ = asked(settings, "Q8_0", heads=(64,))
     again, took_s = asked(settings, "Q8_0", heads=(64,))
     assert (again, took_s) == (first, 0)
     more, took_s = asked(settings, "Q8_0", "Q4_K", heads=(64, 128))

@@ -109,7 +109,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli.processes": BASE | {"client", "wire"},
     "cli.mcp": BASE | {"client", "mcp"},
     "cli.mcp_tools": BASE | {"mcp"},
-    "cli.pull": BASE | {"client", "predicting", "supervisor.fit"},
+    "cli.pull": BASE | {"client", "predicting", "speeds", "supervisor.fit"},
     "cli.speed_words": {"speeds"},
     "cli.quantize": BASE | {"client", "quantizer", "quantizing"},
     "cli.kv": BASE | {"kvdisk"},
