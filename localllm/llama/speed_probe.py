@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from localllm.gguf.tables import BLOCK_TYPES
-from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes
+from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes, Times
 from localllm.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
 USUAL_SHARE, DISTURBED = 0.25, 1.2
@@ -28,7 +28,11 @@ EXPERTS, EXPERTS_USED = 16, 2
 CELLS, HEADS, KV_HEADS = 512, 16, 8
 MOST_S = 0.08
 """For one kind of passes."""
+UNCERTAIN_SPREAD = 0.4
+"""Of what was reckoned from one thread's time."""
 NODES = 32
+LEAST_MEETING_S = 1e-6
+"""For threads to meet after an operation, where that could not be measured."""
 NOISY_SPREAD, MAX_ATTEMPTS = 0.35, 3
 """A measurement that was disturbed more is made again when somebody asks again, up to that many times in all."""
 _BLOCKS = {block.name: block for block in BLOCK_TYPES.values()}
@@ -62,7 +66,8 @@ def _better(before: KernelSpeed | None, now: KernelSpeed) -> KernelSpeed:
 def _node_s(cpu: Cpu) -> float:
     """Of an addition of few numbers: all threads meet after it."""
     with Passes(cpu, _adding(64, 1), weights=None, each=NODES) as passes:
-        return _usual(passes.times(60, MOST_S)) / NODES
+        times = passes.times(60, MOST_S)
+    return _usual(times) / NODES + (0.0 if times.is_certain else LEAST_MEETING_S)
 
 
 def _element_s(cpu: Cpu) -> float:
@@ -237,10 +242,13 @@ def _by_heads(cpu: Cpu, context: int, cache: int | None, size: int, part: int) -
     return int(cpu.ggml.permute(context, view, 0, 2, 1, 3))
 
 
-def _usual(times: list[float]) -> float:
-    usual = times[int(len(times) * USUAL_SHARE)]
-    return usual if usual < DISTURBED * times[0] else times[0]
+def _usual(times: Times) -> float:
+    seconds = times.seconds
+    usual = seconds[int(len(seconds) * USUAL_SHARE)]
+    return usual if usual < DISTURBED * seconds[0] else seconds[0]
 
 
-def _spread(times: list[float]) -> float:
-    return times[len(times) // 2] / times[0] - 1
+def _spread(times: Times) -> float:
+    seconds = times.seconds
+    measured = seconds[len(seconds) // 2] / seconds[0] - 1
+    return measured if times.is_certain else max(measured, UNCERTAIN_SPREAD)
