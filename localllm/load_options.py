@@ -19,7 +19,8 @@ DEFAULT_UBATCH = 512
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to load a model. `ctx` is what each slot gets, in tokens; None: the model's own, at most 8,192."""
+    """How to load a model. `ctx` is what each slot gets, in tokens; None: the model's own, at most 8,192,
+    or as `supervisor.contexts` finds that memory allows."""
 
     ctx: int | None = None
     slots: int | None = None

@@ -29,6 +29,7 @@ from localllm.formats import Beginning as Beginning
 from localllm.formats import Capability as Capability
 from localllm.formats import ChatFormat as ChatFormat
 from localllm.formats import capabilities as capabilities
+from localllm.products import Products as Products
 from localllm.ranges import check_range, check_token_ids
 from localllm.ropes import RopeScaling as RopeScaling
 from localllm.sampling import MAX_BIASED_TOKENS as MAX_BIASED_TOKENS
@@ -262,6 +263,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Of one expert, where the header says it apart."""
     fills_in_middle: bool = False
     """It has tokens for a text of which the beginning and the end are given."""
+    products: Products = Products()
+    """What a token is multiplied with."""
 
 
 class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):

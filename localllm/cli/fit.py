@@ -9,10 +9,13 @@ import msgspec
 
 from localllm import osdep
 from localllm.cli import report
+from localllm.cli.devices import devices_of
+from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.units import size, table
 from localllm.config import Settings
-from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.load_options import LoadOptions
+from localllm.speeds import NotPredicted, Speed
 from localllm.types import DeviceInfo, ModelInfo
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ def show_fit(settings: Settings, model: str, *, as_json: bool) -> int:
         info = _local(settings, model)
     except ModelNotFound:
         found = _offers(settings, model)
-        return _show_table(found, options, _devices(settings), as_json=as_json)
-    return _show_one(info, options, _devices(settings), as_json=as_json)
+        return _show_table(settings, found, options, as_json=as_json)
+    return _show_one(settings, info, options, as_json=as_json)
 
 
 def _local(settings: Settings, model: str) -> ModelInfo:
@@ -58,20 +61,25 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
         return puller.offers(model, threading.Event())
 
 
-def _show_table(offers: Sequence[Offer], options: LoadOptions, devices: Sequence[DeviceInfo], *, as_json: bool) -> int:
+def _show_table(settings: Settings, offers: Sequence[Offer], options: LoadOptions, *, as_json: bool) -> int:
     """A row for each quantization; returns 0 if one fits."""
+    from localllm.predicting import speeds
+
+    devices = devices_of(settings)
     free_bytes = osdep.available_memory()
     plans = [_planned(one, options, devices, free_bytes) for one in offers]
+    known = [one.info for one in offers if one.info is not None]
+    told = iter(speeds(settings, options, known, devices))
+    fast = [NotPredicted(one.why_not or "") if one.info is None else next(told) for one in offers]
     if as_json:
-        _write_json([_row_object(one, plan) for one, plan in zip(offers, plans, strict=True)])
+        _write_json([_row_object(*row) for row in zip(offers, plans, fast, strict=True)])
     else:
-        head = ("quantization", "download", "memory", "fits", "largest context", "name")
-        rows = [_table_row(one, plan) for one, plan in zip(offers, plans, strict=True)]
-        report.write_table(head, rows)
+        head = ("quantization", "download", "memory", "fits", "largest context", "tokens/s", "of prompts", "name")
+        report.write_table(head, [_table_row(*row) for row in zip(offers, plans, fast, strict=True)])
         first = next((plan for plan in plans if not isinstance(plan, str)), None)
         free = f"; {size(free_bytes)} of memory are free" if free_bytes is not None else ""
         if first is not None:
-            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.")
+            report.write(f"With {_setup(first.ctx, first.slots, first.kv_type)}{free}.", *why_no_speed(fast))
     return report.OK if any(not isinstance(plan, str) and plan.fits for plan in plans) else DOES_NOT_FIT
 
 
@@ -82,55 +90,50 @@ def _planned(one: Offer, options: LoadOptions, devices: Sequence[DeviceInfo], fr
     if one.info is None:
         return one.why_not or "nothing is known of it"
     try:
-        return fit(one.info, options, devices=devices, free_bytes=free_bytes)
+        wider = _with_context(one.info, options, free_bytes)
+        return fit(one.info, wider, devices=devices, free_bytes=free_bytes)
     except LocalLLMError as error:
         return error.message
 
 
-def _row_object(one: Offer, plan: Fit | str) -> dict[str, Any]:
+def _with_context(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> LoadOptions:
+    """As a load chooses it."""
+    from localllm.supervisor.contexts import Memory, with_context
+
+    return with_context(info, options, Memory(osdep.total_memory(), free_bytes))
+
+
+def _row_object(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": one.name, "quant": one.quant, "size_bytes": one.size_bytes}
-    shown["files"] = one.num_files
+    shown |= {"files": one.num_files, "speed": speed_object(speed)}
     if one.info is None or isinstance(plan, str):
         return {**shown, "fit": None, "error": plan}
     return {**shown, "fit": as_object(one.info, plan), "error": None}
 
 
-def _table_row(one: Offer, plan: Fit | str) -> tuple[str, ...]:
+def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tuple[str, ...]:
     start = (one.quant or "?", size(one.size_bytes))
     if isinstance(plan, str):
-        return (*start, "?", plan, "", one.name)
+        return (*start, "?", plan, "", "", "", one.name)
     verdict = "yes" if plan.fits else "no"
     if plan.alternatives:
         other = plan.alternatives[0]
         verdict = f"with --ctx {other.ctx} --slots {other.slots} --kv-type {other.kv_type}"
     largest = "" if plan.largest_ctx is None else f"{plan.largest_ctx:,}"
-    return (*start, size(plan.need_bytes), verdict, largest, one.name)
+    return (*start, size(plan.need_bytes), verdict, largest, *speed_cells(speed), one.name)
 
 
-def _devices(settings: Settings) -> Sequence[DeviceInfo]:
-    """As a worker would see them: its library is asked in a child process. Nobody asks where only the CPU is meant."""
-    if settings.gpu_layers == 0 or (settings.devices and [each.lower() for each in settings.devices] == ["cpu"]):
-        return (DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0),)
-    from localllm.cli.doctor import examine
-
-    found = examine(settings, fresh=False)
-    if not found.works:
-        if settings.devices:
-            raise InvalidParameter(
-                f"no device can be asked: {found.error}; `localllm doctor` says more", param="device"
-            )
-        report.say(f"localllm: planned for the CPU, no device can be asked: {found.error}")
-    return tuple(found.devices)
-
-
-def _show_one(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], *, as_json: bool) -> int:
+def _show_one(settings: Settings, info: ModelInfo, options: LoadOptions, *, as_json: bool) -> int:
+    from localllm.predicting import speeds
     from localllm.supervisor.fit import fit
 
-    found = fit(info, options, devices=devices, free_bytes=osdep.available_memory())
+    devices, free_bytes = devices_of(settings), osdep.available_memory()
+    found = fit(info, _with_context(info, options, free_bytes), devices=devices, free_bytes=free_bytes)
+    (speed,) = speeds(settings, options, [info], devices)
     if as_json:
-        _write_json(as_object(info, found))
+        _write_json({**as_object(info, found), "speed": speed_object(speed)})
     else:
-        report.write(*story(info, found))
+        report.write(*story(info, found), speed_sentence(speed))
     return report.OK if found.fits else DOES_NOT_FIT
 
 

@@ -17,7 +17,7 @@ Model = Annotated[str, MODEL]
 Host = Annotated[str | None, Option("--host", metavar="ADDRESS", help="[default: 127.0.0.1]")]
 Port = Annotated[int | None, Option("--port", metavar="N", help="0: any free one [default: 11435]")]
 Ctx = Annotated[
-    int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, at most 8192]")
+    int | None, Option("--ctx", metavar="TOKENS", help="Context of each slot [default: the model's, by memory]")
 ]
 Slots = Annotated[int | None, Option("--slots", metavar="N", help="Answers at the same time [default: 4]")]
 Threads = Annotated[int | None, Option("--threads", metavar="N", help="CPU threads at most [default: physical cores]")]

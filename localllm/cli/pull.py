@@ -18,7 +18,9 @@ from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
 from localllm.config import Settings
 from localllm.errors import LocalLLMError, PullFailed
+from localllm.speeds import NotPredicted
 from localllm.states import AvailableModel, PullState
+from localllm.types import ModelInfo
 
 if TYPE_CHECKING:
     from localllm.registry.remote import PullPlan
@@ -76,7 +78,7 @@ def _plan(settings: Settings, name: str, *, as_json: bool) -> int:
     if as_json:
         report.write_json(msgspec.json.encode(_planned(plan, missing_bytes)), indented=False)
         return report.OK
-    describe(plan)
+    describe(settings, plan)
     report.write(*(f"{size(file.size_bytes):>8}  {file.file_name}" for file in missing))
     report.say(f"localllm: {size(missing_bytes)} would be downloaded" if missing else "localllm: all of it is here")
     return report.OK
@@ -106,7 +108,7 @@ def _planned(plan: PullPlan, missing_bytes: int | None) -> dict[str, object]:
     }
 
 
-def describe(plan: PullPlan) -> None:
+def describe(settings: Settings, plan: PullPlan) -> None:
     """What it is, on stderr."""
     what = [
         size(plan.size_bytes),
@@ -118,6 +120,8 @@ def describe(plan: PullPlan) -> None:
         report.say(f"localllm: {plan.quant or 'this file'} because {plan.why}")
     for notice in plan.notices:
         report.say(f"localllm: {notice}")
+    if plan.info is not None:
+        report.say(f"localllm: {_expected_speed(settings, plan.info)}")
 
 
 def download(settings: Settings, name: str, *, force: bool = False, volume: Volume = "words") -> AvailableModel | None:
@@ -131,7 +135,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
 
     def announce(plan: PullPlan) -> None:
         if volume == "words":
-            describe(plan)
+            describe(settings, plan)
         _check_memory(plan.name, plan.need_bytes or plan.size_bytes, force=force)
 
     cancel = threading.Event()
@@ -153,6 +157,18 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
         so_far = f"; {size(last.done_bytes)} are kept" if last.done_bytes else ""
         report.say(f"localllm: stopped{so_far}: localllm pull {name} goes on from there")
         return None
+
+
+def _expected_speed(settings: Settings, info: ModelInfo) -> str:
+    from localllm.cli.devices import devices_of
+    from localllm.cli.speed_words import speed_sentence
+    from localllm.predicting import speeds
+
+    try:
+        (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))
+    except LocalLLMError as error:  # what cannot be loaded here may be downloaded all the same
+        speed = NotPredicted(error.message)
+    return speed_sentence(speed)
 
 
 def _check_memory(name: str, size_bytes: int | None, *, force: bool) -> None:

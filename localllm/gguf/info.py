@@ -13,6 +13,7 @@ from pathlib import Path
 from localllm.gguf.cursor import invalid_file
 from localllm.gguf.header import Header, TensorInfo, read_header
 from localllm.gguf.memory import layer_memory, sliding_window
+from localllm.gguf.products import products
 from localllm.gguf.shards import read_all_shards
 from localllm.gguf.specials import fills_in_middle
 from localllm.gguf.tables import FILE_TYPES
@@ -99,6 +100,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         experts_used=keys.size("expert_used_count") or 0,
         expert_feed_forward_length=keys.size("expert_feed_forward_length"),
         fills_in_middle=fills_in_middle,
+        products=products(tensors),
     )
 
 

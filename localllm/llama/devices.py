@@ -6,12 +6,12 @@ Binds the ggml functions that llama_cpp leaves out. Knows nothing of models; doe
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from localllm import osdep
-from localllm.errors import DeviceUnavailable
+from localllm.errors import DeviceUnavailable, LoadFailed
 from localllm.types import DeviceInfo
 
 _KINDS: dict[int, Literal["cpu", "gpu", "igpu", "accel"]] = {0: "cpu", 1: "gpu", 2: "igpu", 3: "accel"}
@@ -60,10 +60,16 @@ class Ggml:
     """The ggml functions of the very libraries that libllama uses, by name without the `ggml_` prefix."""
 
     def __init__(self, llama: ctypes.CDLL, library_dir: Path) -> None:
-        libraries = osdep.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
+        self._libraries = osdep.symbol_libraries(llama, library_dir, ("ggml", "ggml-base", "ggml-cpu"))
         self._functions: dict[str, Any] = {}
-        for name, (restype, argtypes) in _SIGNATURES.items():
-            function = next(getattr(library, name) for library in libraries if hasattr(library, name))
+        self.bind(_SIGNATURES)
+
+    def bind(self, signatures: Mapping[str, tuple[Any, list[Any]]]) -> None:
+        """More functions: name -> result and arguments. Raises `LoadFailed` for one that this llama.cpp lacks."""
+        for name, (restype, argtypes) in signatures.items():
+            function = next((getattr(each, name) for each in self._libraries if hasattr(each, name)), None)
+            if function is None:
+                raise LoadFailed(f"this llama.cpp lacks the function {name}; `localllm runtime list` shows others")
             function.restype, function.argtypes = restype, argtypes
             self._functions[name.removeprefix("ggml_")] = function
 

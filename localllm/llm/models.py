@@ -171,9 +171,10 @@ class _Pull(threading.Thread):
 
     def run(self) -> None:
         from localllm.registry.pull import Puller
+        from localllm.supervisor.fit import measure
 
         try:
-            with Puller(self._settings) as puller:
+            with Puller(self._settings, measure=measure(self._settings.load_options())) as puller:
                 self._outcome = puller.pull(self._model, on_state=self._on_state, cancel=self._cancel)
         except BaseException as error:  # noqa: BLE001  it is raised in the caller's thread
             self._outcome = error

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from localllm.errors import Cancelled as Cancelled
 from localllm.registry.digest import Digest
 from localllm.registry.manifest import Role
-from localllm.types import Message, SamplingParams
+from localllm.types import Message, ModelInfo, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class PullPlan:
     quant: str | None = None
     need_bytes: int | None = None
     """Of memory, by its header; None: not known before the download."""
+    info: ModelInfo | None = None
+    """What the header says, where somebody asked what the model needs."""
     why: str | None = None
     """Why this quantization, if nobody asked for one: a phrase for people."""
     license: str | None = None

@@ -39,6 +39,15 @@ def compute_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
     return max(peak, outputs)
 
 
+def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:
+    """Of an encoder's compute buffer for a text of so many tokens, each of which sees all others."""
+    embedding, inner = info.embedding_length or 0, info.feed_forward_length or 0
+    feed_forward = F32 * rows * (inner + 3 * embedding) + F16 * rows * rows
+    if flash:
+        return feed_forward
+    return max(feed_forward, scores_bytes(info, rows, rows) + F32 * rows * (rows + 6 * embedding))
+
+
 def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:
     """Of how much so many rows look at each of `ctx` tokens: one number for each head, F32."""
     return F32 * (info.num_heads or 0) * ctx * rows

@@ -20,6 +20,7 @@ from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
 from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
+from localllm.supervisor.contexts import on_devices
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import context_of, plan, pooling_of
 from localllm.supervisor.retries import Retries
@@ -72,9 +73,11 @@ class ManagedModel:
         stays: bool,
         release: Callable[[], None],
         tunings: Sequence[Tuning] = (),
+        chose_ctx: bool = False,
     ) -> None:
         """`stays`: never put out for another model. `release` is called once its file is not needed any more.
-        `tunings`: of what the worker's library and devices will be, one may hold.
+        `tunings`: of what the worker's library and devices will be, one may hold. `chose_ctx`: nobody asked for the
+        context of `options`.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
@@ -106,6 +109,7 @@ class ManagedModel:
         self._last_used_s = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
+        self._chose_ctx = chose_ctx
 
     @property
     def options(self) -> LoadOptions:
@@ -214,6 +218,7 @@ class ManagedModel:
         loaded = session.ready.result()
         if self.loaded is None:
             self.used()
+            self._log_context(loaded)
             _log_format(loaded)
         self.loaded = loaded
         self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn)
@@ -350,10 +355,18 @@ class ManagedModel:
         for listener in self._listeners:
             listener(fraction)
 
+    def _log_context(self, model: LoadedModel) -> None:
+        if model.info.causal:
+            fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
+            logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if self._chose_ctx else {})})
+
     def _make_load(self, hello: Hello) -> Load:
+        options = self._options
+        if self._chose_ctx:
+            options = on_devices(self._info, options, hello.devices)
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
-        found = tuned.match(self._tunings, place, self._options, context_of(self._info, self._options))
-        self._used_options = options = found.applied(self._options)
+        found = tuned.match(self._tunings, place, options, context_of(self._info, options))
+        self._used_options = options = found.applied(options)
         placement = plan(self._info, options, hello.devices)
         if "flash_attn" in found.settings:
             placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)

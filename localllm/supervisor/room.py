@@ -12,8 +12,9 @@ import msgspec
 
 from localllm.errors import LoadConflict
 from localllm.load_options import LoadOptions
-from localllm.supervisor.buffers import scores_bytes
+from localllm.supervisor.buffers import Step, compute_bytes, encoder_bytes
 from localllm.supervisor.plan import (
+    EMBEDDING_STATES,
     cpu_compute_bytes,
     cpu_memory_bytes,
     embedding_context_of,
@@ -26,10 +27,8 @@ USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""
 FIXED_BYTES = 96 * 2**20
 """A worker's own: Python, the library, and its child for templates."""
-LOGITS_ROWS = 512
-"""As many rows of logits llama.cpp makes room for when it embeds."""
-MASK_BYTES = 6
-"""For each pair of an encoder's tokens: whether they see each other, as F32 and as F16."""
+EMBEDDING_ROWS, EMBEDDING_TEXTS = 512, 128
+"""Tokens and texts that are embedded at once: `llama.embedding.BATCH_TOKENS` and `MAX_TEXTS`."""
 
 
 class Held(NamedTuple):
@@ -86,15 +85,19 @@ def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", 
 
 
 def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """What embedding takes beyond that, likewise: cells and logits of a causal model, else the longest text at once."""
-    ctx = embedding_context_of(info, options)
-    cells, rows = (ctx + LOGITS_ROWS, LOGITS_ROWS) if info.causal else (ctx, ctx)
-    scores = scores_bytes(info, cells, rows) if options.flash_attn == "off" else 0
-    if info.causal:
-        kv = embedding_memory_bytes(info, cells)
-        return kv + scores + 4 * LOGITS_ROWS * info.vocabulary_size
-    width = 8 * (info.embedding_length or 0) + 2 * (info.feed_forward_length or 0)
-    return ctx * (4 * width + MASK_BYTES * ctx) + scores
+    """What embedding takes beyond that, likewise: the longest text at once; of a causal model cells and logits.
+
+    llama.cpp makes room for a row of logits for each text, whether it computes any or not.
+    """
+    ctx, flash = embedding_context_of(info, options), options.flash_attn != "off"
+    has_state = any(layer.state for layer in info.layer_memory)
+    texts = EMBEDDING_STATES if has_state else EMBEDDING_TEXTS
+    outputs = 4 * texts * (info.vocabulary_size + (info.embedding_length or 0))
+    if not info.causal:
+        return outputs + encoder_bytes(info, max(ctx, EMBEDDING_ROWS), flash=flash)
+    cells = ctx + EMBEDDING_ROWS
+    step = Step(rows=EMBEDDING_ROWS, seen=cells, windowed=cells, outputs=EMBEDDING_ROWS)
+    return outputs + embedding_memory_bytes(info, cells) + compute_bytes(info, step, flash=flash)
 
 
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:

@@ -20,6 +20,7 @@ from localllm.config import Settings
 from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, clipped
 from localllm.load_options import LoadOptions
 from localllm.states import RunningModel
+from localllm.supervisor.contexts import Memory, with_context
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import context_of, longest_context
@@ -100,12 +101,13 @@ class Supervisor:
             return _loaded(model)
         try:
             settings = self._settings.for_model(candidate.id)
+            wanted, options = options, with_context(candidate.info, options, _memory())
             if keep_alive_s is None:
                 keep_alive_s = settings.model_keep_alive_s
             model = ManagedModel(
                 self, settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
-                tunings=candidate.tunings,
+                tunings=candidate.tunings, chose_ctx=options.ctx != wanted.ctx,
             )  # fmt: skip
         except BaseException:
             candidate.release()
@@ -172,7 +174,8 @@ class Supervisor:
         trained = info.context_length
         wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
-        held = context_of(info, options) if there is None or there.loaded is None else there.loaded.ctx
+        chosen = with_context(info, options, _memory())
+        held = context_of(info, chosen) if there is None or there.loaded is None else there.loaded.ctx
         if not info.causal or wanted <= held or (options.kv_cells or wanted) < wanted:
             return options
         wider = msgspec.structs.replace(options, ctx=wanted)
@@ -281,6 +284,10 @@ class Supervisor:
             with contextlib.suppress(ValueError):  # two may close it at a time
                 self._leaving.remove(model)
             self.changed()
+
+
+def _memory() -> Memory:
+    return Memory(osdep.total_memory(), osdep.available_memory())
 
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:

@@ -39,7 +39,7 @@ def large(client: ollama.Client, tmp_path_factory: pytest.TempPathFactory) -> st
     special = {**words.special, "fim_pre": 300, "fim_suf": 301, "fim_mid": 302}
     path = write_llama(
         tmp_path_factory.mktemp("models") / "large.gguf",
-        ctx=16384,
+        ctx=20480,
         chat_template=CHATML,
         tokenizer=dataclasses.replace(words, special=special),
     )
@@ -73,16 +73,16 @@ def test_a_model_is_made_asked_shown_copied_and_deleted(client: ollama.Client) -
 
 def test_num_ctx_loads_a_model_anew_with_a_larger_context(client: ollama.Client, large: str) -> None:
     client.generate(large, "Hi", options=SHORT)
-    assert context_of(client) == 8192
-    client.generate(large, "Hi", options={**SHORT, "num_ctx": 12288})
-    assert context_of(client) == 12288
+    assert context_of(client) == 16384, "what a part of memory is enough for"
+    client.generate(large, "Hi", options={**SHORT, "num_ctx": 17408})
+    assert context_of(client) == 17408
     client.generate(large, "Hi", options={**SHORT, "num_ctx": 1024})
-    assert context_of(client) == 12288, "others may need it"
+    assert context_of(client) == 17408, "others may need it"
     client.generate(large, "Hi", options={**SHORT, "num_ctx": 100_000})
-    assert context_of(client) == 16384, "it was not trained for more"
+    assert context_of(client) == 20480, "it was not trained for more"
     client.generate(large, keep_alive=0)
-    client.generate(large, "Hi", options={**SHORT, "num_ctx": 9216})
-    assert context_of(client) == 9216, "at once, where it was not loaded"
+    client.generate(large, "Hi", options={**SHORT, "num_ctx": 18432})
+    assert context_of(client) == 18432, "at once, where it was not loaded"
     client.generate(large, keep_alive=0)
 
 

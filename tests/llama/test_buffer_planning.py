@@ -11,13 +11,15 @@ import pytest
 from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
+from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
 from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
 from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
-from localllm.types import ModelInfo
+from localllm.supervisor.room import embedding_bytes
+from localllm.types import FlashAttn, ModelInfo
 from tests.models import families
-from tests.models.hollow import SHAPES, write_hollow
+from tests.models.hollow import ENCODERS, SHAPES, write_hollow
 from tests.models.maker import write_llama
 
 MIB = 2**20
@@ -119,3 +121,25 @@ def reported_bytes(loaded: library.Library, mark: int) -> float:
     """By llama.cpp's own log, of everything since the mark."""
     lines = loaded.log.lines_since(mark)
     return sum(float(found[1]) for line in lines if (found := LOGGED.search(line))) * MIB
+
+
+@pytest.mark.parametrize("flash_attn", ["auto", "off"])
+@pytest.mark.parametrize("ctx", [128, 2048])
+@pytest.mark.parametrize("name", [*ENCODERS, "Llama 3.2 1B"])
+def test_embedding_takes_what_is_planned(
+    loaded_library: library.Library, tmp_path: Path, name: str, ctx: int, flash_attn: FlashAttn
+) -> None:
+    shape = (ENCODERS | SHAPES)[name]
+    options = LoadOptions(embedding_ctx=min(ctx, shape.ctx), flash_attn=flash_attn)
+    path = write_hollow(tmp_path / "a.gguf", shape)
+    info = read_model_info(path)
+    model = LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+    mark = loaded_library.log.mark()
+    embedder = LlamaEmbedder(
+        loaded_library, model, causal=info.causal, pooling="rank" if info.causal else "mean", threads=2,
+        ctx=options.embedding_ctx or 0, flash_attn=flash_attn,
+    )  # fmt: skip
+    allocated = reported_bytes(loaded_library, mark)
+    embedder.free()
+    model.close()
+    assert embedding_bytes(info, options) == pytest.approx(allocated, rel=0.1)

@@ -5,6 +5,7 @@ For what depends on shapes only, such as what llama.cpp allocates. Knows nothing
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType
 from gguf.quants import quant_shape_to_byte_shape
 
-from tests.models.tokenizers import bpe
+from tests.models.tokenizers import bpe, wordpiece
 
 
 class Shape(NamedTuple):
@@ -44,19 +45,37 @@ SHAPES = {
 """The widths of known models, and few of their layers: buffers for computing do not grow with the layers."""
 
 
-def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType = GGMLQuantizationType.F16) -> Path:
+ENCODERS = {
+    "BERT base": Shape("bert", 768, 3072, 12, 12, 64, 30_522, ctx=512),
+    "MiniLM": Shape("bert", 384, 1536, 12, 12, 32, 30_522, ctx=512),
+    "XLM-R large, long": Shape("bert", 1024, 4096, 16, 16, 64, 100_000, ctx=8192),
+}
+KindOf = Callable[[str], GGMLQuantizationType]
+"""The type of a matrix by its name."""
+
+
+def write_hollow(path: Path, shape: Shape, kind: GGMLQuantizationType | KindOf = GGMLQuantizationType.F16) -> Path:
     """A file with the tensors of such a model in that type, norms in F32; every number is 0."""
+    kind_of = (lambda _: kind) if isinstance(kind, GGMLQuantizationType) else kind
     writer = GGUFWriter(path, shape.architecture)
     writer.add_name(path.stem)
     writer.add_file_type(LlamaFileType.MOSTLY_F16)
     for key, value in _keys(shape).items():
-        if isinstance(value, float):
+        if isinstance(value, bool):
+            writer.add_bool(f"{shape.architecture}.{key}", value)
+        elif isinstance(value, float):
             writer.add_float32(f"{shape.architecture}.{key}", value)
         else:
             writer.add_uint32(f"{shape.architecture}.{key}", value)
-    bpe(shape.vocabulary).write(writer)
+    (wordpiece if shape.architecture == "bert" else bpe)(shape.vocabulary).write(writer)
+    if shape.architecture == "bert":
+        writer.add_token_type_count(2)
     for name, dims in _tensors(shape):
-        stored = GGMLQuantizationType.F32 if len(dims) == 1 or "gate_inp" in name else kind
+        stored = (
+            GGMLQuantizationType.F32
+            if len(dims) == 1 or "_types" in name or "position" in name or "gate_inp" in name
+            else kind_of(name)
+        )
         rows = dims[::-1]
         size = int(np.prod(quant_shape_to_byte_shape(rows, stored), dtype=np.int64))
         # NumPy's type says nothing of a quantized tensor: the writer wants the shape in bytes then.
@@ -91,6 +110,8 @@ def _keys(shape: Shape) -> dict[str, Any]:
         "rope.dimension_count": shape.head_size,
         "vocab_size": shape.vocabulary,
     }
+    if shape.architecture == "bert":
+        keys |= {"attention.causal": False, "attention.layer_norm_epsilon": 1e-12, "pooling_type": 1}
     if shape.window:
         keys["attention.sliding_window"] = shape.window
     if shape.experts:
@@ -101,6 +122,8 @@ def _keys(shape: Shape) -> dict[str, Any]:
 
 def _tensors(shape: Shape) -> list[tuple[str, tuple[int, ...]]]:
     """Name and ggml's dimensions, the row length first."""
+    if shape.architecture == "bert":
+        return _encoder_tensors(shape)
     width, query, kv = shape.width, shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     found: list[tuple[str, tuple[int, ...]]] = [
         ("token_embd.weight", (width, shape.vocabulary)),
@@ -129,4 +152,23 @@ def _tensors(shape: Shape) -> list[tuple[str, tuple[int, ...]]]:
         if shape.architecture == "gemma3":
             layer += [("post_attention_norm", (width,)), ("post_ffw_norm", (width,))]
         found += [(f"blk.{block}.{name}.weight", dims) for name, dims in layer]
+    return found
+
+
+def _encoder_tensors(shape: Shape) -> list[tuple[str, tuple[int, ...]]]:
+    width, inner = shape.width, shape.feed_forward
+    found: list[tuple[str, tuple[int, ...]]] = [
+        ("token_embd.weight", (width, shape.vocabulary)),
+        ("position_embd.weight", (width, shape.ctx)),
+        ("token_types.weight", (width, 2)),
+        ("token_embd_norm.weight", (width,)),
+        ("token_embd_norm.bias", (width,)),
+    ]
+    for block in range(shape.layers):
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            found += [(f"blk.{block}.{name}.weight", (width, width)), (f"blk.{block}.{name}.bias", (width,))]
+        for name, dims in (("ffn_up", (width, inner)), ("ffn_down", (inner, width))):
+            found += [(f"blk.{block}.{name}.weight", dims), (f"blk.{block}.{name}.bias", dims[1:])]
+        for name in ("attn_output_norm", "layer_output_norm"):
+            found += [(f"blk.{block}.{name}.weight", (width,)), (f"blk.{block}.{name}.bias", (width,))]
     return found

@@ -12,10 +12,12 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
 from localllm.gguf import Header, model_info
+from localllm.products import Products
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources.choose import Candidate
 from localllm.registry.sources.quants import without_quant
 from localllm.registry.sources.remote_header import remote_header
+from localllm.registry.sources.retyping import retyped
 from localllm.registry.sources.source import Fetch
 from localllm.types import ModelInfo
 
@@ -61,7 +63,7 @@ class Headers:
         header = self._known[model]
         if isinstance(header, LocalLLMError):
             raise header
-        return resized(model_info([header]), candidate.size_bytes, is_whole="split.count" not in header.metadata)
+        return _resized(header, candidate.size_bytes, candidate.quant, is_whole="split.count" not in header.metadata)
 
     def _read(self, same: list[Candidate]) -> Header | LocalLLMError:
         if len(self._known) >= MAX_MODELS:
@@ -81,7 +83,7 @@ def plan_offer(plan: PullPlan, fetch: Fetch) -> Offer:
     info, why_not = None, None
     try:
         header = remote_header(models[0], fetch)
-        info = resized(model_info([header]), size_bytes or header.size_bytes, is_whole=len(models) == 1)
+        info = _resized(header, size_bytes or header.size_bytes, plan.quant, is_whole=len(models) == 1)
     except (PullFailed, InvalidModelFile) as error:
         why_not = error.message
     return Offer(plan.name, plan.quant, size_bytes, len(models), info, why_not)
@@ -97,6 +99,18 @@ def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> Model
     return msgspec.structs.replace(
         info, size_bytes=size_bytes, layer_bytes=layers, other_bytes=size_bytes - sum(layers)
     )
+
+
+def _resized(header: Header, size_bytes: int, quant: str | None, *, is_whole: bool) -> ModelInfo:
+    """The header's model in a file of that size and quantization, which may be another one."""
+    read = model_info([header])
+    info = resized(read, size_bytes, is_whole=is_whole)
+    if is_whole and header.size_bytes == size_bytes:
+        return info
+    products = (
+        retyped(read.products, quant, from_bytes=read.size_bytes, to_bytes=size_bytes) if is_whole else Products()
+    )
+    return msgspec.structs.replace(info, products=products)
 
 
 def _model_of(one: Candidate) -> str:

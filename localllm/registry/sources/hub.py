@@ -14,6 +14,7 @@ from localllm.registry.sources.choose import Candidate, Choice, ListedFile
 from localllm.registry.sources.headers import Headers, Measure, Offer
 from localllm.registry.sources.hub_api import DEFAULT_ENDPOINT, MAX_HITS, Hub, HubHit, Listing
 from localllm.registry.sources.source import Fetch, checked_file_name, clean, left_out
+from localllm.types import ModelInfo
 
 __all__ = ["DEFAULT_ENDPOINT", "HubHit", "offers", "plan", "search"]
 
@@ -60,6 +61,7 @@ def plan(
         files=tuple(files),
         quant=chosen.quant,
         need_bytes=None if needs is None else needs.known(chosen),
+        info=None if needs is None else needs.info(chosen),
         why=choice.why,
         license=listing.license,
         notices=tuple(notices),
@@ -129,8 +131,16 @@ class _Measured:
 
     def known(self, one: Candidate) -> int | None:
         """None where nothing tells: a download then says what is wrong with the file."""
+        info = self.info(one)
         try:
-            return self._measure(self._headers.info(one))
+            return None if info is None else self._measure(info)
+        except LocalLLMError:
+            return None
+
+    def info(self, one: Candidate) -> ModelInfo | None:
+        """What its header says; None where none can be read."""
+        try:
+            return self._headers.info(one)
         except Cancelled:
             raise
         except LocalLLMError:

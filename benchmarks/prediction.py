@@ -1,0 +1,120 @@
+"""Tokens per second as predicted from a header and a short probe, and as then measured, of a dozen models.
+
+    python -m benchmarks.prediction FOLDER [--threads N] [--rounds N]
+
+FOLDER (outside the repository) gets files of holes, a few megabytes on disk. In each round the machine is probed anew
+and every model measured; the median of the rounds' ratios counts. About 2 minutes a round on a quiet machine; with
+`--threads 1` the CPU's clock is read, so that a busy machine will do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.prediction_child import PROMPT
+from benchmarks.prediction_models import write_all
+from benchmarks.results import save
+from localllm import config, osdep
+from localllm.gguf import read_model_info
+from localllm.load_options import LoadOptions
+from localllm.predicting import speeds
+from localllm.speeds import Speed
+from localllm.types import ModelInfo
+
+REPOSITORY = Path(__file__).parents[1]
+WITHIN = 0.2
+
+
+class Row(NamedTuple):
+    """Of one model in one round, tokens per second."""
+
+    predicted: Speed
+    prompt: float
+    answer: float
+
+
+def measured(path: Path, home: Path, threads: int) -> tuple[float, float]:
+    """Of prompts and of answers, in medians."""
+    command = [sys.executable, "-m", "benchmarks.prediction_child", str(path), str(home), str(threads)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
+    times = json.loads(done.stdout)
+    return PROMPT / statistics.median(times["prompt_s"]), 1 / statistics.median(times["answer_s"])
+
+
+def one_round(models: dict[str, Path], infos: dict[str, ModelInfo], home: Path, threads: int) -> dict[str, Row]:
+    """Measures, and predicts with a probe of before, so that no model was seen when its speed was predicted."""
+    (home / "speed.json").unlink(missing_ok=True)
+    settings = config.load({"home": home, "device": "cpu"})
+    told = speeds(settings, LoadOptions(threads=threads, gpu_layers=0), list(infos.values()), ())
+    rows: dict[str, Row] = {}
+    for (name, path), speed in zip(models.items(), told, strict=True):
+        if not isinstance(speed, Speed):
+            raise SystemExit(f"{name}: {speed.reason}")
+        rows[name] = Row(speed, *measured(path, home, threads))
+        print(line(name, [rows[name]]), flush=True)
+    return rows
+
+
+def line(name: str, rows: list[Row]) -> str:
+    """Predicted / measured = ratio, of answers and of prompts."""
+    cells = [f"{name:<28}"]
+    for kind in ("answer", "prompt"):
+        found = _figures(rows, kind)
+        cells.append(f"{kind} {found['predicted']:9.1f} / {found['measured']:9.1f} = {found['ratio']:.2f}")
+    return "   ".join(cells) + f"   error said: {statistics.median(row.predicted.error for row in rows):.0%}"
+
+
+def _figures(rows: list[Row], kind: str) -> dict[str, float]:
+    said = [getattr(row.predicted, f"{kind}_tokens_per_s") for row in rows]
+    seen = [getattr(row, kind) for row in rows]
+    return {
+        "predicted": round(statistics.median(said), 1),
+        "measured": round(statistics.median(seen), 1),
+        "ratio": round(statistics.median(a / b for a, b in zip(said, seen, strict=True)), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--threads", type=int, default=osdep.num_physical_cores())
+    parser.add_argument("--rounds", type=int, default=1)
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    if folder.is_relative_to(REPOSITORY):
+        parser.error("the folder must lie outside the repository")
+    models = write_all(folder)
+    infos = {name: read_model_info(path) for name, path in models.items()}
+    found: dict[str, list[Row]] = {name: [] for name in models}
+    home = Path(tempfile.mkdtemp())
+    try:
+        for _ in range(arguments.rounds):
+            for name, row in one_round(models, infos, home, arguments.threads).items():
+                found[name].append(row)
+    finally:
+        shutil.rmtree(home)
+    table: dict[str, Any] = {
+        name: {kind: _figures(rows, kind) for kind in ("answer", "prompt")} for name, rows in found.items()
+    }
+    print()
+    for name, rows in found.items():
+        print(line(name, rows))
+    ratios = [kind["ratio"] for row in table.values() for kind in row.values()]
+    within = sum(abs(ratio - 1) <= WITHIN for ratio in ratios)
+    save(
+        "prediction",
+        {"threads": arguments.threads, "rounds": arguments.rounds, "within_20_percent": f"{within} of {len(ratios)}",
+         "models": table},
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""The devices of this machine, for commands that plan a load before there is a worker. Knows nothing of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localllm import osdep
+from localllm.cli import report
+from localllm.config import Settings
+from localllm.errors import InvalidParameter
+from localllm.types import DeviceInfo
+
+
+def devices_of(settings: Settings) -> Sequence[DeviceInfo]:
+    """As a worker would see them: its library is asked in a child process. Nobody asks where only the CPU is meant."""
+    if settings.gpu_layers == 0 or (settings.devices and [each.lower() for each in settings.devices] == ["cpu"]):
+        return (DeviceInfo("CPU", "CPU", "cpu", "CPU", osdep.available_memory() or 0, osdep.total_memory() or 0),)
+    from localllm.cli.doctor import examine
+
+    found = examine(settings, fresh=False)
+    if not found.works:
+        if settings.devices:
+            raise InvalidParameter(
+                f"no device can be asked: {found.error}; `localllm doctor` says more", param="device"
+            )
+        report.say(f"localllm: planned for the CPU, no device can be asked: {found.error}")
+    return tuple(found.devices)

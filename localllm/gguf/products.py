@@ -1,0 +1,47 @@
+"""Finds a model's matrices in its tensor table, by their names and dimensions. Knows nothing of speeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from localllm.gguf.header import TensorInfo
+from localllm.products import Matrices, Products
+
+_LOOKED_UP = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.", "rope_")
+"""Rows are read from these, one for each token."""
+_HEADS = ("output.weight", "token_embd.weight")
+"""The second is the head, too, where the first is missing."""
+
+
+def products(tensors: Sequence[TensorInfo]) -> Products:
+    """Of all of a model's shards."""
+    head = next((name for name in _HEADS if any(tensor.name == name for tensor in tensors)), "")
+    groups: Counter[Matrices] = Counter()
+    num_vectors = vector_numbers = 0
+    for tensor in tensors:
+        if tensor.name != head and tensor.name.startswith(_LOOKED_UP):
+            continue
+        if len(tensor.dims) == 1 or not tensor.name.endswith(".weight"):
+            num_vectors += 1
+            vector_numbers += tensor.num_elements
+            continue
+        experts = tensor.dims[2] if len(tensor.dims) == 3 else 0
+        groups[
+            Matrices(
+                type=tensor.type,
+                inputs=tensor.dims[0],
+                outputs=tensor.dims[1],
+                count=0,
+                bytes=tensor.n_bytes // (experts or 1),
+                experts=experts,
+                is_head=tensor.name == head,
+            )
+        ] += 1
+    return Products(
+        matrices=tuple(msgspec.structs.replace(each, count=number) for each, number in groups.items()),
+        num_vectors=num_vectors,
+        vector_numbers=vector_numbers,
+    )

@@ -1,0 +1,67 @@
+"""`python -m localllm.llama.speed_probe_child`: a `ProbeQuestion` on stdin, a `ProbeAnswer` on stdout, or a death.
+
+What was measured is remembered in the data directory for this library, CPU, version and number of threads.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import time
+from pathlib import Path
+
+import msgspec
+
+from localllm import __version__, osdep
+from localllm.errors import LocalLLMError
+from localllm.llama import library, selftest, speed_probe
+from localllm.llama.remembered import Remembered, key
+from localllm.llama.speed_graph import TYPES, Cpu
+from localllm.speeds import MachineSpeed, ProbeAnswer, ProbeQuestion, tensor_type
+
+FILE_NAME = "speed.json"
+MAX_REMEMBERED = 16
+GIVE_UP_S = 60.0
+"""The child ends itself by then, should its parent be gone."""
+
+
+def main() -> None:
+    """Answers the one question."""
+    questions, answers = osdep.claim_standard_streams()
+    osdep.die_quietly()
+    question = msgspec.json.decode(questions.read(), type=ProbeQuestion)
+    faulthandler.dump_traceback_later(GIVE_UP_S, exit=True)
+    try:
+        answer = probe(question)
+    except LocalLLMError as error:
+        answer = ProbeAnswer(error=error.message)
+    answers.write(msgspec.json.encode(answer))
+    answers.close()
+
+
+def probe(question: ProbeQuestion) -> ProbeAnswer:
+    """What is remembered, and what has to be measured besides. Raises `LoadFailed`."""
+    data_dir = Path(question.data_dir)
+    loaded = library.load(selftest.choose(data_dir, runtime=question.runtime).choice)
+    memory = Remembered(data_dir / FILE_NAME, MachineSpeed, most=MAX_REMEMBERED, subject="this machine's speed")
+    name = key(
+        loaded.build.fingerprint, loaded.choice.label(), osdep.cpu_model(), str(question.threads), __version__
+    )  # fmt: skip
+    known = memory.get(name)
+    kernels = [kernel for kernel in question.kernels if tensor_type(kernel) in TYPES and not _is_known(known, kernel)]
+    heads = [size for size in question.heads if known is None or str(size) not in known.attention]
+    if known is not None and not kernels and not heads:
+        return ProbeAnswer(speed=known)
+    began = time.perf_counter()
+    cpu = Cpu(loaded, question.threads)
+    found = speed_probe.measure(cpu, known, question.threads, kernels, heads)
+    cpu.close()
+    memory.put(name, found)
+    return ProbeAnswer(speed=found, took_s=round(time.perf_counter() - began, 3))
+
+
+def _is_known(known: MachineSpeed | None, kernel: str) -> bool:
+    return known is not None and kernel in known.kernels and speed_probe.is_final(known.kernels[kernel])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""How fast models will be on this machine, before any is loaded or even downloaded: asks a probe, then does the sums.
+
+A child measures, since the library that it loads may take it down. Knows nothing of how it does that.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from localllm import osdep
+from localllm.config import Settings
+from localllm.errors import LocalLLMError
+from localllm.load_options import LoadOptions
+from localllm.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
+from localllm.supervisor.plan import plan
+from localllm.supervisor.speed import Kernels, kernels, predict
+from localllm.types import DeviceInfo, ModelInfo
+
+TIMEOUT_S = 90.0
+
+
+def child_command() -> list[str]:
+    """The argv of the child that measures. `-P` keeps the current folder off the import path."""
+    return [sys.executable, "-P", "-m", "localllm.llama.speed_probe_child"]
+
+
+def speeds(
+    settings: Settings, options: LoadOptions, infos: Sequence[ModelInfo], devices: Sequence[DeviceInfo]
+) -> list[Speed | NotPredicted]:
+    """Of each, loaded with `options` while `devices` are there. Blocks for about 0.2 s for each tensor type that was
+    never measured here.
+    """
+    wanted = [_wanted(info, options, devices) for info in infos]
+    asked = [each for each in wanted if isinstance(each, Kernels)]
+    if not asked:
+        return [each for each in wanted if isinstance(each, NotPredicted)]
+    answer = ask(
+        ProbeQuestion(
+            data_dir=str(settings.data_dir),
+            runtime=settings.runtime,
+            threads=options.threads or osdep.num_physical_cores(),
+            kernels=tuple(sorted({name for each in asked for name in each.names})),
+            heads=tuple(sorted({each.head_size for each in asked})),
+        )
+    )
+    found: list[Speed | NotPredicted] = []
+    for info, each in zip(infos, wanted, strict=True):
+        if isinstance(each, NotPredicted):
+            found.append(each)
+        elif answer.speed is None:
+            found.append(NotPredicted(answer.error or "the probe told nothing"))
+        else:
+            found.append(predict(info, options, answer.speed))
+    return found
+
+
+def ask(question: ProbeQuestion) -> ProbeAnswer:
+    """A death is an answer with an error."""
+    try:
+        child = subprocess.run(
+            child_command(),
+            input=msgspec.json.encode(question),
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            **osdep.own_process_group(),
+        )
+    except subprocess.TimeoutExpired:
+        return ProbeAnswer(error=f"the probe did not answer in {TIMEOUT_S:g} s")
+    except OSError as error:
+        return ProbeAnswer(error=f"the probe does not start: {error}")
+    if child.returncode != 0:
+        return ProbeAnswer(error=f"the probe ended early ({osdep.exit_reason(child.returncode)})")
+    try:
+        return msgspec.json.decode(child.stdout, type=ProbeAnswer)
+    except msgspec.MsgspecError as error:
+        return ProbeAnswer(error=f"the probe's answer is unreadable: {error}")
+
+
+def _wanted(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Kernels | NotPredicted:
+    try:
+        if plan(info, options, devices).gpu_layers:
+            return NotPredicted("GPUs take layers, and only the CPU is measured")
+    except LocalLLMError as error:
+        return NotPredicted(error.message)
+    return kernels(info)
