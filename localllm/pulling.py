@@ -1,4 +1,4 @@
-"""Downloads that somebody on the network asked for: a few at a time, others wait, and there is a bound to that.
+"""Downloads and uploads that somebody on the network asked for: a few at a time, others wait, and that is bounded.
 
 Belongs to one event loop; the work is done on threads. Knows nothing of HTTP.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from localllm.config import Settings
-from localllm.states import AvailableModel, PullState
+from localllm.states import AvailableModel, PullState, PushState
 from localllm.supervisor.fit import measure
 from localllm.threads import Threads
+
+T = TypeVar("T")
 
 
 class Pulls:
@@ -44,10 +47,32 @@ class Pulls:
         self._threads.check_room()
         if self._threads.is_busy:
             on_state(PullState(phase="queued", id=name))
-        pulling = asyncio.ensure_future(self._threads.run(work))
+        return await self._finish(work, cancel)
+
+    async def push(self, id: str, on_state: Callable[[PushState], None]) -> str:
+        """Send a model of this machine to the registry that its name says; returns the name by which it is pulled.
+
+        `on_state` is called on the event loop. Raises `ModelNotFound`, `InvalidParameter`, `UnsupportedParameter`,
+        `PullFailed`s, `QueueFull`.
+        """
+        loop, cancel = asyncio.get_running_loop(), threading.Event()
+
+        def tell(state: PushState) -> None:
+            loop.call_soon_threadsafe(on_state, state)
+
+        def work() -> str:
+            from localllm.registry.push import push
+
+            return push(id, None, self._settings, on_state=tell, cancel=cancel, is_trusted=False)
+
+        self._threads.check_room()
+        return await self._finish(work, cancel)
+
+    async def _finish(self, work: Callable[[], T], cancel: threading.Event) -> T:
+        running = asyncio.ensure_future(self._threads.run(work))
         try:
-            return await asyncio.shield(pulling)
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
             cancel.set()
-            pulling.cancel()  # its thread keeps its place until it has noticed
+            running.cancel()  # its thread keeps its place until it has noticed
             raise

@@ -59,7 +59,8 @@ class Runtime:
         self._removing = Threads("remove", 2)
         self.uploads = Making(settings.data_dir)
         """Files that arrive; `make` makes models of them."""
-        self._pulls = Pulls(settings)
+        self.pulls = Pulls(settings)
+        """Downloads; it also uploads to registries."""
         self._loads: dict[str, asyncio.Task[LoadedModel]] = {}
         """Those that requests have begun. They go on when the client is gone, since clients retry."""
 
@@ -119,7 +120,7 @@ class Runtime:
         `on_state` is called on the event loop. A cancelled pull goes on from where it was next time. Raises
         `InvalidParameter`, `ModelNotFound`, `PullFailed`s, `DiskFull`, `QueueFull` where too many wait already.
         """
-        return await self._pulls.pull(name, on_state)
+        return await self.pulls.pull(name, on_state)
 
     async def make(self, wanted: NewModel, on_state: Callable[[MakeState], None] = lambda _: None) -> AvailableModel:
         """Of a model that is here, or of uploaded files; an idle one of that name leaves. Raises as `Making.make`."""

@@ -307,6 +307,6 @@ OPERATIONS = (
         ProgressLine,
         ProgressLine,
     ),
-    _ollamas("post", "push", "Not served: 501", is_empty=True),
+    _ollamas("post", "push", "Send a model to a registry", ollama.PushRequest, ProgressLine, ProgressLine),
     _ollamas("post", "blobs/{digest}", "A file to make a model of", is_empty=True),
 )

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import httpx
 import pytest
 
 from localllm import config
@@ -38,79 +31,18 @@ from localllm.registry.push import push
 from localllm.registry.sources import oci
 from localllm.states import PushState
 from tests.models.maker import write_llama
-from tests.registry.oci_server import CONFIG_TYPE, KIND, MANIFEST_TYPE
-
-BINARY = shutil.which("docker-registry")
+from tests.registry.docker_registry import BINARY, Registry, docker_registry
 
 pytestmark = [
     pytest.mark.docker_registry,
     pytest.mark.skipif(BINARY is None, reason="docker-registry is not installed (Debian's package of that name)"),
 ]
 
-CONFIG = """
-version: 0.1
-storage:
-  filesystem:
-    rootdirectory: {folder}
-http:
-  addr: 127.0.0.1:0
-"""
-
-
-class Registry(NamedTuple):
-    host: str
-
-    def push_blob(self, client: httpx.Client, content: bytes) -> dict[str, Any]:
-        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        begun = client.post("/v2/library/tiny/blobs/uploads/")
-        assert begun.status_code == 202, begun.text
-        url = httpx.URL(begun.headers["location"]).copy_merge_params({"digest": digest})
-        done = client.put(url, content=content, headers={"Content-Type": "application/octet-stream"})
-        assert done.status_code == 201, done.text
-        return {"digest": digest, "size": len(content)}
-
-    def push(self, layers: list[tuple[str, bytes]], config: dict[str, Any]) -> None:
-        with httpx.Client(base_url=f"http://{self.host}", trust_env=False) as client:
-            described = {
-                "schemaVersion": 2,
-                "mediaType": MANIFEST_TYPE,
-                "config": {"mediaType": CONFIG_TYPE, **self.push_blob(client, json.dumps(config).encode())},
-                "layers": [{"mediaType": KIND + kind, **self.push_blob(client, content)} for kind, content in layers],
-            }
-            raw = json.dumps(described).encode()
-            put = client.put("/v2/library/tiny/manifests/q8", content=raw, headers={"Content-Type": MANIFEST_TYPE})
-            assert put.status_code == 201, put.text
-
-
-@contextmanager
-def serving(folder: Path, config: str) -> Iterator[Registry]:
-    """A registry on a port of the system's choice, which it logs."""
-    (folder / "config.yml").write_text(config)
-    assert BINARY is not None
-    command = [BINARY, "serve", str(folder / "config.yml")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
-        try:
-            assert process.stderr is not None
-            said = []
-            for line in process.stderr:
-                said.append(line)
-                if "listening on 127.0.0.1:" in line:
-                    break
-            else:
-                pytest.fail(f"docker-registry ended: {''.join(said)}")
-            reader = threading.Thread(target=process.stderr.read)  # or it would wait for somebody to read its log
-            reader.start()
-            yield Registry("127.0.0.1:" + line.partition("listening on 127.0.0.1:")[2].partition('"')[0].strip())
-        finally:
-            process.terminate()
-            process.wait()
-            reader.join()
-
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     folder = tmp_path_factory.mktemp("docker-registry")
-    with serving(folder, CONFIG.format(folder=folder / "data")) as registry:
+    with docker_registry(folder) as registry:
         yield registry
 
 
@@ -120,7 +52,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     folder = tmp_path_factory.mktemp("private-registry")
     (folder / "htpasswd").write_text("somebody:$2b$04$kaDwgoJw3xOg73rXpsDV4.EYLHGsZPx4x2Smdz2SvOGEBKowPkDOG\n")
     login = f"auth:\n  htpasswd:\n    realm: here\n    path: {folder / 'htpasswd'}\n"
-    with serving(folder, CONFIG.format(folder=folder / "data") + login) as registry:
+    with docker_registry(folder, login) as registry:
         yield registry
 
 

@@ -246,7 +246,6 @@ def test_thoughts_of_a_model_that_thinks_have_a_level(served: Served) -> None:
          "suffix and context exclude each other; send one of them"),
         ("generate", {"model": "tiny", "prompt": "x", "template": "{{ .Prompt }}"}, 400,
          'template is not supported: `raw: true` takes a prompt as it is; leave it out or send ""'),
-        ("push", {"model": "x"}, 501, "push is not served by localllm: it sends no models anywhere"),
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence(served: Served, path: str, body: Any, status: int, words: str) -> None:

@@ -16,12 +16,15 @@ import pytest
 
 from localllm.config import Settings
 from localllm.registry.disk.store import Store
+from localllm.registry.fetch.net import Net
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
-from localllm.registry.names import parse
+from localllm.registry.names import RegistryName, parse
+from localllm.registry.sources import oci
 from tests.homes import share_findings
 from tests.models.families import write_lora
 from tests.models.maker import shards_of, write_llama
+from tests.registry.docker_registry import BINARY, docker_registry
 from tests.server.conftest import serving
 
 
@@ -329,3 +332,46 @@ def test_what_was_sent_and_never_used_goes_with_the_rest(ollama: Ollama) -> None
     assert digest not in [item.id for item in ollama.store.gc().removed], "its model may still be made"
     assert digest in [item.id for item in ollama.store.gc(keep_partials_s=0).removed]
     assert ollama.http.head(f"/api/blobs/{digest}").status_code == 404
+
+
+def pushed(ollama: Ollama, model: str) -> list[dict[str, Any]]:
+    response = ollama.http.post("/api/push", content=json.dumps({"model": model}).encode())
+    assert response.status_code == 200, response.text
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+@pytest.mark.docker_registry
+@pytest.mark.skipif(BINARY is None, reason="docker-registry is not installed (Debian's package of that name)")
+def test_a_model_is_pushed_to_the_registry_in_its_name(tmp_path: Path) -> None:
+    """The owner has named the registry, so that it may be on this machine."""
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    with (
+        docker_registry(folder) as registry,
+        ollama_at(tmp_path / "home", insecure_registries=registry.host) as ollama,
+    ):
+        name = f"{registry.host}/team/mine:v1"
+        ollama.made(model="mine", **{"from": "demo"}, system="You are brief.")
+        copied = ollama.http.post("/api/copy", content=json.dumps({"source": "mine", "destination": name}).encode())
+        assert copied.status_code == 200, copied.text
+        lines = pushed(ollama, name)
+        statuses = [line.get("status", line) for line in lines]
+        digest = str(ollama.manifest("mine").files[0].digest)
+        assert statuses[0] == "retrieving manifest"
+        assert f"pushing {digest[7:19]}" in statuses
+        assert statuses[-2:] == ["pushing manifest", "success"]
+        with Net() as net:
+            plan = oci.plan(RegistryName(registry.host, "team", "mine", "v1"), net)
+        assert (str(plan.files[0].digest), plan.system) == (digest, "You are brief.")
+
+
+def test_a_model_of_a_name_that_says_no_registry_is_not_pushed(ollama: Ollama) -> None:
+    ollama.made(model="mine", **{"from": "demo"})
+    (first, last) = pushed(ollama, "mine")
+    assert first == {"status": "retrieving manifest"}
+    assert "HOST/NAMESPACE/MODEL:TAG" in last["error"]
+
+
+def test_no_client_sends_a_model_to_a_private_address(ollama: Ollama) -> None:
+    ollama.made(model="127.0.0.1:9/team/mine:v1", **{"from": "demo"})
+    assert "private" in pushed(ollama, "127.0.0.1:9/team/mine:v1")[-1]["error"]

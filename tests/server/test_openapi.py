@@ -34,7 +34,7 @@ OTHER_NAMES = [
     "/responses/input_tokens", "/models",
 ]  # fmt: skip
 """Of paths with /v1."""
-NOT_SERVED = ["/api/push", "/api/blobs/{digest}", "/props", "/lora-adapters", "/tools", "/cors-proxy"]
+NOT_SERVED = ["/api/blobs/{digest}", "/props", "/lora-adapters", "/tools", "/cors-proxy"]
 """They say so, with 501 or 403, or one of their methods does."""
 ENDLESS = ["/localllm/watch"]
 

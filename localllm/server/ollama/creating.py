@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,14 +12,13 @@ from localllm.server.body import pieces
 from localllm.server.callers import caller_of
 from localllm.server.errors import TooLarge
 from localllm.server.ollama.asked import model_of, read
-from localllm.server.ollama.errors import ErrorBody
 from localllm.server.ollama.names import ours
 from localllm.server.ollama.progress import Progress, Tell, respond
 from localllm.server.ollama.pulling import pull
 from localllm.server.ollama.replies import ProgressLine
-from localllm.server.ollama.requests import CreateRequest
+from localllm.server.ollama.requests import CreateRequest, PushRequest
 from localllm.server.state import ServerState
-from localllm.states import MakeState
+from localllm.states import MakeState, PushState
 
 QUANTIZING_DIGEST = "0" * 19
 """By which clients tell this from a download."""
@@ -65,10 +63,16 @@ async def upload_blob(request: Request) -> Response:
 
 
 async def push(request: Request) -> Response:
-    """`POST /api/push`: named, so that nobody searches for a mistake of their own."""
+    """`POST /api/push`: to the registry in the model's name. Hanging up stops it."""
     caller_of(request).check_may("push models")
-    body = ErrorBody("push is not served by localllm: it sends no models anywhere")
-    return Response(msgspec.json.encode(body), 501, media_type="application/json")
+    state, body, given = await read(request, PushRequest)
+    headers, id = given.headers(state), await model_of(state, body.asked_model)
+
+    async def work(tell: Tell) -> None:
+        tell(ProgressLine(status="retrieving manifest"))
+        await state.runtime.pulls.push(id, lambda news: tell(_pushing(news)))
+
+    return await respond(request, state, Progress(work), headers, stream=body.stream is not False)
 
 
 async def _base(state: ServerState, asked: str, tell: Tell) -> str:
@@ -91,6 +95,17 @@ def _line(made: MakeState) -> ProgressLine:
         digest=QUANTIZING_DIGEST,
         total=made.total_bytes,
         completed=made.done_bytes,
+    )
+
+
+def _pushing(news: PushState) -> ProgressLine:
+    if news.phase != "uploading":
+        return ProgressLine(status="pushing manifest")
+    return ProgressLine(
+        status=f"pushing {news.digest.removeprefix('sha256:')[:12]}",
+        digest=news.digest,
+        total=news.total_bytes,
+        completed=news.done_bytes,
     )
 
 

@@ -158,6 +158,20 @@ class PullRequest(ModelRequest, frozen=True, kw_only=True):
     """Unless false."""
 
 
+class PushRequest(ModelRequest, frozen=True, kw_only=True):
+    """`POST /api/push`."""
+
+    fates: ClassVar[Fates] = Fates(
+        ignored={
+            "insecure": "certificates are always checked; --insecure-registries names hosts without TLS",
+            **dict.fromkeys(("username", "password"), "the logins of the server's owner are used"),
+        }
+    )
+
+    stream: bool | None = None
+    """Unless false."""
+
+
 class CreateRequest(ModelRequest, frozen=True, kw_only=True, rename={"base": "from"}):
     """`POST /api/create`: of a model, of files that were uploaded, or of a Modelfile."""
 
