@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from localllm.errors import InvalidModelFile, InvalidParameter, LocalLLMError, sentence_of
+from localllm.errors import InvalidModelFile, InvalidParameter
 from localllm.registry import names
 from localllm.registry.disk.intake import How
 from localllm.registry.disk.locks import Hold
@@ -148,11 +148,6 @@ def _is_same(file: ForeignFile, kept: StoredFile, store: Store) -> bool:
 def total_bytes(models: Sequence[ForeignModel]) -> int:
     """To be hashed, of those that can be adopted."""
     return sum(model.size_bytes for model in models if model.problem is None)
-
-
-def reason_of(error: LocalLLMError | OSError) -> str:
-    """In a sentence."""
-    return error.message if isinstance(error, LocalLLMError) else sentence_of(error)
 
 
 def _named_once(model: ForeignModel, taken: set[str]) -> ForeignModel:

@@ -1,4 +1,4 @@
-"""A stored model to a registry, from where any localllm pulls it again, and Ollama what it understands of it.
+"""A stored model to a registry, from where it can be pulled again, by Ollama too as far as it understands it.
 
 A chat template goes as a layer of a kind of our own, since Ollama's are in Go's language. Knows nothing of HTTP.
 """
@@ -57,7 +57,7 @@ def push(
     if len(models) != 1:
         raise UnsupportedParameter(
             f"{manifest.name} is split into {len(models)} files, which registries have no form for; merge them with "
-            "llama-gguf-split --merge, then localllm import the result",
+            "llama-gguf-split, and take the result in with localllm import",
             param="model",
         )
     insecure = [host.strip() for host in settings.insecure_registries.split(",") if host.strip()]

@@ -186,7 +186,7 @@ def test_a_repository_of_draft_models_has_models() -> None:
 
 @pytest.mark.parametrize("path", ["mmproj-F16.gguf", "imatrix.gguf"])
 def test_a_helper_file_asked_for_as_a_model_is_refused(path: str) -> None:
-    with pytest.raises(InvalidParameter, match="helps a model"):
+    with pytest.raises(InvalidParameter, match="not a model by itself"):
         choose_file(files("m-Q4_K_M.gguf", path), path, REPO)
     with pytest.raises(ModelNotFound, match="no GGUF file that is a model"):
         choose(files(path), None, None, REPO)

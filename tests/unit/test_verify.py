@@ -14,6 +14,8 @@ from localllm.cli.app import run_app
 from localllm.errors import InvalidModelFile, LoadFailed, ModelNotFound
 from localllm.registry import listing
 from localllm.registry.again import again
+from localllm.registry.disk import locks
+from localllm.registry.disk.layout import Layout
 from localllm.registry.disk.store import Store
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest, StoredFile
@@ -267,3 +269,17 @@ def test_what_got_a_name_again_while_it_was_loaded_stays_at_the_unload(run: Run,
         store.put(manifest)
     unloaded()
     assert store.blob_path(digest_of(b"mine")).exists()
+
+
+def test_a_store_that_is_busy_at_the_unload_costs_nobody_anything(
+    run: Run, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = put(store, "mine", b"mine")
+    opened = store.open_model(manifest)
+    assert run("rm", "mine")[0] == 0
+    monkeypatch.setattr(locks, "GATE_TIMEOUT_S", 0.0)
+    with locks.Locks(Layout(store.root)).gate(exclusive=False):
+        opened.close()
+        unloaded()
+        assert store.blob_path(digest_of(b"mine")).exists()
+    assert store.gc().freed_bytes == 4

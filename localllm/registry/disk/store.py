@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import errno
 import functools
+import logging
 import os
 import secrets
 import threading
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from localllm.errors import DiskFull, LoadFailed, ModelNotFound
+from localllm.errors import DiskFull, LoadFailed, LocalLLMError, ModelNotFound
 from localllm.registry.again import again
 from localllm.registry.digest import Digest
 from localllm.registry.disk.blobs import MISSING, Blobs, make_writable_partial
@@ -37,6 +38,7 @@ from localllm.registry.manifest import Manifest, Role, StoredFile
 from localllm.registry.names import ModelName
 from localllm.registry.remote import OnBytes
 
+logger = logging.getLogger("localllm")
 _READ_ONLY_DISK = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -295,9 +297,15 @@ class Store:
     def _closed(self, needed: frozenset[str], digests: tuple[Digest, ...]) -> None:
         """What was removed while it was loaded goes now, on a thread: a disk may take its time for large files."""
         if any(map(self._blobs.leaves, digests)):
-            collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
             ids = frozenset(line.removeprefix(view_line("")) for line in needed)
-            threading.Thread(target=collector.collect_left, args=(ids,), name="leaving").start()
+            threading.Thread(target=self._collect_left, args=(ids,), name="leaving").start()
+
+    def _collect_left(self, ids: frozenset[str]) -> None:
+        collector = Collector(self._layout, self._locks, self._blobs, self._manifests)
+        try:
+            collector.collect_left(ids)
+        except (LocalLLMError, OSError) as error:  # the next `gc` deletes them
+            logger.warning("not_deleted", extra={"fields": {"reason": str(error)}})
 
     def _hold_if_writable(self, what: str, lines: tuple[str, ...]) -> Hold | None:
         """None on a read-only disk, as in a container: nobody deletes anything there."""

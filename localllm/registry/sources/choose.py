@@ -34,7 +34,8 @@ HEADROOM_BYTES = 512 * 1024 * 1024
 MAX_LISTED = 40
 """Quantizations in an error's text."""
 
-_NEVER_MODELS = ("mmproj", "imatrix")
+_BESIDES = {"mmproj": "a projector (mmproj)", "imatrix": "an importance matrix (imatrix)"}
+"""What a file is that has such a word in its name: never a model."""
 _BESIDE = re.compile(r"(?:^|[-._/ ])(?:draft|mtp|eagle[0-9]*|dflash|lora|adapters?|vocab)(?=$|[-._/ ])", re.IGNORECASE)
 """Names of what helps a model, or changes it; a model only where there is nothing else."""
 _PROJECTOR_ORDER = ("F16", "BF16", "F32", "Q8_0")
@@ -109,7 +110,7 @@ def candidates(files: Iterable[ListedFile]) -> list[Candidate]:
     """Every model among the files, the largest first; of a file and its split copy in one quantization, the file."""
     shards: dict[tuple[str, int], list[ListedFile]] = {}
     for file in files:
-        if not any(word in file.name.lower() for word in _NEVER_MODELS):
+        if not any(word in file.name.lower() for word in _BESIDES):
             stem, _, count = split_shard(file.path)
             shards.setdefault((stem, count), []).append(file)
     found = [
@@ -155,9 +156,9 @@ def choose_file(files: Sequence[ListedFile], path: str, repo: str) -> Candidate:
         near = [file.path for file in files if file.name.lower() == path.rpartition("/")[2].lower()]
         there = f"did you mean {near[0]}?" if near else f"there are {_some(sorted(file.path for file in files))}"
         raise ModelNotFound(f"{repo} has no file {path}; {there}", param="model")
-    for word in _NEVER_MODELS:
+    for word in _BESIDES:
         if word in wanted.name.lower():
-            raise InvalidParameter(f"{path} is an {word} file, which helps a model and is none", param="model")
+            raise InvalidParameter(f"{path} is {_BESIDES[word]}, not a model by itself", param="model")
     stem, _, count = split_shard(path)
     parts = [file for file in files if split_shard(file.path)[::2] == (stem, count)]
     candidate = Candidate(tuple(sorted(parts, key=lambda file: split_shard(file.path)[1])), count)

@@ -76,7 +76,7 @@ def credentials(challenge: str, origin: str, fetch: Fetch, login: Login | None, 
         elif realm.is_foreign:
             host = host_of(origin)
             raise AccessDenied(
-                f"{host} wants its login at {host_of(url)}, and localllm sends it to the registry itself only; "
+                f"{host} wants its login at {host_of(url)}, and logins are sent to the registry itself only; "
                 f"make a token there, and set LOCALLLM_REGISTRY_LOGINS={host}=TOKEN"
             )
         else:
