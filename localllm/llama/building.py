@@ -80,6 +80,11 @@ def check_free(name: str, data_dir: Path) -> str:
     return name
 
 
+def workshops_of(name: str) -> str:
+    """How folders begin in which a runtime of that name is built; no name holds the last character."""
+    return f".building-{name}~"
+
+
 def check_kind(kind: str) -> None:
     """Raises `InvalidParameter`."""
     if kind not in KINDS:
@@ -109,7 +114,7 @@ def build(
     check_tools(kind, given)
     is_completed = base is not None and kind != "cpu"
     flags = " ".join(filter(None, [_base_flags() or ONE_BACKEND * is_completed, KINDS[kind], extra_flags, given]))
-    with _workshop(data_dir) as workshop:
+    with _workshop(data_dir, workshops_of(name)) as workshop:
         free = shutil.disk_usage(workshop).free
         if free < WANTED_BYTES:
             raise DiskFull(
@@ -137,7 +142,7 @@ def add(source: Path, data_dir: Path, *, name: str | None = None, kind: str = "c
     name = check_free(name or re.sub(r"[^a-z0-9._-]+", "-", stem).strip("-._")[:40], data_dir)
     if not source.exists():
         raise InvalidParameter(f"there is no {source}", param="target")
-    with _workshop(data_dir) as workshop:
+    with _workshop(data_dir, ".making-") as workshop:
         return _keep(
             data_dir,
             name,
@@ -205,12 +210,12 @@ def _manifest(origin: Origin, kind: str, flags: str) -> Manifest:
 
 
 @contextlib.contextmanager
-def _workshop(data_dir: Path) -> Iterator[Path]:
+def _workshop(data_dir: Path, prefix: str) -> Iterator[Path]:
     """A folder beside the runtimes that is gone afterwards. Raises `LoadFailed` where none can be made."""
     parent = folder_of(data_dir)
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".making-", dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:
         raise LoadFailed(f"{parent} cannot be written: {error.strerror}; choose another --home") from error
     try:

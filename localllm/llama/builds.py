@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
-from localllm.llama.building import Progress, check_free
+from localllm.llama.building import Progress, check_free, workshops_of
 from localllm.llama.runtimes import folder_of
 
 END_S = 10.0
@@ -86,6 +87,7 @@ def recorded(data_dir: Path, name: str, kind: str, *, log: str = "") -> Iterator
                 f"`localllm runtime stop {name}` ends it",
                 param="name",
             )
+        _sweep(data_dir, name)
         state = _State(_path_of(data_dir, name), Build(
             name=name, kind=kind, pid=os.getpid(), started_unix_s=time.time(), log=log
         ))  # fmt: skip
@@ -145,6 +147,7 @@ def stop(data_dir: Path, name: str) -> None:
         osdep.kill_group(running.build.pid)
     if not _is_free(_lock_of(data_dir, name), END_S):
         raise LoadFailed(f"the build of {name!r} does not end; its process is {running.build.pid}")
+    _sweep(data_dir, name)
     forget(name, data_dir)
 
 
@@ -167,6 +170,12 @@ def forget_failed(name: str, data_dir: Path) -> bool:
             f"the runtime {name!r} is being built; `localllm runtime stop {name}` ends that", param="target"
         )
     return forget(name, data_dir)
+
+
+def _sweep(data_dir: Path, name: str) -> None:
+    """What a build of that name left that was killed; none runs."""
+    for folder in folder_of(data_dir).glob(f"{workshops_of(name)}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _State:

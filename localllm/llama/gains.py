@@ -55,7 +55,8 @@ def sentence(found: Gain) -> str:
     """With what to type."""
     return (
         f"this llama.cpp does not use this CPU's {found.instructions}: `localllm runtime build cpu` (about 10 minutes, "
-        f"with a C++ compiler) makes prompts about {found.prompt:g} times and answers {found.answer:g} times as fast"
+        f"with a C++ compiler; with --background it needs no terminal) makes prompts about {found.prompt:g} times and "
+        f"answers {found.answer:g} times as fast"
     )
 
 

@@ -102,12 +102,14 @@ def test_what_is_stopped_cleans_up_and_its_compilers_end_too(data: Path, with_ni
     (data / "ninja.py").write_text(NINJA)
     ninja = f"subprocess.Popen([sys.executable, {str(data / 'ninja.py')!r}, str(fifo)]); signal.pause()"
     compiler = "open(fifo, 'w').write(str(subprocess.Popen(['sleep', '1000']).pid)); signal.pause()"
+    (data / "runtimes" / ".building-mine~left").mkdir(parents=True)
     _start(data, ninja if with_ninja else compiler)
     pid = int(_said(data))
     builds.stop(data, "mine")
     with pytest.raises(InvalidParameter, match="no build of 'mine' runs"):
         builds.stop(data, "mine")
     status = Path(f"/proc/{pid}/stat")
+    assert not list((data / "runtimes").glob(".building-*"))
     assert not status.exists() or status.read_text().split()[2] == "Z"
 
 
