@@ -24,8 +24,8 @@ LAYER_NODES = 9
 """Operations of a layer besides matrices and vectors: rotations, copies into the cache, attention, sums."""
 MATRIX_NODES, VECTOR_NODES = 2, 1
 """The threads meet twice for a matrix: its input is quantized first."""
-MIXTURE_NODES = 12
-"""More of a layer with experts: they are chosen and summed up."""
+MIXTURE_NODES, MIXTURE_S = 12, 1.5e-5
+"""More of a layer with experts, and what these take besides: experts are chosen and summed up."""
 UNMASKED_SHARE = 9 / 16
 """Of a prompt's pairs of tokens in tiles that flash attention computes: it skips what nobody may see."""
 PLAIN_GAIN = 1.05
@@ -69,7 +69,7 @@ def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Spe
     lacking = [name for name in needed.names if name not in machine.kernels]
     if lacking or str(needed.head_size) not in machine.attention:
         return NotPredicted(f"not measured: {', '.join(lacking) or 'its attention'}")
-    nodes_s = STEP_S + machine.node_s * _num_nodes(info)
+    nodes_s = STEP_S + machine.node_s * _num_nodes(info) + MIXTURE_S * _num_mixtures(info)
     memory = _memory_share(info.size_bytes)
     read_s = {
         head: sum(_read_s(each, info, machine, memory) for each in _all(info, head=head)) for head in (True, False)
@@ -136,10 +136,13 @@ def _memory_share(size_bytes: int) -> float:
 
 def _num_nodes(info: ModelInfo) -> float:
     matrices = sum(each.count for each in info.products.matrices)
-    mixtures = MIXTURE_NODES if any(each.experts for each in info.products.matrices) else 0
-    return (
-        MATRIX_NODES * matrices + VECTOR_NODES * info.products.num_vectors + (LAYER_NODES + mixtures) * info.num_layers
-    )
+    nodes = MATRIX_NODES * matrices + VECTOR_NODES * info.products.num_vectors + LAYER_NODES * info.num_layers
+    return nodes + MIXTURE_NODES * _num_mixtures(info)
+
+
+def _num_mixtures(info: ModelInfo) -> int:
+    """Layers with experts; those of a model that has dense ones too count as well."""
+    return info.num_layers if any(each.experts for each in info.products.matrices) else 0
 
 
 def _num_elements(info: ModelInfo) -> float:
