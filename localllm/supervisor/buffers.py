@@ -14,6 +14,8 @@ from localllm.types import ModelInfo
 F32, F16 = 4, 2
 RECURRENT_WIDTHS = 13
 """Vectors as wide as the embedding that a token takes in a state-space layer."""
+MORE_COPIES = 3
+"""Of a step's inputs, where devices work one behind the other: GGML_SCHED_MAX_COPIES without the first."""
 
 
 class Step(NamedTuple):
@@ -44,9 +46,14 @@ def head_bytes(info: ModelInfo, step: Step) -> int:
     return F32 * step.outputs * (info.vocabulary_size + width) + F32 * width * step.rows
 
 
+def input_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
+    """Of what a step begins with: rows of the embedding, and which cells each row sees."""
+    return F32 * (info.embedding_length or 0) * step.rows + _mask_bytes(info, step, F16 if flash else F32)
+
+
 def host_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
-    """Of what the CPU prepares for devices that compute: rows of the embedding, and which cells each row sees."""
-    return 2 * F32 * (info.embedding_length or 0) * step.rows + _mask_bytes(info, step, F16 if flash else F32)
+    """Of what the CPU prepares for devices that compute."""
+    return input_bytes(info, step, flash=flash) + F32 * (info.embedding_length or 0) * step.rows
 
 
 def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:

@@ -52,6 +52,8 @@ class Demand(NamedTuple):
     """On one that has the output head alone."""
     host: int
     """On the CPU, where devices compute."""
+    copies: int
+    """Of a step's inputs, where llama.cpp prepares the next ubatches' while several devices compute."""
     host_alone: int
     """On the CPU, where it computes alone."""
     outputs: int
@@ -193,12 +195,12 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
             compute = demand.compute_output
         elif count or gpu.name in sizes.moved:
             compute = demand.compute if on_gpus == every else demand.compute_partly
-            compute += demand.host if is_pipelined and not has_output else 0
+            compute += demand.copies if is_pipelined and not has_output else 0
         shares.append(DeviceShare(gpu.name, count, weights, sum(demand.kept[first:end]), compute))
         first = end
     cpu = _cpu_share(demand, every - on_gpus, uses_gpus=any(share.total for share in shares))
-    if is_pipelined:  # llama.cpp prepares the next ubatch's inputs while devices compute
-        cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.host)
+    if is_pipelined:
+        cpu = msgspec.structs.replace(cpu, compute=cpu.compute + demand.copies)
     return Placed(tuple(counts), (*shares, cpu))
 
 
