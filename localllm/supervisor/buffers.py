@@ -48,7 +48,12 @@ def head_bytes(info: ModelInfo, step: Step) -> int:
 
 def input_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
     """Of what a step begins with: rows of the embedding, and which cells each row sees."""
-    return F32 * (info.embedding_length or 0) * step.rows + _mask_bytes(info, step, F16 if flash else F32)
+    return F32 * (info.embedding_length or 0) * step.rows + mask_bytes(info, step, flash=flash)
+
+
+def mask_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
+    """Of which cells each row sees."""
+    return _mask_bytes(info, step, F16 if flash else F32)
 
 
 def host_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:

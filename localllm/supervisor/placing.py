@@ -54,6 +54,8 @@ class Demand(NamedTuple):
     """On the CPU, where devices compute."""
     copies: int
     """Of a step's inputs, where llama.cpp prepares the next ubatches' while several devices compute."""
+    copies_later: int
+    """The same on a device that others compute before."""
     host_alone: int
     """On the CPU, where it computes alone."""
     outputs: int
@@ -182,7 +184,8 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
     sizes, every, on_gpus = demand.sizes, len(demand.sizes.layers) + 1, sum(counts)
     if wish.split in ("row", "tensor") and on_gpus:
         return _in_parallel(demand, gpus, wish, counts)
-    shares, first = [], every - on_gpus
+    shares: list[DeviceShare] = []
+    first = every - on_gpus
     is_pipelined = on_gpus == every and sum(map(bool, counts)) > 1 and not sizes.moved
     for gpu, count in zip(gpus, counts, strict=True):
         end = first + count
@@ -195,7 +198,8 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
             compute = demand.compute_output
         elif count or gpu.name in sizes.moved:
             compute = demand.compute if on_gpus == every else demand.compute_partly
-            compute += demand.copies if is_pipelined and not has_output else 0
+            if is_pipelined:
+                compute += demand.copies if not any(share.layers for share in shares) else demand.copies_later
         shares.append(DeviceShare(gpu.name, count, weights, sum(demand.kept[first:end]), compute))
         first = end
     cpu = _cpu_share(demand, every - on_gpus, uses_gpus=any(share.total for share in shares))

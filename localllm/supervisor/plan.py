@@ -292,6 +292,7 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
         compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)),
         compute_output=0 if step is None else buffers.head_bytes(info, step),
         copies=0 if step is None else buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash),
+        copies_later=0 if step is None else buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),
         host=0 if step is None else buffers.host_bytes(info, step, flash=flash),
         host_alone=cpu_compute_bytes(info, options),
         outputs=output_bytes(info, options),

@@ -41,11 +41,12 @@ class Seen(NamedTuple):
 @pytest.fixture
 def ask(home: Path) -> Callable[..., Seen]:
     """One slot: two stories by turns, the first saved, erased and restored, one that is predicted, and vectors."""
-    settings = load({"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200}, environ={"LOCALLLM_HOME": str(home)})
 
     async def scenario(path: Path, options: LoadOptions) -> Seen:
+        """Each number of layers has a home of its own: what one has kept on the disk, the other would go on from."""
         seen = Seen([], [], [])
-        runtime = Runtime(settings)
+        own = {"plugin_dir": Path(PLUGIN_DIR or ""), "kv_disk_mb": 200, "home": home / str(options.gpu_layers)}
+        runtime = Runtime(load(own, environ={}))
 
         async def continued(id: str, prompt: str, **fields: Any) -> str:
             (answer,) = await runtime.submit(id, [GenerationRequest(prompt=prompt, params=GREEDY, **fields)])
