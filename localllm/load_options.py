@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from localllm.devices import Numa, Split, check_devices, check_overrides, check_reading, check_split
 from localllm.errors import InvalidParameter
 from localllm.ranges import check_range
 from localllm.ropes import RopeScaling, check_rope
@@ -26,7 +27,23 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     slots: int | None = None
     gpu_layers: GpuLayers = "auto"
     devices: tuple[str, ...] | None = None
-    """Device names as `localllm doctor` prints them; None: all GPUs there are."""
+    """As `localllm.devices.names_device` reads them; None: all GPUs there are."""
+    split: Split = "layer"
+    """How a model is divided among several devices; none: it is on one of them."""
+    main_gpu: str | None = None
+    """The one for `split` none, or for what `split` row does not divide, by its name or its place among the devices."""
+    tensor_split: tuple[float, ...] | None = None
+    """Shares of the devices, in their order; None: by their free memory."""
+    override_tensor: tuple[tuple[str, str], ...] = ()
+    """Tensors whose name a pattern is found in -> the device that they go to; of several patterns the first counts."""
+    mmap: bool | None = None
+    """Whether the file is mapped into memory, not read; None: where all devices can use it so."""
+    mlock: bool = False
+    """The weights in main memory are never swapped out."""
+    direct_io: bool = False
+    """The file is read past the system's cache."""
+    numa: Numa | None = None
+    """How threads are spread over the nodes of a machine with several; None: as the system does it."""
     threads: int | None = None
     threads_batch: int | None = None
     """For prompts; None: as many as `threads`."""
@@ -95,5 +112,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)
         check_rope(self.rope_scaling, self.rope_scale, self.yarn_orig_ctx)
+        check_devices(self.devices)
+        check_split(self.split, self.main_gpu, self.tensor_split)
+        check_overrides(self.override_tensor)
+        check_reading(mmap=self.mmap, mlock=self.mlock, direct_io=self.direct_io)
         if isinstance(self.gpu_layers, int):
             check_range("gpu_layers", self.gpu_layers, 0, 2**31 - 1)

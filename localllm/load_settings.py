@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from localllm.devices import Numa, Split, parse_overrides, parse_shares
 from localllm.load_options import LoadOptions
 from localllm.rpc.endpoints import parse_endpoints
 from localllm.setting_values import comma_list
@@ -27,7 +28,25 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Tokens of a prompt that are computed at once; None: 512, or what `localllm tune` found to be faster."""
     gpu_layers: GpuLayers = "auto"
     device: str | None = None
-    """Comma-separated device names, as `localllm doctor` prints them."""
+    """Comma-separated names as `localllm doctor` prints them, in any case; a backend's (`cuda`) for all its devices;
+    `rpc:HOST:PORT`; `cpu`. auto: all GPUs."""
+    split: Split = "layer"
+    """How a model is divided among devices: whole layers, rows of matrices, tensors in parallel, or not at all."""
+    main_gpu: str | None = None
+    """With `split` none the device for all of it, with row the one for what is not divided: its name, or its place
+    among the devices, from 0."""
+    tensor_split: str | None = None
+    """Comma-separated shares of the devices (`3,1`); None: by their free memory."""
+    override_tensor: str | None = None
+    """Comma-separated, each `PATTERN=DEVICE`: tensors whose name the regular expression is found in go there."""
+    mmap: bool | None = None
+    """Whether the file is mapped into memory; None: where all devices can use it so."""
+    mlock: bool = False
+    """Weights in main memory are never swapped out; an error where the system's limit forbids it."""
+    direct_io: bool = False
+    """The file is read past the system's cache, which keeps that for others."""
+    numa: Numa | None = None
+    """How threads are spread over the nodes of a machine that has several: distribute, isolate or numactl."""
     runtime: str = "auto"
     """Which llama.cpp, by its name in `localllm runtime list`; auto: what works here and is fastest."""
     rpc: str | None = None
@@ -72,7 +91,8 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def devices(self) -> tuple[str, ...] | None:
-        return comma_list(self.device) or None
+        names = comma_list(self.device)
+        return None if [name.lower() for name in names] == ["auto"] else names or None
 
     def load_options(self) -> LoadOptions:
         """What they tell a worker. Raises `InvalidParameter`."""
@@ -85,6 +105,14 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ubatch=self.ubatch,
             gpu_layers=self.gpu_layers,
             devices=self.devices,
+            split=self.split,
+            main_gpu=self.main_gpu,
+            tensor_split=parse_shares(self.tensor_split),
+            override_tensor=parse_overrides(self.override_tensor),
+            mmap=self.mmap,
+            mlock=self.mlock,
+            direct_io=self.direct_io,
+            numa=self.numa,
             kv_ram_mb=self.kv_ram_mb,
             checkpoints=self.checkpoints,
             kv=self.kv,

@@ -26,6 +26,8 @@ class RunningModel(msgspec.Struct, frozen=True, kw_only=True):
     """Until it is unloaded if nobody asks; None: it stays."""
     pid: int | None
     loaded: LoadedModel | None
+    device_bytes: dict[str, int] = {}
+    """Memory of each GPU set aside for it, likewise."""
 
 
 class ModelEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -200,6 +200,15 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     backend: str
     free_bytes: int
     total_bytes: int
+    id: str = ""
+    """Of the hardware, which several backends may show; empty: not known."""
+    splits_rows: bool = False
+    """Whether rows of a matrix can be divided between it and others of its backend."""
+
+    @property
+    def memory_key(self) -> str:
+        """The same for devices that share their memory."""
+        return self.id or self.name
 
 
 class LayerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -245,6 +254,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Tensor bytes per block, `num_layers` long."""
     other_bytes: int
     """Tensor bytes outside the blocks: embeddings, output head, norms."""
+    tensors: dict[str, int] = {}
+    """Name -> bytes; empty where nobody plans with it."""
     split_count: int
     """Number of files; 1 when not split."""
     causal: bool = True
@@ -295,6 +306,8 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     """What `localllm tune` found for this model here that is used, or why that is not."""
     layers_per_device: dict[str, int]
     """Device name -> layers on it; the CPU's included, the output layer counted as a layer, as llama.cpp does."""
+    placement_note: str = ""
+    """Why fewer layers are on GPUs than would be if it were alone; empty: they are not."""
     backend: str
     """What computes on the CPU, e.g. `sapphirerapids` or `linked-in, use_extra_bufts=off`."""
     load_s: float

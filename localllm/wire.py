@@ -56,6 +56,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ctx: int | None
     slots: int | None
     layers_per_device: dict[str, int] | None
+    device_bytes: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    """Memory of each GPU set aside for it, if any: an estimate."""
+    placement_note: str | msgspec.UnsetType = msgspec.UNSET
+    """Why it has fewer layers on GPUs than it would have alone, if it has."""
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     """What is set for this model alone, if anything."""
     tuned: str | msgspec.UnsetType = msgspec.UNSET

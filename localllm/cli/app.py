@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Context, Exit, Option, Typer
 
 from localllm import __version__
+from localllm.cli import device_options as place
 from localllm.cli import (
     embed_command,
     fit_command,
@@ -164,6 +165,14 @@ def serve(
     ubatch: opt.Ubatch = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    split: place.Split = None,
+    main_gpu: place.MainGpu = None,
+    tensor_split: place.TensorSplit = None,
+    override_tensor: place.OverrideTensor = None,
+    mmap: place.Mmap = None,
+    mlock: place.Mlock = None,
+    direct_io: place.DirectIo = None,
+    numa: place.Numa = None,
     kv_ram_mb: opt.KvRamMb = None,
     checkpoints: opt.Checkpoints = None,
     kv: opt.Kv = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typer import Exit
 
+from localllm.cli import device_options as place
 from localllm.cli import options as opt
 from localllm.cli import pull_options as get
 
@@ -17,6 +18,10 @@ def fit(
     flash_attn: opt.FlashAttn = None,
     gpu_layers: opt.GpuLayers = None,
     device: opt.Device = None,
+    split: place.Split = None,
+    main_gpu: place.MainGpu = None,
+    tensor_split: place.TensorSplit = None,
+    override_tensor: place.OverrideTensor = None,
     as_json: opt.AsJson = False,
     runtime: opt.Runtime = None,
     rpc: opt.Rpc = None,

@@ -30,7 +30,10 @@ Ubatch = Annotated[
 GpuLayers = Annotated[
     str | None, Option("--gpu-layers", metavar="auto|N|all", help="Layers on the GPU [default: auto]")
 ]
-Device = Annotated[str | None, Option("--device", metavar="NAMES", help="Devices to use, comma-separated; see doctor")]
+Device = Annotated[
+    str | None,
+    Option("--device", metavar="NAMES", help="As doctor lists them: vulkan0, cuda0,cuda1, metal, cpu [default: auto]"),
+]
 KvRamMb = Annotated[
     int | None, Option("--kv-ram-mb", metavar="MIB", help="Memory for idle chats without a slot [default: 2048]")
 ]

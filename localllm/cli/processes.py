@@ -37,7 +37,10 @@ def list_processes(settings: Settings, *, as_json: bool) -> int:
                 "" if isinstance(model.tuned, msgspec.UnsetType) else model.tuned,
             )
         )
+    notes = [f"{model.model}: {model.placement_note}" for model in models if model.placement_note]
     report.write_table(("NAME", "STATUS", "MEMORY", "SLOTS", "LAYERS", "REQUESTS", "UNLOADED", "SET", "TUNED"), rows)
+    for note in notes:
+        report.say(f"localllm: {note}")
     for each in damaged:
         report.say(f"localllm: {each.id} cannot be used: {each.problem}")
     return report.OK

@@ -37,6 +37,7 @@ def show_model(settings: Settings, model: str, *, modelfile: bool, as_json: bool
         from localllm.registry.digest import encode_digest
 
         shown: dict[str, Any] = msgspec.to_builtins(info)
+        del shown["tensors"]
         shown["capabilities"] = formats.abilities(info, format)
         if format is not None:
             shown["chat_format"] = formats.as_json(format)

@@ -91,6 +91,7 @@ def model_info(headers: Sequence[Header], *, fills_in_middle: bool = False) -> M
         sampling=keys.sampling(),
         layer_bytes=layer_bytes,
         other_bytes=other_bytes,
+        tensors={tensor.name: tensor.n_bytes for tensor in tensors},
         split_count=len(headers),
         causal=keys.causal(),
         pooling=keys.pooling(),

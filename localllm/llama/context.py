@@ -22,6 +22,7 @@ from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import AS_TRAINED, Rope
+from localllm.llama.spread import shortage
 from localllm.llama.states import SavedStates
 from localllm.llama.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
@@ -92,6 +93,7 @@ class LlamaBackend:
                 + ("" if kv_type == "f16" else ", or for --kv-type f16")
                 + ("" if flash_attn != "off" else ", or leave out --flash-attn off"),
                 param="ctx",
+                **shortage(library.log.lines_since(mark), model.devices),
             )
         self.flash_attn: bool = flash_attn != "off" and not _gave_up_flash(library.log.lines_since(mark))
         if flash_attn == "on" and not self.flash_attn:

@@ -46,9 +46,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ggml_backend_dev_memory": (None, [_POINTER, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
     "ggml_backend_dev_get_props": (None, [_POINTER, ctypes.POINTER(_Properties)]),
     "ggml_backend_dev_backend_reg": (_POINTER, [_POINTER]),
+    "ggml_backend_dev_buffer_type": (_POINTER, [_POINTER]),
+    "ggml_backend_reg_get_proc_address": (_POINTER, [_POINTER, _STRING]),
     "ggml_backend_reg_name": (_STRING, [_POINTER]),
     "ggml_backend_reg_by_name": (_POINTER, [_STRING]),
-    "ggml_backend_reg_get_proc_address": (_POINTER, [_POINTER, _STRING]),
     "ggml_backend_register": (None, [_POINTER]),
     "ggml_get_name": (_STRING, [_POINTER]),
     "ggml_get_data": (_POINTER, [_POINTER]),
@@ -91,6 +92,21 @@ class Ggml:
         """Whether a CPU backend is registered; nothing computes without one."""
         return any(self.backend_dev_type(pointer) == 0 for pointer in self.device_pointers())
 
+    def has_numa(self) -> bool:
+        """Whether the CPU backend knows of several nodes; `llama_numa_init` looks for them."""
+        cpu = next((pointer for pointer in self.device_pointers() if self.backend_dev_type(pointer) == 0), None)
+        address = None if cpu is None else self._extension(cpu, b"ggml_backend_cpu_is_numa")
+        return address is not None and bool(ctypes.CFUNCTYPE(ctypes.c_bool)(address)())
+
+    def splits_rows(self, device: int) -> bool:
+        """Whether its backend divides matrices by rows among its devices."""
+        return self._extension(device, b"ggml_backend_split_buffer_type") is not None
+
+    def _extension(self, device: int, name: bytes) -> int | None:
+        """The address of a function that only some backends have."""
+        address: int | None = self.backend_reg_get_proc_address(self.backend_dev_backend_reg(device), name)
+        return address
+
 
 def list_devices(ggml: Ggml) -> tuple[DeviceInfo, ...]:
     """All devices with the memory that is free now."""
@@ -114,6 +130,14 @@ def device_array(ggml: Ggml, names: Sequence[str]) -> ctypes.Array[ctypes.c_void
     return (ctypes.c_void_p * (len(names) + 1))(*(known[name] for name in names), None)
 
 
+def buffer_types(ggml: Ggml) -> dict[str, int]:
+    """Device -> the `ggml_backend_buffer_type_t` of its own memory."""
+    return {
+        ggml.text("backend_dev_name", pointer): ggml.backend_dev_buffer_type(pointer)
+        for pointer in ggml.device_pointers()
+    }
+
+
 def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
     """Names of those that compute a graph by themselves after they were handed it."""
     names = set()
@@ -126,17 +150,19 @@ def asynchronous_devices(ggml: Ggml) -> frozenset[str]:
 
 
 def _describe(ggml: Ggml, pointer: int) -> DeviceInfo:
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    ggml.backend_dev_memory(pointer, ctypes.byref(free), ctypes.byref(total))
+    properties = _Properties()
+    ggml.backend_dev_get_props(pointer, ctypes.byref(properties))
     kind = _KINDS[ggml.backend_dev_type(pointer)]
-    free_bytes = free.value
+    free_bytes, total_bytes = properties.memory_free, properties.memory_total
     if kind == "cpu" and (available := osdep.available_memory()) is not None:
-        free_bytes = min(available, total.value)  # ggml reports all of the memory as free
+        free_bytes = min(available, total_bytes)  # ggml reports all of the memory as free
     return DeviceInfo(
         name=ggml.text("backend_dev_name", pointer),
         description=ggml.text("backend_dev_description", pointer).strip(),
         kind=kind,
         backend=ggml.text("backend_reg_name", ggml.backend_dev_backend_reg(pointer)),
         free_bytes=free_bytes,
-        total_bytes=total.value,
+        total_bytes=total_bytes,
+        id=(properties.device_id or b"").decode("utf-8", "replace"),
+        splits_rows=ggml.splits_rows(pointer),
     )

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from localllm.errors import DeviceUnavailable, LoadFailed
+from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.llama.library import Library
+from localllm.llama.spread import AS_USUAL, Spread, shortage
 from localllm.types import Repack
 
 _LAYER_LINE = re.compile(r"layer\s+(\d+) assigned to device (\S+?),")
@@ -33,9 +34,12 @@ class LlamaModel:
         devices: tuple[str, ...],
         must_offload: bool,
         repack: Repack = "auto",
+        spread: Spread = AS_USUAL,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
-        """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, `DeviceUnavailable`."""
+        """Loads the file; blocks, with the GIL released. Raises `LoadFailed`, whose detail `out_of_memory_on` names a
+        device that had too little of it, `DeviceUnavailable`, `InvalidParameter`.
+        """
         api = library.api
         self._api = api
         params = api.llama_model_default_params()
@@ -48,23 +52,31 @@ class LlamaModel:
         params.use_extra_bufts = library.choice.extra_bufts and repack != "off"
         self.backend = msgspec.structs.replace(library.choice, extra_bufts=params.use_extra_bufts).label()
         """What computes on the CPU."""
+        self.devices = devices
+        """Those that it may use beside the CPU."""
         # An empty list, not NULL: with NULL llama.cpp would move prompt work to a GPU that nobody asked for.
         self._devices = library.device_handles(devices)
         params.devices = ctypes.cast(self._devices, ctypes.c_void_p)
+        self._kept = spread.apply(params, library.ggml)
         self._progress = _progress_callback(api, on_progress)  # llama.cpp calls it until the load is done
         params.progress_callback = self._progress
         mark = library.log.mark()
         self.handle: Any = api.llama_model_load_from_file(str(path).encode("utf-8", "surrogateescape"), params)
+        lines = library.log.lines_since(mark)
         if not self.handle:
             raise LoadFailed(
                 f"llama.cpp could not load {path.name}: {library.log.errors_since(mark)}",
                 public="llama.cpp could not load the model's file; the server's log says why",
                 path=str(path),
+                **shortage(lines, devices),
             )
-        self.layers_per_device = _layers_per_device(library.log.lines_since(mark))
+        self.layers_per_device = _layers_per_device(lines)
+        if spread.split == "tensor":  # llama.cpp has one device then, which stands for all
+            self.layers_per_device = {"+".join(devices): sum(self.layers_per_device.values())}
         try:
-            _check_offload(self.layers_per_device, gpu_layers, set(devices), must_offload)
-        except DeviceUnavailable:
+            spread.check(lines)
+            _check_offload(self.layers_per_device, gpu_layers, set(devices), must_offload and spread.split != "tensor")
+        except (LoadFailed, InvalidParameter):
             self.close()
             raise
 

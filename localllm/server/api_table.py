@@ -49,6 +49,7 @@ Written by `python -m localllm.server.api_table`, and compared with what is serv
   and the values behind a name ask for nothing, and are fine.
 - **Ignored** fields have no effect here, for the reason given.
 - Any other field is ignored as well. The header `x-localllm-ignored` names it; with `--strict` it is an error.
+- `x-localllm-placement` says why fewer of a model's layers are on GPUs than there would be if it were alone there.
 
 `/openapi.json` has the types.
 """

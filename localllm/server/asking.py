@@ -17,7 +17,7 @@ from starlette.responses import Response
 from localllm.errors import LocalLLMError
 from localllm.runtime import Answer
 from localllm.server import log, sse
-from localllm.server.body import notes_header
+from localllm.server.body import notes_header, placement_header
 from localllm.server.callers import caller_of
 from localllm.server.errors import defect
 from localllm.server.limits import places_of
@@ -96,6 +96,7 @@ class Asking:
         )
         if answering.done():
             self.headers |= notes_header(note for answer in answering.result() for note in answer.notes)
+            self.headers |= placement_header(self.loaded)
         return answering
 
     async def one_more(self, generation: GenerationRequest) -> Answer:

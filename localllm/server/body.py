@@ -18,6 +18,7 @@ from localllm.errors import UnknownParameter, clipped
 from localllm.server import log
 from localllm.server.errors import Overloaded, TooLarge, UnsupportedMediaType, slow_request
 from localllm.server.sse import ClientGone
+from localllm.types import LoadedModel
 
 MAX_NAMED_FIELDS = 32
 """Of those that were ignored, in the header and the log; of notes in theirs."""
@@ -185,6 +186,12 @@ def notes_header(notes: Iterable[str]) -> dict[str, str]:
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {"x-localllm-messages": shown} if shown else {}
+
+
+def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
+    """A header that says why fewer of a model's layers are on GPUs than there would be if it were alone."""
+    note = "" if loaded is None else "".join(char if " " <= char <= "~" else "?" for char in loaded.placement_note)
+    return {"x-localllm-placement": note} if note else {}
 
 
 def field_notes(notes: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ ALLOWED_HEADERS = (
     "openai-organization", "openai-project", "anthropic-beta", "anthropic-version",
     "anthropic-dangerous-direct-browser-access",
 )  # fmt: skip
-EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-truncated, retry-after"
+EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-placement, x-localllm-truncated, retry-after"
 MAX_AGE_S = 7200
 """The longest that browsers remember a preflight."""
 

@@ -14,6 +14,8 @@ from localllm.types import ModelInfo
 F32, F16 = 4, 2
 RECURRENT_WIDTHS = 13
 """Vectors as wide as the embedding that a token takes in a state-space layer."""
+MORE_COPIES = 3
+"""Of a step's inputs, where devices work one behind the other: GGML_SCHED_MAX_COPIES without the first."""
 
 
 class Step(NamedTuple):
@@ -29,14 +31,34 @@ class Step(NamedTuple):
     """Rows of logits."""
 
 
-def compute_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
-    """Of the compute buffer, if one device computes everything."""
+def compute_bytes(info: ModelInfo, step: Step, *, flash: bool, copied: int = 0) -> int:
+    """Of the compute buffer, if one device computes everything; `copied`: of what it fetches from another for that."""
     width = F32 * (info.embedding_length or 0) * step.rows
-    peak = _feed_forward(info, step.rows, width) + _mask_bytes(info, step, F16 if flash else F32)
+    peak = copied + _feed_forward(info, step.rows, width) + _mask_bytes(info, step, F16 if flash else F32)
     if not flash:
-        peak = max(peak, _plain_attention(info, step, width))
-    outputs = F32 * step.outputs * (info.vocabulary_size + (info.embedding_length or 0)) + width
-    return max(peak, outputs)
+        peak = max(peak, copied + _plain_attention(info, step, width))
+    return max(peak, head_bytes(info, step))
+
+
+def head_bytes(info: ModelInfo, step: Step) -> int:
+    """Of the output head alone."""
+    width = info.embedding_length or 0
+    return F32 * step.outputs * (info.vocabulary_size + width) + F32 * width * step.rows
+
+
+def input_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
+    """Of what a step begins with: rows of the embedding, and which cells each row sees."""
+    return F32 * (info.embedding_length or 0) * step.rows + mask_bytes(info, step, flash=flash)
+
+
+def mask_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
+    """Of which cells each row sees."""
+    return _mask_bytes(info, step, F16 if flash else F32)
+
+
+def host_bytes(info: ModelInfo, step: Step, *, flash: bool) -> int:
+    """Of what the CPU prepares for devices that compute."""
+    return input_bytes(info, step, flash=flash) + F32 * (info.embedding_length or 0) * step.rows
 
 
 def encoder_bytes(info: ModelInfo, rows: int, *, flash: bool) -> int:

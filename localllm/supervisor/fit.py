@@ -11,13 +11,12 @@ import msgspec
 
 from localllm.errors import LocalLLMError
 from localllm.load_options import LoadOptions
+from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import (
     CTX_STEP,
     context_of,
     cpu_compute_bytes,
     cpu_memory_bytes,
-    device_bytes,
-    memory_bytes,
     output_bytes,
     plan,
     slots_of,
@@ -46,7 +45,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes to one device, or to all GPUs together."""
+    """What goes to one device."""
 
     device: str
     layers: int
@@ -186,33 +185,22 @@ def _all_fit(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo
 def _shares(
     info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
 ) -> tuple[Share, ...]:
-    """What the placement of a load means in bytes."""
+    """What the placement of a load means in bytes: each GPU's, then main memory's."""
     placement = plan(info, options, devices)
-    whole = needs(info, options)
-    every = info.num_layers + 1
-    if not placement.gpu_layers:
-        return (Share(device="CPU", layers=every, needs=whole, free_bytes=free_bytes),)
-    blocks = min(placement.gpu_layers - 1, info.num_layers)
-    first = info.num_layers - blocks
-    kept = memory_bytes(info, options, flash=placement.flash_attn != "off")
-    gpus = [device for device in devices if device.name in placement.devices]
-    there = Needs(
-        weights=sum(info.layer_bytes[first:]) + info.other_bytes,
-        kv=sum(kept[first:]),
-        compute=device_bytes(info, options) * len(gpus),
-    )
-    here = Needs(
-        weights=sum(info.layer_bytes[:first]) + info.other_bytes,  # the embedding's rows are read on the CPU
-        kv=sum(kept[:first]),
-        compute=whole.compute if first else output_bytes(info, options),
-        process=FIXED_BYTES,
-    )
-    return (
+    if not placement.devices:
+        every = info.num_layers + 1
+        return (Share(device=CPU, layers=every, needs=needs(info, options), free_bytes=free_bytes),)
+    known = {device.name: device for device in devices}
+    shares = [
         Share(
-            device=", ".join(device.name for device in gpus),
-            layers=placement.gpu_layers,
-            needs=there,
-            free_bytes=sum(device.free_bytes for device in gpus),
-        ),
-        Share(device="CPU", layers=every - placement.gpu_layers, needs=here, free_bytes=free_bytes),
-    )
+            device=one.device,
+            layers=one.layers,
+            needs=Needs(weights=one.weights, kv=one.kv, compute=one.compute + DRIVER_BYTES),
+            free_bytes=known[one.device].free_bytes,
+        )
+        for one in placement.shares
+        if one.device != CPU and one.total
+    ]
+    here = next(one for one in placement.shares if one.device == CPU)
+    rest = Needs(weights=here.weights, kv=here.kv, compute=here.compute, process=FIXED_BYTES)
+    return (*shares, Share(device=CPU, layers=here.layers, needs=rest, free_bytes=free_bytes))

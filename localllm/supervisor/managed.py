@@ -21,8 +21,11 @@ from localllm.errors import Loading, LocalLLMError
 from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.contexts import on_devices
+from localllm.supervisor.ledger import Ledger
+from localllm.supervisor.load_log import log_load
 from localllm.supervisor.observer import Observer
-from localllm.supervisor.plan import context_of, plan, pooling_of
+from localllm.supervisor.on_devices import OnDevices
+from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
@@ -48,6 +51,7 @@ class Owner(Protocol):
     """Who has this model among others."""
 
     observer: Observer
+    ledger: Ledger
 
     def changed(self) -> None:
         """A request ended, or the model loaded or did not."""
@@ -85,6 +89,8 @@ class ManagedModel:
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
         self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options))
+        library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
+        self.on_devices = OnDevices(owner.ledger, library, id, info, options)
         self._embeds = not info.causal
         self.has_room = False
         """Whether its memory is set aside."""
@@ -122,7 +128,7 @@ class ManagedModel:
     @property
     def need_bytes(self) -> int:
         """Main memory; what embedding takes only once that was asked for, unless it is all that the model does."""
-        return self._base_bytes + (self._embedding_bytes if self._embeds else 0)
+        return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
 
     def will_embed(self) -> None:
         """Texts come to be embedded."""
@@ -164,6 +170,7 @@ class ManagedModel:
             id=self.id,
             phase="unloading" if self._closing else phase,
             memory_bytes=self.need_bytes,
+            device_bytes=self.on_devices.device_bytes() if self._session is not None else {},
             num_requests=self.num_requests,
             idle_s=round(idle_s, 3),
             expires_in_s=None if stays else round(max(0.0, self._keep_alive_s - idle_s), 3),
@@ -195,11 +202,30 @@ class ManagedModel:
 
     async def session(self) -> Session:
         """A session that can answer; several callers wait for the same start, each inside `waited_for`."""
-        session = self._session
-        if session is None or not session.alive:
-            if self.loaded is not None:
-                self._owner.observer.restarted(self.id)
-            session = self._session = self._start()
+        while True:
+            session = self._session
+            if session is None or not session.alive:
+                if self.loaded is not None:
+                    self._owner.observer.restarted(self.id)
+                session = self._session = self._start()
+            try:
+                await self._loads(session)
+                break
+            except LocalLLMError as error:
+                await self._discard(session)
+                if not self.on_devices.takes_fewer(error, session):
+                    raise
+        self._listeners.clear()
+        loaded = session.ready.result()
+        if self.loaded is None:
+            self.used()
+            log_load(loaded, chose_ctx=self._chose_ctx)
+        self.loaded = loaded
+        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn)
+        return session
+
+    async def _loads(self, session: Session) -> None:
+        """Wait until it can answer. Raises what keeps it from that, `Loading` when it takes too long."""
         timeout_s = self._settings.load_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
@@ -209,20 +235,7 @@ class ManagedModel:
                 f"{self.id} did not load within {timeout_s:g} s (--load-timeout-s); it was given up", param="model"
             )
             session.give_up(error)
-            await self._discard(session)
             raise error from None
-        except LocalLLMError:
-            await self._discard(session)
-            raise
-        self._listeners.clear()
-        loaded = session.ready.result()
-        if self.loaded is None:
-            self.used()
-            self._log_context(loaded)
-            _log_format(loaded)
-        self.loaded = loaded
-        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn)
-        return session
 
     async def aclose(self) -> None:
         """End its process and wait until it is gone."""
@@ -239,6 +252,7 @@ class ManagedModel:
                 await session.aclose()
         finally:
             self.loaded = None
+            self.on_devices.release()
             self._release()
 
     def dismiss(self) -> None:
@@ -251,6 +265,7 @@ class ManagedModel:
         """End a session that failed to load, unless another caller did and has started the next one already."""
         if self._session is session:
             self._session = None
+            self.on_devices.release()
         await session.aclose()
 
     def _watch_idleness(self) -> None:
@@ -275,6 +290,7 @@ class ManagedModel:
             return
         if self._session is not None and self._session.death is not None:
             self._owner.observer.crashed(self.id, self._session.death)
+        self.on_devices.release()
         now = time.monotonic()
         self._deaths = [moment for moment in self._deaths if now - moment < DEATHS_WITHIN_S] + [now]
         pause_s = PAUSES_S[min(len(self._deaths), len(PAUSES_S)) - 1]
@@ -346,6 +362,7 @@ class ManagedModel:
             return
         error = ready.exception()
         if error is None:
+            self.on_devices.allocated()
             self._owner.observer.ready(self.id, ready.result())
         elif self.loaded is not None and isinstance(error, LocalLLMError):
             self._owner.observer.crashed(self.id, error)
@@ -355,29 +372,16 @@ class ManagedModel:
         for listener in self._listeners:
             listener(fraction)
 
-    def _log_context(self, model: LoadedModel) -> None:
-        if model.info.causal:
-            fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
-            logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if self._chose_ctx else {})})
-
     def _make_load(self, hello: Hello) -> Load:
         options = self._options
         if self._chose_ctx:
-            options = on_devices(self._info, options, hello.devices)
+            options = on_devices(self._info, options, self.on_devices.free(hello.devices))
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
         found = tuned.match(self._tunings, place, options, context_of(self._info, options))
         self._used_options = options = found.applied(options)
-        placement = plan(self._info, options, hello.devices)
+        placement = self.on_devices.place(hello.devices, options)
         if "flash_attn" in found.settings:
             placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
         said = found.story(), found.settings
-        return Load(self.id, str(self._path), self._info, options, placement, self._defaults, *said)
-
-
-def _log_format(model: LoadedModel) -> None:
-    if "default" in model.info.chat_templates:
-        found = model.format
-        fields = {"model": model.id, "format": found.name, "origin": found.origin} | (
-            {"note": found.note} if found.note else {}
-        )
-        logger.info("chat_format", extra={"fields": fields})
+        info = msgspec.structs.replace(self._info, tensors={})  # only planning needs their names
+        return Load(self.id, str(self._path), info, options, placement, self._defaults, *said)

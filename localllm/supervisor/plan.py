@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.load_options import LoadOptions
-from localllm.supervisor import buffers
+from localllm.supervisor import buffers, choosing
 from localllm.supervisor.buffers import Step, scores_bytes
+from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
@@ -34,22 +35,23 @@ MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
 """Rows of a step besides those. llama.cpp makes room for all that a step may have."""
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
 """Of these rows."""
-DRIVER_BYTES = 128 * 1024 * 1024
-"""Of each GPU, for what its driver and backend keep, which no header tells. An allowance, not a measurement."""
 EMBEDDING_STATES = 4
 """Texts at a time where a layer is recurrent: `llama.embedding.MAX_STATES`."""
 
 
-def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -> Placement:
+def plan(
+    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], most_layers: int | None = None
+) -> Placement:
     """The placement to ask the worker for. Raises `LoadFailed`, `DeviceUnavailable`, `InvalidParameter`."""
     if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
     pooling, embedding_ctx = pooling_of(info, options), embedding_context_of(info, options)
     kv, reason = _layout(options)
     num_cells = cells_of(info, options)
-    chosen = _devices(options, devices)
-    layers, must = _layers(info, options, chosen)
-    flash_attn, flash_attn_reason = _flash_attn(info, options, layers)
+    gpus, placed, must = place(info, options, devices, most_layers)
+    layers, overrides = placed.layers, choosing.overrides_of(options, devices, gpus)
+    uses_gpus = layers > 0 or any(device != CPU for device in overrides.values())
+    flash_attn, flash_attn_reason = _flash_attn(info, options, uses_gpus=uses_gpus)
     return Placement(
         ctx=context_of(info, options),
         slots=slots_of(info, options),
@@ -62,10 +64,14 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
-        devices=tuple(device.name for device in chosen) if layers else (),
+        devices=tuple(gpu.name for gpu in gpus) if uses_gpus else (),
         must_offload=must,
         pooling=pooling,
         embedding_ctx=embedding_ctx,
+        main_gpu=choosing.main_of(options, gpus) if layers else 0,
+        tensor_split=choosing.split_given(options, placed, gpus),
+        overrides=tuple(overrides.items()),
+        shares=placed.shares if uses_gpus else placed.shares[-1:],
     )
 
 
@@ -81,11 +87,11 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
     )
 
 
-def _flash_attn(info: ModelInfo, options: LoadOptions, layers: int) -> tuple[FlashAttn, str]:
-    """How attention is computed, and why; `layers` are on GPUs. On the CPU `auto` is for the worker to measure."""
+def _flash_attn(info: ModelInfo, options: LoadOptions, *, uses_gpus: bool) -> tuple[FlashAttn, str]:
+    """How attention is computed, and why. On the CPU alone `auto` is for the worker to measure."""
     if options.flash_attn != "auto":
         return options.flash_attn, "as asked for"
-    if layers:
+    if uses_gpus:
         return "auto", "on GPUs as llama.cpp chooses"
     if options.kv_type != "f16":
         return "on", f"kv_type {options.kv_type} needs it"
@@ -135,18 +141,22 @@ def windowed_cells(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int
     return streams * _round_up(min(cells_of(info, options) // streams, seen))
 
 
-def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
-    """Of the buffer that a device computes in; 0 for an encoder, which gets one with its first text."""
-    if not info.causal:
-        return 0
+def step_of(info: ModelInfo, options: LoadOptions, *, flash: bool) -> Step:
+    """The largest one."""
     streams = 1 if is_unified(options) else slots_of(info, options)
-    step = Step(
+    return Step(
         rows=step_rows(info, options, flash=flash),
         seen=most_seen(info, options),
         windowed=windowed_cells(info, options, flash=flash) // streams,
         outputs=outputs_of(info, options),
     )
-    return buffers.compute_bytes(info, step, flash=flash)
+
+
+def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied: int = 0) -> int:
+    """Of the buffer that a device computes in; 0 for an encoder, which gets one with its first text."""
+    if not info.causal:
+        return 0
+    return buffers.compute_bytes(info, step_of(info, options, flash=flash), flash=flash, copied=copied)
 
 
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
@@ -243,35 +253,23 @@ def _round_up(ctx: int) -> int:
     return -(-ctx // CTX_STEP) * CTX_STEP
 
 
-def _devices(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
-    """The GPUs to use: those named, else the dedicated ones, else the integrated ones, as llama.cpp chooses."""
-    gpus = [device for device in devices if device.kind in ("gpu", "igpu")]
-    if options.devices is None:
-        return [device for device in gpus if device.kind == "gpu"] or gpus
-    known = {device.name.lower(): device for device in devices}
-    chosen = []
-    for name in options.devices:
-        device = known.get(name.lower())
-        if device is None:
-            raise DeviceUnavailable(
-                f"there is no device {name!r}; there are {', '.join(d.name for d in devices)} (`localllm doctor`)",
-                param="device",
-            )
-        if device in gpus:
-            chosen.append(device)
-    return chosen
+def place(
+    info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], most_layers: int | None = None
+) -> tuple[list[DeviceInfo], Placed, bool]:
+    """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
-
-def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> tuple[int, bool]:
-    """(layers to offload, whether the user insists). The output head counts as one layer more."""
+    `most_layers`: not more on GPUs, where their number is ours to choose.
+    """
+    gpus = choosing.gpus_of(options, devices)
+    wish = Wish(options.split, choosing.shares_of(options, gpus))
+    demand = demand_of(info, options, sizes_of(info, choosing.overrides_of(options, devices, gpus)))
     every = info.num_layers + 1
     if options.gpu_layers == "auto":
-        if options.devices is not None and gpus:  # a GPU named is a GPU asked for
-            layers = _fitting_layers(info, options, gpus)
-            if layers == 0:
-                raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
-            return layers, True
-        return _fitting_layers(info, options, gpus), False
+        placed = fit_layers(demand, gpus, wish, every if most_layers is None else min(most_layers, every))
+        named = options.devices is not None and bool(gpus)  # a GPU named is a GPU asked for
+        if named and not placed.layers and most_layers is None:
+            raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
+        return gpus, placed, named and placed.layers > 0
     wanted = every if options.gpu_layers == "all" else min(options.gpu_layers, every)
     if wanted and not gpus:
         raise DeviceUnavailable(
@@ -279,27 +277,26 @@ def _layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> tu
             "--gpu-layers 0 runs on the CPU",
             param="gpu_layers",
         )
-    return wanted, wanted > 0
+    return gpus, put_layers(demand, gpus, wish, wanted), wanted > 0
 
 
-def _fitting_layers(info: ModelInfo, options: LoadOptions, gpus: list[DeviceInfo]) -> int:
-    """As many layers as the free memory holds, last ones first, as llama.cpp assigns them."""
-    room = sum(max(0, device.free_bytes - device_bytes(info, options)) for device in gpus)
-    need, layers = info.other_bytes, 0
-    if need > room:
-        return 0
-    memory = memory_bytes(info, options, flash=options.flash_attn != "off")
-    for layer_bytes, kept_bytes in zip(reversed(info.layer_bytes), reversed(memory), strict=True):
-        need += layer_bytes + kept_bytes
-        if need > room:
-            break
-        layers += 1
-    return layers + 1
-
-
-def device_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Set aside on each GPU: for computing, and for what its driver takes."""
-    return compute_bytes(info, options, flash=options.flash_attn != "off") + DRIVER_BYTES
+def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
+    """What a placement has to hold with these options."""
+    flash = options.flash_attn != "off"
+    kept = memory_bytes(info, options, flash=flash)
+    step = step_of(info, options, flash=flash) if info.causal else None
+    return Demand(
+        sizes=sizes,
+        kept=kept,
+        compute=compute_bytes(info, options, flash=flash),
+        compute_partly=compute_bytes(info, options, flash=flash, copied=max(kept, default=0)),
+        compute_output=0 if step is None else buffers.head_bytes(info, step),
+        copies=0 if step is None else buffers.MORE_COPIES * buffers.input_bytes(info, step, flash=flash),
+        copies_later=0 if step is None else buffers.MORE_COPIES * buffers.mask_bytes(info, step, flash=flash),
+        host=0 if step is None else buffers.host_bytes(info, step, flash=flash),
+        host_alone=cpu_compute_bytes(info, options),
+        outputs=output_bytes(info, options),
+    )
 
 
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
@@ -309,7 +306,7 @@ def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
 
 def _possible_flash(info: ModelInfo, options: LoadOptions) -> tuple[bool, ...]:
     """What the worker may choose on the CPU: it measures where nothing else decides."""
-    return {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, 0)[0]]
+    return {"on": (True,), "off": (False,), "auto": (True, False)}[_flash_attn(info, options, uses_gpus=False)[0]]
 
 
 def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[int]:

@@ -1,11 +1,11 @@
 """Whether a model may be loaded now, or who has to go first: pure functions of what is loaded and what is free.
 
-Main memory only; what devices hold is the worker's to say. Knows nothing of processes and time.
+Main memory, and the memory of devices. Knows nothing of processes and time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -123,6 +123,22 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
         if not rest or _fits(need, rest, freed):
             return WaitFor(tuple(other.id for other in leaving))
     raise LoadConflict(_never(id, need, held, room), param="model")
+
+
+def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Load | Evict:
+    """The same for devices: who goes, so that a model gets more of its layers there; nobody, where that gains nothing.
+
+    `layers_without`: how many it gets if these are gone. `holders`: the models that have memory of devices. Only idle
+    ones go: rather fewer layers than a wait, and the load says so.
+    """
+    now = layers_without(frozenset())
+    idle = sorted((one for one in holders if not one.is_busy and not one.stays), key=lambda one: one.last_used_s)
+    if not idle or layers_without({one.id for one in idle}) <= now:
+        return Load()
+    for one in idle:
+        if layers_without({one.id}) > now:
+            return Evict(one.id)
+    return Evict(idle[0].id)  # it takes several
 
 
 def _fits(need: int, held: Sequence[Held], room: Room) -> bool:

@@ -21,10 +21,11 @@ from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, cli
 from localllm.load_options import LoadOptions
 from localllm.states import RunningModel
 from localllm.supervisor.contexts import Memory, with_context
+from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.plan import context_of, longest_context
-from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, need_bytes
+from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
 from localllm.tuned import Tuning
@@ -60,6 +61,7 @@ class Supervisor:
         self._news = asyncio.Event()
         self._unloads: set[asyncio.Task[None]] = set()
         self.observer = Observer()
+        self.ledger = Ledger()
 
     def restarting(self) -> list[str]:
         """The models that were loaded and cannot answer just now, because their process died."""
@@ -251,6 +253,10 @@ class Supervisor:
                 others = [self._held(other) for other in self._models.values() if other.has_room and other is not model]
                 held = others + [leaving.held() for leaving in self._leaving]
                 decision = decide(model.id, model.need_bytes, held, self._room())
+                if isinstance(decision, Fits):
+                    holders = self.ledger.holders()
+                    there = [one for one in others if one.id in holders]
+                    decision = decide_devices(model.on_devices.layers_without, there)
                 self._wanted.pop(model.id, None)
                 if isinstance(decision, Fits):
                     model.has_room = True

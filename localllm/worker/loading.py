@@ -16,6 +16,7 @@ from localllm.llama.grammar_tokens import GrammarTokens
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
+from localllm.llama.spread import Spread, use_numa
 from localllm.llama.vocab import Vocab
 from localllm.tuned import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
@@ -58,6 +59,8 @@ def load_model(
     placement = load.placement
     threads = load.options.threads or osdep.num_physical_cores()
     threads_batch = load.options.threads_batch or threads
+    if load.options.numa is not None:
+        use_numa(library.api, library.ggml, load.options.numa)
     model = LlamaModel(
         library,
         Path(load.path),
@@ -65,6 +68,7 @@ def load_model(
         devices=placement.devices,
         must_offload=placement.must_offload,
         repack=load.options.repack,
+        spread=_spread(load),
         on_progress=on_progress,
     )
 
@@ -76,7 +80,7 @@ def load_model(
             pooling=placement.pooling,
             ctx=placement.embedding_ctx,
             threads=threads_batch,
-            is_offloaded=placement.gpu_layers > 0,
+            is_offloaded=bool(placement.devices),
             flash_attn=load.options.flash_attn,
         )
 
@@ -106,6 +110,7 @@ def load_model(
         ubatch=0 if backend is None else backend.ubatch_capacity,
         tuned=load.tuned,
         layers_per_device=model.layers_per_device,
+        placement_note=placement.note,
         backend=model.backend,
         load_s=time.perf_counter() - started,
         created_unix_s=int(time.time()),
@@ -118,6 +123,19 @@ def load_model(
         eos_text=vocab.eos_text,
     )
     return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens)
+
+
+def _spread(load: Load) -> Spread:
+    options, placement = load.options, load.placement
+    return Spread(
+        split=options.split if placement.devices else "layer",
+        main_gpu=placement.main_gpu,
+        tensor_split=placement.tensor_split,
+        overrides=placement.overrides,
+        mmap=options.mmap,
+        mlock=options.mlock,
+        direct_io=options.direct_io,
+    )
 
 
 def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFormat:
@@ -155,7 +173,7 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,
         flash_attn=attention.flash_attn,
-        is_offloaded=load.placement.gpu_layers > 0,
+        is_offloaded=bool(load.placement.devices),
         rope=rope_of(load.options),
     )
 

@@ -33,6 +33,22 @@ class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Positional on the wire: parent and worker are always of one version."""
 
 
+class DeviceShare(msgspec.Struct, frozen=True):
+    """What one device is planned to hold, in bytes."""
+
+    device: str
+    layers: int
+    """The output head counts as one."""
+    weights: int
+    kv: int
+    """Keys, values and states of all slots."""
+    compute: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.kv + self.compute
+
+
 class Placement(msgspec.Struct, frozen=True):
     """The supervisor's decision: what goes where. `gpu_layers` counts the output layer, as llama.cpp does."""
 
@@ -58,6 +74,16 @@ class Placement(msgspec.Struct, frozen=True):
     pooling: Pooling
     embedding_ctx: int
     """Tokens of the longest text to embed."""
+    main_gpu: int = 0
+    """Its place among `devices`."""
+    tensor_split: tuple[float, ...] = ()
+    """Of each of `devices`; empty: one has everything."""
+    overrides: tuple[tuple[str, str], ...] = ()
+    """A pattern of tensors' names -> the device where they go."""
+    shares: tuple[DeviceShare, ...] = ()
+    """Each of `devices`, then the CPU."""
+    note: str = ""
+    """What is not as it would be on an idle machine."""
 
 
 class Load(_Frame, frozen=True, tag=True, array_like=True):

@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "localllm"
 BASE = {
     "errors", "types", "states", "embeddings", "osdep", "config", "sections", "keys", "printable", "__init__",
-    "load_options", "load_settings", "tuned",
+    "devices", "load_options", "load_settings", "tuned",
 }  # fmt: skip
 
 # Room -> what it may import besides itself. An entry names a room, or one module of a room.
@@ -47,8 +47,9 @@ ALLOWED: dict[str, set[str]] = {
     "keys": {"errors"},
     "durations": {"errors"},
     "setting_values": {"errors", "types"},
-    "load_options": {"errors", "ranges", "ropes", "types"},
-    "load_settings": {"load_options", "rpc.endpoints", "setting_values", "types"},
+    "devices": {"errors", "types"},
+    "load_options": {"devices", "errors", "ranges", "ropes", "types"},
+    "load_settings": {"devices", "load_options", "rpc.endpoints", "setting_values", "types"},
     "rpc": {"errors", "osdep", "types"},
     "tuned": {"__init__", "errors", "load_options", "osdep", "registry.disk.files", "types"},
     "sections": {"durations", "errors", "load_settings", "setting_values", "types"},

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from localllm.types import Message, Rendering, ToolCall
@@ -153,6 +154,17 @@ def test_a_header_says_that_messages_were_moved(served: Served, stream: bool) ->
     assert response.headers["x-localllm-messages"] == "calls-as-text, system-moved"
     served.runtime.notes = ()
     assert "x-localllm-messages" not in ask(served, HI, stream=stream).headers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_header_and_ps_say_that_fewer_layers_are_on_gpus(served: Served, stream: bool) -> None:
+    assert "x-localllm-placement" not in ask(served, HI, stream=stream).headers
+    note = "out of memory on Vulkan0 with 9 of 9 layers: 6 of 9 layers there instead"
+    served.runtime.models = [
+        msgspec.structs.replace(model, placement_note=f"{note}\nü") for model in served.runtime.models
+    ]
+    assert ask(served, HI, stream=stream).headers["x-localllm-placement"] == f"{note}??"
+    assert served.http.get("/localllm/ps").json()["models"][0]["placement_note"] == f"{note}\nü"
 
 
 def test_a_prompt_can_be_looked_at_with_tools_and_variables(served: Served) -> None:

@@ -8,7 +8,8 @@ import pytest
 from localllm.engine.scheduling.rows import MOST_ROWS
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.load_options import LoadOptions
-from localllm.supervisor.plan import MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, device_bytes, plan
+from localllm.supervisor.placing import DRIVER_BYTES
+from localllm.supervisor.plan import MAX_DEFAULT_EMBEDDING_CTX, SLOT_OUTPUTS, plan
 from localllm.types import DeviceInfo, LayerMemory, ModelInfo
 from tests.worker.conftest import INFO
 
@@ -39,7 +40,9 @@ def test_auto_offloads_everything_that_fits_the_output_layer_counted() -> None:
 
 @pytest.mark.parametrize("fitting", [1, 4, 9])
 def test_auto_offloads_as_many_layers_as_the_free_memory_holds(fitting: int) -> None:
-    free = device_bytes(MODEL, LoadOptions(slots=1)) + (200 + fitting * (100 + KV_MB)) * MB
+    some = plan(MODEL, LoadOptions(slots=1, gpu_layers=fitting + 1), [CPU, GPU]).shares[0]
+    assert (some.weights, some.kv) == ((200 + fitting * 100) * MB, fitting * KV_MB * MB)
+    free = some.total + DRIVER_BYTES
     assert plan(MODEL, LoadOptions(slots=1), [CPU, gpu_with(free)]).gpu_layers == fitting + 1
     assert plan(MODEL, LoadOptions(slots=1), [CPU, gpu_with(free - 1)]).gpu_layers == fitting
 

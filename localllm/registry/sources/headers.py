@@ -97,7 +97,7 @@ def resized(info: ModelInfo, size_bytes: int, *, is_whole: bool = True) -> Model
     else:
         layers = (size_bytes // every,) * info.num_layers
     return msgspec.structs.replace(
-        info, size_bytes=size_bytes, layer_bytes=layers, other_bytes=size_bytes - sum(layers)
+        info, size_bytes=size_bytes, layer_bytes=layers, other_bytes=size_bytes - sum(layers), tensors={}
     )
 
 

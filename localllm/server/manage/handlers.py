@@ -205,6 +205,8 @@ def _process(model: RunningModel, state: ServerState) -> body.Process:
         ctx=loaded.ctx if loaded else None,
         slots=loaded.slots if loaded else None,
         layers_per_device=loaded.layers_per_device if loaded else None,
+        device_bytes=model.device_bytes or msgspec.UNSET,
+        placement_note=(loaded.placement_note if loaded else "") or msgspec.UNSET,
         settings=state.own_settings(model.id) or msgspec.UNSET,
         tuned=(loaded.tuned if loaded else "") or msgspec.UNSET,
     )

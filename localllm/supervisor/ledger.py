@@ -1,0 +1,97 @@
+"""What devices hold of ours, and what is free for the next load: memory of GPUs, planned like main memory.
+
+A driver may say what is free now, or always that all is. So a device has what neither others' programs hold, measured
+while no load of ours is under way, nor what is planned for our models, whether they have allocated it yet or not.
+Used on one event loop. Knows nothing of models but their names and what was planned for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from localllm.supervisor.placing import DRIVER_BYTES
+from localllm.types import DeviceInfo
+from localllm.worker.messages import DeviceShare
+
+CPU_KINDS = ("cpu", "accel")
+
+
+@dataclass
+class _Holding:
+    """Of one model."""
+
+    bytes: dict[str, int]
+    """By the memory's key."""
+    is_allocated: bool = False
+
+
+@dataclass
+class Ledger:
+    """One for all models of a supervisor."""
+
+    _holdings: dict[str, _Holding] = field(default_factory=dict)
+    _others: dict[str, int] = field(default_factory=dict)
+    """What is held on a memory by nobody of ours."""
+    _seen: dict[str, tuple[DeviceInfo, ...]] = field(default_factory=dict)
+    """By the library that shows them, as a worker said last."""
+
+    def see(self, library: str, devices: Sequence[DeviceInfo], loading: str) -> None:
+        """What a worker reports before it loads the model `loading`."""
+        self._seen[library] = tuple(devices)
+        if any(not held.is_allocated for id, held in self._holdings.items() if id != loading):
+            return  # part of what is missing is ours by now: nobody knows how much
+        for device in _gpus(devices):
+            ours = self._held(device.memory_key, {loading})
+            self._others[device.memory_key] = max(0, device.total_bytes - device.free_bytes - ours)
+
+    def known(self, library: str, without: Collection[str] = ()) -> tuple[DeviceInfo, ...]:
+        """The devices with what is free on them, if these models were gone. None: no worker has reported any yet."""
+        return self.free(self._seen.get(library, ()), without)
+
+    def free(self, devices: Iterable[DeviceInfo], without: Collection[str] = ()) -> tuple[DeviceInfo, ...]:
+        """The same for devices that were just reported."""
+        return tuple(
+            msgspec.structs.replace(device, free_bytes=self._free(device, without)) if _is_gpu(device) else device
+            for device in devices
+        )
+
+    def hold(self, id: str, shares: Iterable[DeviceShare], devices: Iterable[DeviceInfo]) -> None:
+        """A load begins that is to take so much."""
+        keys = {device.name: device.memory_key for device in _gpus(devices)}
+        planned: dict[str, int] = {}
+        for share in shares:
+            if share.device in keys and share.total:
+                planned[keys[share.device]] = planned.get(keys[share.device], 0) + share.total + DRIVER_BYTES
+        self._holdings[id] = _Holding(planned)
+
+    def allocated(self, id: str) -> None:
+        """Its load is done."""
+        if id in self._holdings:
+            self._holdings[id].is_allocated = True
+
+    def release(self, id: str) -> None:
+        """Its process is gone."""
+        self._holdings.pop(id, None)
+
+    def holders(self) -> dict[str, int]:
+        """Model -> bytes on GPUs."""
+        return {id: total for id, held in self._holdings.items() if (total := sum(held.bytes.values()))}
+
+    def _free(self, device: DeviceInfo, without: Collection[str]) -> int:
+        key = device.memory_key
+        others = self._others.get(key, max(0, device.total_bytes - device.free_bytes - self._held(key, ())))
+        return max(0, device.total_bytes - others - self._held(key, without))
+
+    def _held(self, key: str, without: Collection[str]) -> int:
+        return sum(held.bytes.get(key, 0) for id, held in self._holdings.items() if id not in without)
+
+
+def _is_gpu(device: DeviceInfo) -> bool:
+    return device.kind not in CPU_KINDS
+
+
+def _gpus(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
+    return [device for device in devices if _is_gpu(device)]

@@ -1,0 +1,148 @@
+"""One model's place on the devices: planned from what is free beside other models, with fewer layers after a shortage.
+
+Says where it got less than it would alone. Knows nothing of processes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from localllm.errors import DeviceUnavailable, LocalLLMError
+from localllm.load_options import LoadOptions
+from localllm.supervisor.ledger import Ledger
+from localllm.supervisor.placing import CPU, DRIVER_BYTES
+from localllm.supervisor.plan import plan
+from localllm.types import DeviceInfo, ModelInfo
+from localllm.worker.messages import Placement
+
+logger = logging.getLogger("localllm")
+
+FEWER_LAYERS = 3 / 4
+"""Of those on GPUs, after a load for which they had too little memory."""
+
+
+class OnDevices:
+    """Of one model, as long as it is wanted."""
+
+    def __init__(self, ledger: Ledger, library: str, id: str, info: ModelInfo, options: LoadOptions) -> None:
+        """`library`: what shows the devices to its worker; workers of the same see the same."""
+        self._ledger = ledger
+        self._library = library
+        self._id = id
+        self._info = info
+        self._options = options
+        self._shortage = ""
+        """What there was too little of, in words."""
+        self._short: object = None
+        """The session that met it."""
+        self._most_layers: int | None = None
+        self.placement: Placement | None = None
+        """Of the last load."""
+
+    @property
+    def every(self) -> int:
+        """Layers, the output head counted."""
+        return self._info.num_layers + 1
+
+    def free(self, reported: Sequence[DeviceInfo]) -> Sequence[DeviceInfo]:
+        """The devices that its worker reports, with what is free on them for it."""
+        self._ledger.see(self._library, reported, self._id)
+        return self._ledger.free(reported, {self._id})
+
+    def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
+        """The placement for a load that begins now, which counts from now on. Raises as `plan` does.
+
+        `used`: the options with what was chosen where nobody asked for anything.
+        """
+        options = used or self._options
+        if self._most_layers is not None:
+            options = msgspec.structs.replace(options, gpu_layers=self._options.gpu_layers)
+        placement = plan(self._info, options, self.free(reported), self._most_layers)
+        note = self._shortage and f"{self._shortage}: {layers_on_gpus(placement)} of {self.every} layers there instead"
+        placement = msgspec.structs.replace(placement, note=note or self._crowded(placement, reported))
+        if placement.note:
+            logger.warning("placed_with_less", extra={"fields": {"model": self._id, "note": placement.note}})
+        self._ledger.hold(self._id, placement.shares, reported)
+        self.placement = placement
+        return placement
+
+    def layers_without(self, gone: Collection[str]) -> int:
+        """How many layers it would get on GPUs, if these models were gone. None as far as is known: -1."""
+        try:
+            placement = self._expected(gone)
+        except LocalLLMError:
+            return -1
+        need: dict[str, int] = {}
+        free: dict[str, int] = {}
+        devices = {device.name: device for device in self._ledger.known(self._library, {*gone, self._id})}
+        for share in placement.shares:
+            device = devices.get(share.device)
+            if device is not None and share.device != CPU and share.total:
+                need[device.memory_key] = need.get(device.memory_key, 0) + share.total + DRIVER_BYTES
+                free[device.memory_key] = device.free_bytes
+        return layers_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
+
+    def main_bytes(self, alone: int) -> int:
+        """Of main memory, where all of it would take `alone` there: less, where devices hold some."""
+        try:
+            placement = self.placement or self._expected(())
+        except LocalLLMError:
+            return alone
+        if not placement.devices or not placement.shares:
+            return alone
+        return max(0, alone - sum(share.weights + share.kv for share in placement.shares if share.device != CPU))
+
+    def allocated(self) -> None:
+        """The load is done."""
+        self._ledger.allocated(self._id)
+
+    def release(self) -> None:
+        """Its process is gone."""
+        self._ledger.release(self._id)
+
+    def device_bytes(self) -> dict[str, int]:
+        """What its process has on each GPU, as planned."""
+        shares = () if self.placement is None else self.placement.shares
+        return {share.device: share.total for share in shares if share.device != CPU and share.total}
+
+    def takes_fewer(self, error: LocalLLMError, session: object) -> bool:
+        """Whether to load once more after this error of a session: for want of a device's memory, once, and only where
+        the number of layers is ours to choose. Several who waited for the same session all get the same answer.
+        """
+        device = error.details.get("out_of_memory_on")
+        if device is None or self._options.gpu_layers != "auto" or self.placement is None:
+            return False
+        if self._short is not None:
+            return session is self._short
+        had = layers_on_gpus(self.placement)
+        self._short, self._most_layers = session, min(int(had * FEWER_LAYERS), had - 1)
+        self._shortage = f"out of memory on {device} with {had} of {self.every} layers"
+        logger.warning("out_of_device_memory", extra={"fields": {"model": self._id, "message": error.message}})
+        return True
+
+    def _expected(self, gone: Collection[str]) -> Placement:
+        devices = self._ledger.known(self._library, {*gone, self._id})
+        return plan(self._info, self._options, devices, self._most_layers)
+
+    def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
+        """Who has the memory that it would have had; nothing where that changes nothing."""
+        others = {id: size for id, size in self._ledger.holders().items() if id != self._id}
+        had = layers_on_gpus(placement)
+        if not others or had == self.every or self._options.gpu_layers != "auto":
+            return ""
+        try:
+            alone = plan(self._info, self._options, self._ledger.free(reported, {self._id, *others}), self._most_layers)
+        except DeviceUnavailable:
+            return ""
+        if layers_on_gpus(alone) <= had:
+            return ""
+        names = ", ".join(f"{id} ({size / 2**30:.1f} GiB)" for id, size in others.items())
+        return f"{had} of {self.every} layers on GPUs, where {names} takes memory"
+
+
+def layers_on_gpus(placement: Placement) -> int:
+    """The output head counted."""
+    return sum(share.layers for share in placement.shares if share.device != CPU)

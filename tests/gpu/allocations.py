@@ -1,0 +1,92 @@
+"""What llama.cpp allocates on each device for placements that are asked of it on stdin: a process, because one loads
+the library once, with its plugins or without."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+
+from localllm.gguf import read_model_info
+from localllm.llama import library, selftest
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.llama.spread import Spread
+from localllm.load_options import LoadOptions
+from localllm.supervisor.plan import plan
+from localllm.worker.messages import Placement
+
+MIB = 2**20
+LOGGED = re.compile(r"(\S+) +\w+ buffer size = +([0-9.]+) MiB")
+
+
+class Case(msgspec.Struct):
+    """A model and how it is to be loaded."""
+
+    path: str
+    options: LoadOptions
+
+
+class Outcome(msgspec.Struct):
+    """By device, main memory of every kind as CPU."""
+
+    placement: Placement
+    layers: dict[str, int]
+    bytes: dict[str, float]
+
+
+def allocate(loaded: library.Library, case: Case) -> Outcome:
+    """Loads it, makes its context, and frees both."""
+    path, options = Path(case.path), case.options
+    placement = plan(read_model_info(path), options, loaded.devices())
+    mark = loaded.log.mark()
+    spread = Spread(
+        split=options.split, tensor_split=placement.tensor_split, overrides=placement.overrides, mmap=options.mmap
+    )
+    model = LlamaModel(
+        loaded,
+        path,
+        gpu_layers=placement.gpu_layers,
+        devices=placement.devices,
+        must_offload=placement.must_offload,
+        spread=spread,
+    )
+    backend = LlamaBackend(
+        loaded,
+        model,
+        ctx=placement.ctx,
+        slots=placement.slots,
+        threads=2,
+        batch_tokens=max(2048, options.ubatch_tokens),
+        ubatch_tokens=placement.ubatch_tokens,
+        flash_attn=placement.flash_attn,
+        max_outputs=placement.max_outputs,
+        kv_type=options.kv_type,
+        is_offloaded=True,
+    )
+    lines = loaded.log.lines_since(mark)
+    backend.free()
+    model.close()
+    sizes: dict[str, float] = {}
+    for line in lines:
+        if (found := LOGGED.search(line)) is not None:
+            device = found[1] if found[1] in placement.devices else "CPU"
+            sizes[device] = sizes.get(device, 0.0) + float(found[2]) * MIB
+    return Outcome(placement, model.layers_per_device, sizes)
+
+
+def main() -> None:
+    """A case a line, an outcome a line."""
+    data_dir = Path(os.environ["LOCALLLM_HOME"])
+    loaded = library.load(selftest.choose(data_dir).choice, plugin_dir=Path(os.environ["LOCALLLM_PLUGIN_DIR"]))
+    for line in sys.stdin.buffer:
+        outcome = allocate(loaded, msgspec.json.decode(line, type=Case))
+        sys.stdout.buffer.write(msgspec.json.encode(outcome) + b"\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

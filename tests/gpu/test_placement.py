@@ -1,0 +1,108 @@
+"""Models beside each other on a GPU, and one that finds too little memory there. Runs as `test_offload.py` does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localllm.config import load
+from localllm.errors import DeviceUnavailable, LoadFailed
+from localllm.load_options import LoadOptions
+from localllm.runtime import Runtime
+from localllm.types import SamplingParams
+from tests.models.maker import write_llama
+
+PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not PLUGIN_DIR, reason="LOCALLLM_PLUGIN_DIR names no folder with a GPU backend plugin"),
+]
+GREEDY = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
+SMALL_STEPS: dict[str, Any] = {"slots": 1, "ctx": 256, "ubatch": 32}
+
+
+@pytest.fixture
+def run(home: Path) -> Callable[[Callable[[Runtime], Awaitable[None]]], None]:
+    """Runs a scenario with a runtime of its own."""
+    settings = load({"plugin_dir": Path(PLUGIN_DIR or "")}, environ={"LOCALLLM_HOME": str(home)})
+
+    def run(scenario: Callable[[Runtime], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            runtime = Runtime(settings)
+            try:
+                await scenario(runtime)
+            finally:
+                await runtime.aclose()
+
+        asyncio.run(whole())
+
+    return run
+
+
+@pytest.fixture
+def wide_model(tmp_path: Path) -> Path:
+    """Eight layers of 3 MiB."""
+    return write_llama(tmp_path / "wide.gguf", n_layer=8, n_ff=4096)
+
+
+async def text_of(runtime: Runtime, id: str) -> str:
+    return "".join([delta.text async for delta in await runtime.complete(id, "Once upon a time", GREEDY)])
+
+
+def on_gpus(layers: dict[str, int]) -> int:
+    return sum(count for device, count in layers.items() if device != "CPU")
+
+
+def test_out_of_memory_means_fewer_layers_once_and_the_model_says_so(
+    run: Callable[[Callable[[Runtime], Awaitable[None]]], None], wide_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is told to give no buffer of 20 MiB: all layers take 24 together, six of nine take 16."""
+
+    async def scenario(runtime: Runtime) -> None:
+        whole = await runtime.load(wide_model, LoadOptions(gpu_layers=0, **SMALL_STEPS))
+        expected = await text_of(runtime, whole.id)
+        await runtime.unload(whole.id)
+        monkeypatch.setenv("GGML_VK_FORCE_MAX_BUFFER_SIZE", str(20 * 2**20))
+        loaded = await runtime.load(wide_model, LoadOptions(**SMALL_STEPS))
+        assert on_gpus(loaded.layers_per_device) == 6
+        assert "with 9 of 9 layers: 6 of 9 layers there instead" in loaded.placement_note
+        assert await text_of(runtime, loaded.id) == expected
+        await runtime.unload(loaded.id)
+        with pytest.raises(LoadFailed) as caught:  # asked for by name: never fewer
+            await runtime.load(wide_model, LoadOptions(gpu_layers="all", **SMALL_STEPS))
+        assert str(caught.value.details["out_of_memory_on"]).startswith("Vulkan")
+
+    run(scenario)
+
+
+def test_two_models_share_a_gpu_and_both_loads_at_once_count_each_other(
+    run: Callable[[Callable[[Runtime], Awaitable[None]]], None], tiny_model: Path, wide_model: Path
+) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        options = LoadOptions(**SMALL_STEPS)
+        one, two = await asyncio.gather(runtime.load(tiny_model, options), runtime.load(wide_model, options))
+        assert on_gpus(one.layers_per_device) == 3
+        assert on_gpus(two.layers_per_device) == 9
+        held = {model.id: sum(model.device_bytes.values()) for model in runtime.running()}
+        assert held[two.id] > held[one.id] > 0
+        assert all([await text_of(runtime, id) for id in held])
+
+    run(scenario)
+
+
+def test_the_cpu_that_is_asked_for_is_all_that_computes_and_a_gpu_that_cannot_divide_rows_says_so(
+    run: Callable[[Callable[[Runtime], Awaitable[None]]], None], tiny_model: Path
+) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        loaded = await runtime.load(tiny_model, LoadOptions(devices=("cpu",), **SMALL_STEPS))
+        assert loaded.layers_per_device == {"CPU": 3}
+        await runtime.unload(loaded.id)
+        with pytest.raises(DeviceUnavailable, match="cannot divide a model by rows"):
+            await runtime.load(tiny_model, LoadOptions(split="row", **SMALL_STEPS))
+
+    run(scenario)

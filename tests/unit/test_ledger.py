@@ -1,0 +1,154 @@
+"""Memory of devices is counted once: what other programs hold, what ours have, what a load is going to take."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localllm.errors import LoadFailed
+from localllm.load_options import LoadOptions
+from localllm.supervisor.ledger import Ledger
+from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
+from localllm.supervisor.placing import DRIVER_BYTES
+from localllm.supervisor.room import Evict, Held, Load, decide_devices
+from localllm.types import DeviceInfo
+from localllm.worker.messages import DeviceShare
+from tests.unit.test_placing import NAMED
+from tests.unit.test_plan import CPU, MB
+
+TOTAL = 8000 * MB
+SHORT = LoadFailed("no room", out_of_memory_on="Vulkan0")
+
+
+def gpu(free_mb: int = 8000) -> DeviceInfo:
+    return DeviceInfo("Vulkan0", "a GPU", "gpu", "Vulkan", free_mb * MB, TOTAL)
+
+
+def free_mb(ledger: Ledger, reported: DeviceInfo, without: tuple[str, ...] = ()) -> float:
+    return ledger.free([reported], without)[0].free_bytes / MB
+
+
+def hold(ledger: Ledger, id: str, mb: int) -> None:
+    """So much, with its driver's part."""
+    ledger.hold(id, [DeviceShare("Vulkan0", 1, mb * MB - DRIVER_BYTES, 0, 0), DeviceShare("CPU", 0, 5, 0, 0)], [gpu()])
+
+
+def on_devices(ledger: Ledger, id: str, **options: object) -> OnDevices:
+    return OnDevices(ledger, "lib", id, NAMED, msgspec.convert({"slots": 1, **options}, LoadOptions))
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_two_loads_do_not_plan_from_the_same_free_bytes(tells: bool) -> None:
+    """Whether the driver says what is free now, or always that all is."""
+    ledger = Ledger()
+    ledger.see("lib", [gpu()], "a")
+    hold(ledger, "a", 3000)
+    assert free_mb(ledger, gpu()) == 5000, "though nothing is allocated yet"
+    half_done = gpu(6500 if tells else 8000)
+    ledger.see("lib", [half_done], "b")
+    assert free_mb(ledger, half_done) == 5000
+    ledger.allocated("a")
+    done = gpu(5000 if tells else 8000)
+    ledger.see("lib", [done], "b")
+    assert free_mb(ledger, done) == 5000
+    ledger.release("a")
+    assert [device.free_bytes for device in ledger.known("lib")] == [TOTAL]
+
+
+def test_what_other_programs_hold_is_not_ours_to_give() -> None:
+    ledger = Ledger()
+    ledger.see("lib", [gpu(6000)], "a")
+    hold(ledger, "a", 1000)
+    assert free_mb(ledger, gpu(6000)) == 5000
+    assert free_mb(ledger, gpu(6000), ("a",)) == 6000
+    ledger.allocated("a")
+    ledger.see("lib", [gpu(2000)], "b")
+    assert free_mb(ledger, gpu(2000)) == 2000, "somebody else has taken more since"
+    ledger.release("a")
+    assert ledger.known("lib")[0].free_bytes == 3000 * MB
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=5), st.integers(0, 3000))
+def test_free_bytes_are_never_more_than_what_nobody_holds(models: list[tuple[int, bool]], others: int) -> None:
+    ledger, allocated = Ledger(), 0
+    for index, (size, is_done) in enumerate(models):
+        reported = gpu(max(0, 8000 - others - allocated))
+        ledger.see("lib", [reported], str(index))
+        planned = sum(mb for mb, _ in models[:index])
+        assert free_mb(ledger, reported) <= max(0, 8000 - others - planned) + 1e-6
+        ledger.hold(str(index), [DeviceShare("Vulkan0", 1, size * MB, 0, 0)], [gpu()])
+        if is_done:
+            ledger.allocated(str(index))
+            allocated += size
+
+
+def test_a_second_model_gets_what_the_first_leaves_and_says_who_has_the_rest() -> None:
+    ledger = Ledger()
+    first = on_devices(ledger, "first").place([CPU, gpu(1900)])
+    assert (layers_on_gpus(first), first.note) == (11, "")
+    second = on_devices(ledger, "second")
+    placement = second.place([CPU, gpu(1900)])
+    assert layers_on_gpus(placement) < 11
+    assert "of 11 layers on GPUs, where first (" in placement.note
+    assert second.device_bytes().get("Vulkan0", 0) <= 1900 * MB
+
+
+def test_an_idle_model_goes_for_one_that_gets_more_layers_by_it_and_a_busy_or_staying_one_does_not() -> None:
+    ledger = Ledger()
+    on_devices(ledger, "old").place([CPU, gpu(1900)])
+    ledger.allocated("old")
+    new = on_devices(ledger, "new")
+    assert decide_devices(new.layers_without, [Held("old", 1, False, False, 0.0)]) == Evict("old")
+    assert decide_devices(new.layers_without, [Held("old", 1, True, False, 0.0)]) == Load()
+    assert decide_devices(new.layers_without, [Held("old", 1, False, True, 0.0)]) == Load()
+    assert (
+        decide_devices(on_devices(ledger, "x", devices=["cpu"]).layers_without, [Held("old", 1, False, False, 0)])
+        == Load()
+    )
+    insists = on_devices(ledger, "insists", gpu_layers="all")
+    assert decide_devices(insists.layers_without, [Held("old", 1, False, False, 0.0)]) == Evict("old")
+
+
+def test_of_several_idle_models_the_least_recently_used_that_is_enough_goes() -> None:
+    layers = {frozenset[str](): 3, frozenset("a"): 3, frozenset("b"): 9, frozenset("ab"): 11}
+    held = [Held("b", 1, False, False, 5.0), Held("a", 1, False, False, 1.0)]
+    assert decide_devices(lambda gone: layers[frozenset(gone)], held) == Evict("b")
+    both = {frozenset[str](): 3, frozenset("a"): 3, frozenset("b"): 3, frozenset("ab"): 11}
+    assert decide_devices(lambda gone: both[frozenset(gone)], held) == Evict("a"), "it takes both"
+    none = dict.fromkeys(both, 3)
+    assert decide_devices(lambda gone: none[frozenset(gone)], held) == Load()
+
+
+def test_a_shortage_means_fewer_layers_once_and_is_said() -> None:
+    ledger = Ledger()
+    model = on_devices(ledger, "a")
+    session, later = object(), object()
+    assert layers_on_gpus(model.place([CPU, gpu()])) == 11
+    assert model.takes_fewer(SHORT, session)
+    assert model.takes_fewer(SHORT, session), "a second caller who waited for the same start"
+    placement = model.place([CPU, gpu()])
+    assert layers_on_gpus(placement) == 8
+    assert placement.note == "out of memory on Vulkan0 with 11 of 11 layers: 8 of 11 layers there instead"
+    assert not model.takes_fewer(SHORT, later), "once"
+
+
+def test_a_number_of_layers_that_was_asked_for_is_never_reduced_nor_another_error_taken_for_a_shortage() -> None:
+    for options in ({"gpu_layers": "all"}, {"gpu_layers": 5}):
+        model = on_devices(Ledger(), "a", **options)
+        model.place([CPU, gpu()])
+        assert not model.takes_fewer(SHORT, object())
+    model = on_devices(Ledger(), "a")
+    model.place([CPU, gpu()])
+    assert not model.takes_fewer(LoadFailed("the file is damaged"), object())
+
+
+def test_main_memory_is_counted_without_what_devices_hold() -> None:
+    ledger = Ledger()
+    model = on_devices(ledger, "a")
+    assert model.main_bytes(2000 * MB) == 2000 * MB, "nothing is known of devices yet"
+    placement = model.place([CPU, gpu()])
+    there = placement.shares[0]
+    assert model.main_bytes(2000 * MB) == max(0, 2000 * MB - there.weights - there.kv)
+    assert on_devices(ledger, "b").main_bytes(2000 * MB) < 2000 * MB, "known from the first worker"
