@@ -136,7 +136,7 @@ def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Nothing: they are made."""
     if load.options.speculation == "off":
         return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
-    if not backend.can_rewind:
+    if not backend.max_rollback:
         return f"a {backend.memory_kind} memory cannot take back what was guessed wrong"
     return ""
 

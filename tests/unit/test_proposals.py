@@ -200,6 +200,7 @@ def memory(kind: str) -> dict[str, Any]:
         "unified": {"num_cells": 3 * SLOT},
         "window": {"window": 8},
         "recurrent": {"can_rewind": False},
+        "snapshots": {"can_rewind": False, "snapshots": 5},
     }
     return kinds.get(kind, {})
 
@@ -209,7 +210,7 @@ def memory(kind: str) -> dict[str, Any]:
     SAMPLINGS,
     OPTIONS,
     st.integers(1, 3),
-    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent"]),
+    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.sampled_from([None, None, 12, 20]),
     st.integers(0, 25),
     st.integers(0, 3),
@@ -256,7 +257,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
         assert plain.guesses(id) == (0, 0)
     if count == 1:
         assert guessed_backend.cells == plain_backend.cells
-    if kind in ("window", "recurrent"):
+    if kind == "recurrent":
         batches = [batch for batch in guessed_backend.batches if batch[0].start >= 3]
         assert all(len(each.tokens) == 1 for batch in batches for each in batch), "what cannot rewind gets no guesses"
     event(f"{kind}, {len(plain_backend.batches) > len(guessed_backend.batches) and 'fewer steps'}")
@@ -266,7 +267,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
 @given(
     SAMPLINGS,
     OPTIONS,
-    st.sampled_from(["partitioned", "unified", "recurrent"]),
+    st.sampled_from(["partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.sampled_from(["", "GH", "H", "FGH!"]),
     st.integers(0, 1000),
     st.booleans(),
