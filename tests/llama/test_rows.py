@@ -34,7 +34,11 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "window": families.write_sliding_window,
     "recurrent": families.write_recurrent,
     "hybrid": families.write_hybrid,
+    "gated": families.write_gated_delta,
+    "short": families.write_short_conv,
 }
+SNAPSHOTS = 5
+"""Of recurrent states: memories that take them can be cut."""
 
 
 class Layout(NamedTuple):
@@ -62,6 +66,7 @@ def opened(loaded_library: library.Library, folder: Path, layout: Layout) -> Ite
         backend = LlamaBackend(
             loaded_library, model, ctx=CTX, slots=SLOTS, threads=1, batch_tokens=BATCH,
             num_cells=CTX * SLOTS if layout.is_unified else None, ubatch_tokens=layout.ubatch_tokens,
+            snapshots=SNAPSHOTS,
         )  # fmt: skip
         yield backend
         backend.free()
