@@ -266,21 +266,17 @@ class Stepper:
         the other, while everybody else waits.
         """
         has_drafts = any(draft.tokens for draft in plan.drafts.values())
-        if has_drafts and self._backend.can_rewind:  # no guess costs a request its answer
-            for segment in plan.segments:
-                self._kv.cut(segment.slot)
-            self.compute(plan.without_guesses(), output)
-        elif len(plan.segments) == 1 and not has_drafts:
+        if len(plan.segments) == 1 and not has_drafts:
             self._answers.fail(plan.sequences[0], reason, output)
-        elif self._backend.can_rewind:
-            for segment in plan.segments:
-                self._kv.cut(segment.slot)
-            for index in range(len(plan.segments)):
-                self.compute(plan.alone(index), output)
-        else:
+        elif not self._kv.undo(plan.segments):
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
+        elif has_drafts:  # no guess costs a request its answer
+            self.compute(plan.without_guesses(), output)
+        else:
+            for index in range(len(plan.segments)):
+                self.compute(plan.alone(index), output)
 
 
 def _parts(plan: StepPlan) -> list[Part]:

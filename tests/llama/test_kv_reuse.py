@@ -401,7 +401,9 @@ def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
 def test_what_a_failed_decode_left_behind_is_cut_off_too(backend: LlamaBackend) -> None:
     backend.truncate(0, 0)
     backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), num_outputs=0)])
-    backend._lengths[0] = 4  # as when a batch fails after its first part: its cells are there, and nobody counted them
+    backend._tails.lengths[0] = (
+        4  # as when a batch fails after its first part: its cells are there, and nobody counted them
+    )
     backend.truncate(0, 4)
     assert backend.length(0) == 4
     backend.truncate(0, 0)

@@ -318,8 +318,9 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     assert (accepted, rejected) == (30 - len(backend.batches), 0), "but for what each step draws behind them"
 
 
-def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
-    backend = FakeBackend(poison=95)
+@pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])
+def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer(kind: str) -> None:
+    backend = FakeBackend(poison=95, **memory(kind))
     sequences = requests(2, GREEDY, {"max_tokens": 9})
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:
@@ -327,9 +328,9 @@ def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
     assert all(95 not in cells for cells in backend.cells)
 
 
-@pytest.mark.parametrize("num_cells", [None, 192])
-def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(num_cells: int | None) -> None:
-    backend = FakeBackend(broken_at=95, num_cells=num_cells)
+@pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])
+def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(kind: str) -> None:
+    backend = FakeBackend(broken_at=95, **memory(kind))
     sequences = requests(2, GREEDY, {"max_tokens": 9})
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:

@@ -102,6 +102,13 @@ class KvCache:
         self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
         return length
 
+    def undo(self, segments: Many[Segment]) -> bool:
+        """After a decode of these that failed: whether their slots hold what they did before. If not, cut them to 0.
+
+        A recurrent state is changed in place, so that nobody knows.
+        """
+        return not self.wants_dense and all(self.cut(segment.slot) == segment.start for segment in segments)
+
     def checkpoint(self, slot: int) -> None:
         """What the slot holds now can be gone back to, as long as there is main memory for it."""
         assert self.pending.can_save(slot), f"a checkpoint of slot {slot}, whose cells are still to be copied"
