@@ -146,9 +146,11 @@ def _state(keys: Keys, num_heads: int) -> int:
 
 
 def _num_own_kv(keys: Keys, num_layers: int) -> int:
-    """Layers that have keys and values of their own; the later ones use theirs."""
+    """Layers that have keys and values of their own; the later ones use theirs, or have none here."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
+    if keys.architecture in _HYBRID:  # heads that guess more tokens are layers that a context of their own has
+        return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))
     return num_layers

@@ -11,6 +11,7 @@ from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.load_options import LoadOptions
 from localllm.supervisor import buffers
 from localllm.supervisor.buffers import Step, scores_bytes
+from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
@@ -59,6 +60,7 @@ def plan(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo]) -
         flash_attn_reason=flash_attn_reason,
         ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.ubatch_tokens,
         max_outputs=outputs_of(info, options),
+        snapshots=_snapshots(info, options, flash=flash_attn != "off"),
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
@@ -112,6 +114,10 @@ def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
     )
 
 
+def _snapshots(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
+    return snapshots_of(info, slots=slots_of(info, options), ubatch_tokens=step_rows(info, options, flash=flash))
+
+
 def is_unified(options: LoadOptions) -> bool:
     """One KV cache for all slots."""
     return _layout(options)[0] == "unified"
@@ -145,6 +151,8 @@ def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
         seen=most_seen(info, options),
         windowed=windowed_cells(info, options, flash=flash) // streams,
         outputs=outputs_of(info, options),
+        states=slots_of(info, options),
+        snapshots=_snapshots(info, options, flash=flash),
     )
     return buffers.compute_bytes(info, step, flash=flash)
 
@@ -322,9 +330,10 @@ def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[
     slots, cells = slots_of(info, options), cells_of(info, options)
     windowed = windowed_cells(info, options, flash=flash)
     widest = max((layer.values for layer in info.layer_memory), default=0)
+    snapshots = _snapshots(info, options, flash=flash)
     return [
         _cells_bytes(layer, windowed if layer.is_windowed else cells, options.kv_type, 0 if flash else widest)
-        + 4 * layer.state * slots
+        + 4 * layer.state * slots * (1 + snapshots)
         for layer in info.layer_memory
     ] or [0] * info.num_layers
 
