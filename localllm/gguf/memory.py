@@ -123,7 +123,8 @@ def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
         if listed is not None:
             return tuple(map(bool, listed))
         interval = keys.size("full_attention_interval") or _DEFAULT_INTERVAL
-        return tuple((layer + 1) % interval != 0 for layer in range(num_layers))
+        num_first = num_layers - (keys.size("nextn_predict_layers") or 0)
+        return tuple(layer < num_first and (layer + 1) % interval != 0 for layer in range(num_layers))
     if architecture.startswith("nemotron_h"):  # whose layers are of three kinds
         widths = keys.sizes("feed_forward_length", num_layers) or (0,) * num_layers
         return tuple(heads == 0 and width == 0 for heads, width in zip(kv_heads, widths, strict=True))
