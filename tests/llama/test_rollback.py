@@ -165,3 +165,30 @@ def test_rows_of_several_slots_are_taken_back_beside_each_other(backend: LlamaBa
     assert min(places) > 140
     for slot in range(SLOTS):
         backend.truncate(slot, 0)
+
+
+def test_rows_are_taken_back_behind_a_shift(backend: LlamaBackend) -> None:
+    """Keys move with the decode in which the rows are computed; and the next shift comes right after a cut."""
+    if not backend.can_shift:
+        pytest.skip("this memory is never shifted")
+    tokens, expected = text(1, 150), []
+    for guesses in (False, True):
+        backend.truncate(1, 0)
+        backend.decode([Segment(1, 0, tokens[:100], 0)])
+        place, dropped, rows = 100, 0, []
+        while place < len(tokens):
+            if place % 10 == 0:
+                backend.shift(1, 10, 20)
+                dropped += 20
+            right = tokens[place : place + (place % 2 + 1 if guesses else 1)]
+            wrong = [7, 8, 9] if guesses else []
+            backend.decode([Segment(1, place - dropped, [*right, *wrong], len(right) + len(wrong))])
+            rows += [row.copy() for row in backend.logits(0)[: len(right)]]
+            place += len(right)
+            backend.truncate(1, place - dropped)
+            assert backend.length(1) == place - dropped
+        if not guesses:
+            expected = rows
+    for row, single in zip(rows, expected, strict=False):
+        np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
+    backend.truncate(1, 0)

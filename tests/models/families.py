@@ -38,9 +38,10 @@ class GatedShape(NamedTuple):
 
 
 def write_sliding_window(
-    path: Path, *, seed: int = 0, chat_template: str | None = None, head_size: int = N_EMBD // N_HEAD
+    path: Path, *, seed: int = 0, chat_template: str | None = None, head_size: int | None = None
 ) -> Path:
     """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary."""
+    head_size = head_size or N_EMBD // N_HEAD
     words = spm()
     with Builder(path, "gemma3", seed=seed) as model:
         _common(model, words, "tiny-gemma3", chat_template=chat_template)
@@ -282,7 +283,7 @@ def _common(
     name: str,
     *,
     n_layer: int = 2,
-    n_embd: int = N_EMBD,
+    n_embd: int | None = None,
     n_head: int | None = None,
     n_kv: int | list[int] | None = None,
     n_ff: int | None = None,
@@ -296,7 +297,7 @@ def _common(
         {
             "block_count": n_layer,
             "context_length": N_CTX,
-            "embedding_length": n_embd,
+            "embedding_length": n_embd or N_EMBD,
             "feed_forward_length": N_FF if n_ff is None else n_ff,
             "attention.head_count": N_HEAD if n_head is None else n_head,
             "attention.head_count_kv": N_KV if n_kv is None else n_kv,
@@ -307,7 +308,8 @@ def _common(
     words.write(model.writer)
 
 
-def _head(model: Builder, n_vocab: int, n_embd: int = N_EMBD) -> None:
+def _head(model: Builder, n_vocab: int, n_embd: int | None = None) -> None:
+    n_embd = n_embd or N_EMBD
     model.matrix("token_embd.weight", n_embd, n_vocab, std=1.0)
     model.vector("output_norm.weight", n_embd, mean=1.0)
     model.matrix("output.weight", n_embd, n_vocab, std=4.0 / n_embd**0.5)
