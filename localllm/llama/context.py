@@ -22,6 +22,7 @@ from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import AS_TRAINED, Rope
+from localllm.llama.shifting import can_turn_quantized
 from localllm.llama.states import SavedStates
 from localllm.llama.tails import Tails
 from localllm.llama.vocab import Vocab
@@ -105,6 +106,8 @@ class LlamaBackend:
             self._api.llama_free(self._context)
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
+        lines = library.log.lines_since(mark)
+        self._turns_keys: bool = kv_type == "f16" or can_turn_quantized(self._api, model.handle, lines)
         self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
         self._has_shifted = False
         """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
@@ -187,7 +190,7 @@ class LlamaBackend:
     def can_shift(self) -> bool:
         # In a unified cache the cells may be others', too.
         shifts = bool(self._api.llama_memory_can_shift(self._memory))
-        return self.can_rewind and self.num_cells is None and shifts
+        return self.can_rewind and self.num_cells is None and shifts and self._turns_keys
 
     @property
     def memory_kind(self) -> MemoryKind:
