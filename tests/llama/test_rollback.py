@@ -168,10 +168,15 @@ def test_rows_of_several_slots_are_taken_back_beside_each_other(backend: LlamaBa
         backend.truncate(slot, 0)
 
 
+@pytest.mark.parametrize(
+    "backend",
+    [kind for kind in KINDS if kind.memory == "attention" and not kind.is_unified],
+    indirect=True,
+    ids=lambda kind: kind.kv_type,
+)
 def test_rows_are_taken_back_behind_a_shift(backend: LlamaBackend) -> None:
     """Keys move with the decode in which the rows are computed; and the next shift comes right after a cut."""
-    if not backend.can_shift:
-        pytest.skip("this memory is never shifted")
+    assert backend.can_shift
     tokens, expected = text(1, 150), []
     for guesses in (False, True):
         backend.truncate(1, 0)
