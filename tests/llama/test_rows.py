@@ -191,7 +191,7 @@ class Guesser:
     ],
 )
 def test_answers_with_guesses_are_those_without(backend: LlamaBackend, sampling: ResolvedSampling) -> None:
-    """On every memory; those that cannot rewind get none. What the slots hold goes on as if none had been there."""
+    """On every memory; those that take nothing back get none. What the slots hold goes on as if none had been there."""
 
     def ask(proposer: Guesser | None) -> tuple[dict[int, list[int]], int]:
         for slot in range(SLOTS):

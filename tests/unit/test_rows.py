@@ -130,7 +130,8 @@ def test_equal_rows_are_equal_fit_and_are_no_worse_than_one_each(wishes: list[Wi
 
 
 def test_streams_that_cannot_guess_get_rows_to_throw_away_where_the_others_gain_enough() -> None:
-    sure, none = [0.98**number for number in range(1, 8)], []
+    sure: list[float] = [0.98**number for number in range(1, 8)]
+    none: list[float] = []
     shares = share_equal_rows([Wish(0, sure), Wish(1, sure[:3]), Wish(2, sure)], most=64)
     assert len(set(lengths(shares))) == 1
     assert lengths(shares)[0] > 2
