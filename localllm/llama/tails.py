@@ -59,11 +59,13 @@ class Tails:
         return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1 - self._padding.get(slot, 0)
 
     def truncate(self, slot: int, length: int) -> None:
-        """Raises `AssertionError`."""
-        behind = self.lengths[slot] + self._padding.pop(slot, 0)
+        """To `least` tokens or more, or to none. Raises `AssertionError`."""
+        least, behind = self.least(slot), self.lengths[slot] + self._padding.pop(slot, 0)
         if length == 0:
             self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        elif not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < behind:
+        elif length < min(least, behind) or (
+            not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < behind
+        ):
             raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {behind} tokens")
         if length < behind:
             self._snapshots_of[slot] = 0

@@ -198,3 +198,18 @@ def test_rows_are_taken_back_behind_a_shift(backend: LlamaBackend) -> None:
     for row, single in zip(rows, expected, strict=False):
         np.testing.assert_allclose(row, single, rtol=0, atol=TOLERANCE)
     backend.truncate(1, 0)
+
+
+@pytest.mark.parametrize("backend", [Kind("gated"), Kind("short")], indirect=True, ids=lambda kind: kind.memory)
+def test_unequal_rows_of_recurrent_states_are_never_taken_back(backend: LlamaBackend) -> None:
+    """llama.cpp would, and be wrong in 3 of 100 random cases: a later pass moves states without their snapshots."""
+    for slot in (2, 0, 1):
+        backend.truncate(slot, 0)
+        backend.decode([Segment(slot, 0, text(slot, 20), 0)])
+    assert backend.rolls_back_equals
+    backend.decode([Segment(0, 20, [5] * 3, 1), Segment(1, 20, [5], 1), Segment(2, 20, [5] * 2, 1)])
+    assert [backend.least(slot) for slot in range(3)] == [23, 21, 22]
+    with pytest.raises(AssertionError, match="cannot shorten"):
+        backend.truncate(0, 22)
+    for slot in range(3):
+        backend.truncate(slot, 0)
