@@ -47,12 +47,15 @@ class FakeBackend:
         can_rewind: bool = True,
         window: int | None = None,
         slack: int = 4,
+        snapshots: int = 0,
         num_cells: int | None = None,
         ubatch_capacity: int | None = None,
         max_outputs: int | None = None,
         is_asynchronous: bool = False,
     ) -> None:
         """`window`: a sliding one, of a memory that can lose `slack` tokens; `can_rewind` is False then.
+
+        `snapshots`: of a recurrent memory, which goes back once to a state behind one of the last decode's tokens.
 
         `is_asynchronous`: a decode goes on until `synchronize`, which raises what `fails_at_step` says; until then
         neither logits nor cells may be touched.
@@ -79,6 +82,13 @@ class FakeBackend:
         self.wants_dense = not can_rewind and window is None
         self.cells: list[list[int]] = [[] for _ in range(num_slots)]
         self._window, self._slack = window, slack
+        self._snapshots = snapshots
+        self._snapshots_of = [0] * num_slots
+        """States of each slot that can be gone back to."""
+        self._padding: dict[int, int] = {}
+        """Of such a memory, tokens behind a slot's own that go with the next cut or decode."""
+        self.max_rollback = batch_capacity if self.can_rewind else snapshots if window is None else slack
+        self.rolls_back_equals = snapshots > 0
         self.num_cells = num_cells
         self._ids: list[list[int]] = [[] for _ in range(num_slots)]
         """Of a unified cache, one number for each cell that a slot has."""
@@ -108,7 +118,7 @@ class FakeBackend:
         if self.can_rewind:
             return 0
         if self._window is None:
-            return len(self.cells[slot])
+            return len(self.cells[slot]) + self._padding.get(slot, 0) - self._snapshots_of[slot]
         return self._seen_from[slot] + self._window if self._seen_from[slot] else 0
 
     @property
@@ -125,6 +135,8 @@ class FakeBackend:
     def truncate(self, slot: int, length: int) -> None:
         assert not self._computes
         assert length == 0 or length >= min(self.least(slot), len(self.cells[slot])), "this memory cannot lose that"
+        if length < len(self.cells[slot]) + self._padding.pop(slot, 0):
+            self._snapshots_of[slot] = 0
         del self.cells[slot][length:]
         del self._ids[slot][length:]
         if length == 0:
@@ -159,6 +171,7 @@ class FakeBackend:
         assert not self._computes
         assert not any(source == slot for source, _ in self.pending), "a copy from there is still to come"
         assert len(state) == length
+        self._replaced(slot)
         self.cells[slot] = list(state)
         self._ids[slot] = []
         self._take_cells(slot, length)
@@ -176,11 +189,19 @@ class FakeBackend:
         assert 0 < length <= len(self.cells[slot])
         assert list(state) == self.cells[slot][seen_from:length], "a checkpoint of something else"
         del self.cells[slot][length:]
+        self._replaced(slot)
         self._seen_from[slot] = seen_from
+
+    def _replaced(self, slot: int) -> None:
+        self._snapshots_of[slot] = 0
+        self._padding.pop(slot, None)
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         assert not self._computes
         self.pending.clear()
+        for slot in list(self._padding):
+            self.truncate(slot, len(self.cells[slot]))
+        self._snapshots_of = [0] * self.num_slots
         if self._fails_at_step == len(self.batches):
             self._fails_at_step = None
             for segment in segments:  # as llama.cpp may: some of the batch is in the cache already
@@ -207,17 +228,32 @@ class FakeBackend:
             cells.extend(segment.tokens)
             assert 0 <= segment.num_outputs <= len(segment.tokens)
             assert len(cells) + segment.num_padding <= self.slot_capacity
-            assert not segment.num_padding or (self.can_rewind and self.num_cells is None)
+            num_rows = len(segment.tokens) + segment.num_padding
+            assert not segment.num_padding or self.num_cells is None
+            assert not segment.num_padding or num_rows <= 1 + self.max_rollback
             self._take_cells(segment.slot, len(segment.tokens))
             if self._window is not None:
-                seen_from = max(0, len(cells) - self._window - self._slack)
+                seen_from = max(0, len(cells) + segment.num_padding - self._window - self._slack)
                 self._seen_from[segment.slot] = max(seen_from, self._seen_from[segment.slot])
             assert len(cells) <= self.slot_capacity
         if computed is not segments:
             return False
+        if self._snapshots:
+            self._keep_snapshots(segments)
         self.batches.append(list(segments))
         self._computes = self.is_asynchronous
         return True
+
+    def _keep_snapshots(self, segments: Sequence[Segment]) -> None:
+        """Of what is computed in one pass: as many rows of consecutive slots."""
+        rows = [len(segment.tokens) + segment.num_padding for segment in segments]
+        slots = [segment.slot for segment in segments]
+        is_one_pass = len(set(rows)) == 1 and slots == [*range(slots[0], slots[0] + len(slots))]
+        for segment, num_rows in zip(segments, rows, strict=True):
+            if segment.num_padding:
+                self._padding[segment.slot] = segment.num_padding
+            if is_one_pass:
+                self._snapshots_of[segment.slot] = min(self._snapshots, num_rows - 1)
 
     def synchronize(self) -> None:
         self._computes = False

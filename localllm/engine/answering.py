@@ -77,7 +77,7 @@ class Answers:
             num_kept += 1
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
         if num_kept < num_behind:
-            self._kv.cut(slot)
+            self._roll_back(sequence, slot)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
             for token in sequence.follower.last_tokens:  # nothing is drawn behind them, so that none is computed
                 if not taken.has_ended:
@@ -119,7 +119,13 @@ class Answers:
     def take_none(self, drawn: Drawn) -> None:
         """What was computed behind its last token is cut from the cache."""
         if drawn.num_behind:
-            self._kv.cut(drawn.slot)
+            self._roll_back(drawn.sequence, drawn.slot)
+
+    def _roll_back(self, sequence: Sequence, slot: int) -> None:
+        if sequence.slot is None:
+            self._kv.cut(slot)
+        else:
+            self._scheduler.roll_back(sequence, sequence.num_computed)
 
     def _take_token(self, taken: Taken, sampled: Sampled, *, is_guess: bool = False) -> None:
         """Append a forced or sampled token, or end the answer."""

@@ -24,7 +24,7 @@ class Segment(NamedTuple):
     """Logits are wanted of so many of the last tokens, each for what follows it; 0: of none."""
     num_padding: int = 0
     """Throw-away tokens behind them, computed without logits and cut by the backend: a batch of equal lengths is one
-    pass. Only for a memory that can rewind."""
+    pass. At most `Backend.max_rollback` with the tokens behind the first."""
 
 
 State = bytes | memoryview
@@ -94,6 +94,22 @@ class Backend(Protocol):
         """Whether a slot can lose any number of last tokens, and be copied in part.
 
         False for recurrent, hybrid and sliding-window models: these go back to a checkpoint.
+        """
+        ...
+
+    @property
+    def max_rollback(self) -> int:
+        """Of what one decode computed for a slot, so many last tokens can be cut right after it, but for the first.
+
+        Less than a batch where the memory cannot rewind: what a sliding window has not overwritten, and as many states
+        as a recurrent memory keeps; 0: none.
+        """
+        ...
+
+    @property
+    def rolls_back_equals(self) -> bool:
+        """Whether that holds only if all slots of the batch are consecutive and have equally many tokens, padding
+        included.
         """
         ...
 

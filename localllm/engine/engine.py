@@ -91,7 +91,8 @@ class Engine:
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
-                "context_shift needs a partitioned cache and a memory that can lose any tokens; leave it out",
+                "context_shift needs a partitioned cache, a memory that can lose any tokens, and keys that can move: "
+                "those of f16 always can, those of --kv-type q8_0 and q4_0 only of some models; leave it out",
                 param="context_shift",
             )
         self.slots = ClientSlots(self.kv, self.scheduler)

@@ -181,16 +181,18 @@ class Stepper:
         self._masking.wait(waiting)
         in_time = []
         for index in ready:
-            sequence, segment = plan.sequences[index], plan.segments[index]
+            sequence = plan.sequences[index]
             draft = plan.drafts.get(sequence.id, ONE_ROW)
             if not draft.num_drawn or self._has_masks(sequence, output):
                 in_time.append(index)
             elif sequence.slot is None:
                 continue
-            elif draft.tokens:  # that a row behind them is late is rare: they are computed again
-                self._kv.cut(segment.slot, sequence.num_computed - 1)
+            elif draft.forced and draft.tokens:  # that a row behind them is late is rare: they are computed again
+                self._scheduler.roll_back(sequence, sequence.num_computed - 1)
             else:
-                self._kept.append((sequence, self._backend.logits(index)[-1].copy()))
+                self._kept.append((sequence, self._backend.logits(index)[0 if draft.tokens else -1].copy()))
+                if draft.tokens:
+                    self._scheduler.roll_back(sequence, sequence.num_computed)
         return in_time
 
     def _has_masks(self, sequence: Sequence, output: StepOutput) -> bool:
@@ -263,21 +265,18 @@ class Stepper:
         A memory that cannot go back to that is emptied, and its sequences are computed from their beginning, one after
         the other, while everybody else waits.
         """
-        if any(draft.tokens for draft in plan.drafts.values()):  # no guess costs a request its answer
-            for segment in plan.segments:
-                self._kv.cut(segment.slot)
-            self.compute(plan.without_guesses(), output)
-        elif len(plan.segments) == 1:
+        has_drafts = any(draft.tokens for draft in plan.drafts.values())
+        if len(plan.segments) == 1 and not has_drafts:
             self._answers.fail(plan.sequences[0], reason, output)
-        elif self._backend.can_rewind:
-            for segment in plan.segments:
-                self._kv.cut(segment.slot)
-            for index in range(len(plan.segments)):
-                self.compute(plan.alone(index), output)
-        else:
+        elif not self._kv.undo(plan.segments):
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
+        elif has_drafts:  # no guess costs a request its answer
+            self.compute(plan.without_guesses(), output)
+        else:
+            for index in range(len(plan.segments)):
+                self.compute(plan.alone(index), output)
 
 
 def _parts(plan: StepPlan) -> list[Part]:

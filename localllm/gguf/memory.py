@@ -123,7 +123,8 @@ def _recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
         if listed is not None:
             return tuple(map(bool, listed))
         interval = keys.size("full_attention_interval") or _DEFAULT_INTERVAL
-        return tuple((layer + 1) % interval != 0 for layer in range(num_layers))
+        num_first = num_layers - (keys.size("nextn_predict_layers") or 0)
+        return tuple(layer < num_first and (layer + 1) % interval != 0 for layer in range(num_layers))
     if architecture.startswith("nemotron_h"):  # whose layers are of three kinds
         widths = keys.sizes("feed_forward_length", num_layers) or (0,) * num_layers
         return tuple(heads == 0 and width == 0 for heads, width in zip(kv_heads, widths, strict=True))
@@ -146,9 +147,11 @@ def _state(keys: Keys, num_heads: int) -> int:
 
 
 def _num_own_kv(keys: Keys, num_layers: int) -> int:
-    """Layers that have keys and values of their own; the later ones use theirs."""
+    """Layers that have keys and values of their own; the later ones use theirs, or have none here."""
     if keys.architecture == "gemma3n":
         return min(_GEMMA3N_OWN_KV, num_layers)
+    if keys.architecture in _HYBRID:  # heads that guess more tokens are layers that a context of their own has
+        return max(0, num_layers - (keys.size("nextn_predict_layers") or 0))
     if keys.architecture == "gemma4":
         return max(0, num_layers - (keys.size("attention.shared_kv_layers") or 0))
     return num_layers

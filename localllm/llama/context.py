@@ -22,8 +22,10 @@ from localllm.llama.interrupts import ABORTED, Interrupt
 from localllm.llama.library import Library
 from localllm.llama.model import LlamaModel
 from localllm.llama.rope import AS_TRAINED, Rope
+from localllm.llama.shifting import can_turn_quantized
 from localllm.llama.spread import shortage
 from localllm.llama.states import SavedStates
+from localllm.llama.tails import Tails
 from localllm.llama.vocab import Vocab
 from localllm.types import FlashAttn, KvType, MemoryKind
 
@@ -60,6 +62,7 @@ class LlamaBackend:
         is_offloaded: bool = False,
         max_outputs: int | None = None,
         states_bytes: int = 0,
+        snapshots: int = 0,
         rope: Rope = AS_TRAINED,
     ) -> None:
         """Allocates the KV cache, `ctx` tokens for each of `slots`, and computes two tokens. Raises `LoadFailed`.
@@ -67,7 +70,8 @@ class LlamaBackend:
         `ubatch_tokens`: of a batch's `batch_tokens` so many are computed at once; None: all.
         `max_outputs`: rows of logits of a batch; None: all. `states_bytes`: memory for saved states (`buffers`).
         `num_cells`: a unified cache for all slots together, of a model whose memory can lose its tail. `is_offloaded`:
-        some of it is computed on GPUs, which nothing interrupts.
+        some of it is computed on GPUs, which nothing interrupts. `snapshots`: of each slot's recurrent state, to go
+        back to; none where llama.cpp writes none for the architecture.
         """
         self._api: Any = library.api
         params = self._api.llama_context_default_params()
@@ -75,6 +79,10 @@ class LlamaBackend:
         params.n_seq_max = slots
         params.n_batch = max(batch_tokens, slots)
         params.n_ubatch = max(ubatch_tokens or batch_tokens, slots)
+        window = int(self._api.llama_model_n_swa(model.handle))
+        # A ubatch has to be longer, or llama.cpp aborts; and what is both recurrent and windowed does not say how much
+        # of the window is there.
+        params.n_rs_seq = 0 if window else max(0, min(snapshots, params.n_ubatch // slots - 1, params.n_ubatch - 2))
         self.max_outputs: int = max(min(max_outputs or params.n_batch, params.n_batch), slots)
         params.n_outputs_max = self.max_outputs  # llama.cpp makes room for so many rows; a batch with more aborts
         params.n_threads = params.n_threads_batch = threads
@@ -100,6 +108,8 @@ class LlamaBackend:
             self._api.llama_free(self._context)
             raise LoadFailed("llama.cpp has no flash attention for this model here", param="flash_attn")
         self._memory = self._api.llama_get_memory(self._context)
+        lines = library.log.lines_since(mark)
+        self._turns_keys: bool = kv_type == "f16" or can_turn_quantized(self._api, model.handle, lines)
         self._interrupt = Interrupt(self._api, self._context, self._memory, wanted=not is_offloaded)
         self._has_shifted = False
         """Keys are turned to their new positions by the next decode, in a graph that must not be interrupted."""
@@ -116,13 +126,17 @@ class LlamaBackend:
         self._is_synchronized = True
         self.is_asynchronous = library.is_asynchronous(model.layers_per_device)
         self._threads = threads
-        self._lengths = [0] * slots
-        """Tokens in each slot's KV."""
         self._copied: set[int] = set()
         """Slots from or into which the next decode copies cells."""
         recurrent = self._api.llama_model_is_recurrent(model.handle) or self._api.llama_model_is_hybrid(model.handle)
-        self._window: int = 0 if recurrent else self._api.llama_model_n_swa(model.handle)
-        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
+        self._tails = Tails(
+            self._api,
+            self._memory,
+            slots=slots,
+            ubatch_tokens=params.n_ubatch,
+            window=0 if recurrent else window,
+            snapshots=int(self._api.llama_n_rs_seq(self._context)) if recurrent else 0,
+        )
         self.vocab = Vocab(self._api, model.vocab)
         self.num_slots = slots
         self.num_cells = None if num_cells is None else int(self._api.llama_n_ctx(self._context))
@@ -130,10 +144,10 @@ class LlamaBackend:
         self._states = SavedStates(self._api, self._context, states_bytes)
         self._filled_cells = math.inf
         """Cells that fillers of a gap look at, at most."""
-        self.can_rewind = self._warm_up() and not recurrent and not self._window
+        self.can_rewind = self._tails.can_lose_any = self._warm_up() and not recurrent and not self._tails.window
         if token_bytes := self._states.token_bytes:
             self._filled_cells = self._api.llama_model_size(model.handle) / token_bytes * CELLS_A_PASS
-        self.wants_dense = not (self.can_rewind or self._window)
+        self.wants_dense = not (self.can_rewind or self._tails.window)
         if num_cells is not None and not self.can_rewind:
             raise LoadFailed(
                 f"a {self.memory_kind} memory has no unified layout here; leave out --kv and --kv-cells", param="kv"
@@ -178,34 +192,33 @@ class LlamaBackend:
     def can_shift(self) -> bool:
         # In a unified cache the cells may be others', too.
         shifts = bool(self._api.llama_memory_can_shift(self._memory))
-        return self.can_rewind and self.num_cells is None and shifts
+        return self.can_rewind and self.num_cells is None and shifts and self._turns_keys
 
     @property
     def memory_kind(self) -> MemoryKind:
-        return "attention" if self.can_rewind else "sliding window" if self._window else "recurrent"
+        return "attention" if self.can_rewind else "sliding window" if self._tails.window else "recurrent"
+
+    @property
+    def max_rollback(self) -> int:
+        return self.batch_capacity if self.can_rewind else self._tails.max_rollback
+
+    @property
+    def rolls_back_equals(self) -> bool:
+        return self._tails.snapshots > 0
 
     def length(self, slot: int) -> int:
-        return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1
+        return self._tails.length(slot)
 
     def least(self, slot: int) -> int:
-        if self.can_rewind:
-            return 0
-        if not self._window:
-            return self._lengths[slot]
-        first = int(self._api.llama_memory_seq_pos_min(self._memory, slot))
-        return 0 if first <= 0 else first + self._window
+        return self._tails.least(slot)
 
     def truncate(self, slot: int, length: int) -> None:
-        if length == 0:
-            self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
-        elif not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < self._lengths[slot]:
-            raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {self._lengths[slot]} tokens")
-        self._lengths[slot] = min(length, self._lengths[slot])
+        self._tails.truncate(slot, length)
 
     def scrub(self) -> None:
-        if self.num_cells is not None and any(self._lengths):
+        if self.num_cells is not None and any(self._tails.lengths):
             return  # cells that are shared would be several slots' own afterwards
-        states = [(slot, self.save(slot), length) for slot, length in enumerate(self._lengths) if length]
+        states = [(slot, self.save(slot), length) for slot, length in enumerate(self._tails.lengths) if length]
         self._api.llama_memory_clear(self._memory, True)
         for slot, state, length in states:
             self.restore(slot, state, length)
@@ -219,50 +232,53 @@ class LlamaBackend:
         overwritten by cells that come later.
         """
         if not self.can_rewind or self._is_copied_as_state(source, slot):
-            self.restore(slot, self.save(source), self._lengths[source])
-            if length < self._lengths[slot]:
+            self.restore(slot, self.save(source), self._tails.lengths[source])
+            if length < self._tails.lengths[slot]:
                 self.truncate(slot, length)
             return
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         if self.num_cells is not None:
             self._api.llama_memory_seq_cp(self._memory, source, slot, 0, length)
-            self._lengths[slot] = length
+            self._tails.replaced(slot, length)
             return
         self._api.llama_memory_seq_cp(self._memory, source, slot, -1, -1)
         self._copied |= {source, slot}
-        self._lengths[slot] = self._lengths[source]
+        self._tails.replaced(slot, self._tails.lengths[source])
         self.truncate(slot, length)
 
     def _is_copied_as_state(self, source: int, slot: int) -> bool:
         """Where that is faster, and no cells are still to be copied from or into one of the two."""
-        is_short = STATE_COPY_SHARE * self._lengths[source] < self.slot_capacity
+        is_short = STATE_COPY_SHARE * self._tails.lengths[source] < self.slot_capacity
         return self.num_cells is None and is_short and self._copied.isdisjoint((source, slot))
 
     def save(self, slot: int) -> State:
+        self._tails.settle(slot)
         return self._states.read(slot)
 
     def state_bytes(self, slot: int) -> int:
+        self._tails.settle(slot)
         return self._states.num_bytes(slot)
 
     def restore(self, slot: int, state: State, length: int) -> None:
         self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
         self._states.write(slot, state)
-        self._lengths[slot] = length
+        self._tails.replaced(slot, length)
 
     def checkpoint(self, slot: int) -> State:
+        self._tails.settle(slot)
         return self._states.read(slot, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
 
     def rewind(self, slot: int, state: State, length: int) -> None:
         self._states.write(slot, state, self._api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)
         if not self._api.llama_memory_seq_rm(self._memory, slot, length, -1):
-            raise AssertionError(f"llama.cpp does not go back to {length} of {self._lengths[slot]} tokens")
-        self._lengths[slot] = length
+            raise AssertionError(f"llama.cpp does not go back to {length} of {self._tails.lengths[slot]} tokens")
+        self._tails.replaced(slot, length)
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
         """Metadata now; llama.cpp turns the keys to their new positions at the beginning of the next decode."""
         self._api.llama_memory_seq_rm(self._memory, slot, keep, keep + drop)
         self._api.llama_memory_seq_add(self._memory, slot, keep + drop, -1, -drop)
-        self._lengths[slot] -= drop
+        self._tails.lengths[slot] -= drop
         self._has_shifted = True
 
     def set_threads(self, threads: int) -> None:
@@ -277,6 +293,7 @@ class LlamaBackend:
             raise BackendError(f"{num_rows} rows of logits where {self.max_outputs} fit")
         fillers = [] if self.wants_dense or self.num_cells is not None else self._fillers(segments)
         self._batch.fill(sorted((*segments, *fillers)) if fillers else segments)
+        self._tails.settle()
         slots = [segment.slot for segment in segments]
         with self._interrupt.listening(slots, None if self._has_shifted else within_s):
             status = self._api.llama_decode(self._context, self._batch.struct)
@@ -286,19 +303,16 @@ class LlamaBackend:
             self._api.llama_memory_seq_rm(self._memory, filler.slot, filler.start, -1)
         self._outputs.clear()
         if status == ABORTED:
-            for slot in slots:
-                self._lengths[slot] = self.length(slot)
+            self._tails.interrupted(slots)
             return False
         if status != 0:
             raise BackendError(_DECODE_STATUS.get(status, f"llama_decode returned {status}"))
         end = 0
-        for slot, start, tokens, num_outputs, num_padding in segments:
-            self._lengths[slot] = start + len(tokens)
-            first, end = end, end + num_outputs
+        for segment in segments:
+            first, end = end, end + segment.num_outputs
             self._outputs.append((first, end))
-            if num_padding:
-                self._api.llama_memory_seq_rm(self._memory, slot, start + len(tokens), -1)
-        self._states.expect(self._lengths)
+        self._tails.decoded(segments)
+        self._states.expect(self._tails.lengths)
         self._is_synchronized = False
         return True
 
@@ -340,7 +354,7 @@ class LlamaBackend:
         So that the first request finds weights in memory and kernels compiled: weights are mapped, not read, and
         "ready" would say nothing of a model larger than the page cache.
         """
-        self.can_rewind = self.wants_dense = False
+        self.can_rewind = self.wants_dense = False  # set when it is known
         try:
             self.decode([Segment(0, 0, [0, 0], num_outputs=1)])
             self.synchronize()
@@ -348,7 +362,9 @@ class LlamaBackend:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
         two_tokens = self._states.num_bytes(0)
         can_rewind = bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))
-        one_token = two_tokens if self._window else self._states.num_bytes(0)  # as large in a memory that keeps both
+        if not can_rewind:
+            self._tails.window = 0
+        one_token = two_tokens if self._tails.window else self._states.num_bytes(0)  # as large where both are kept
         self._states.learn(2, two_tokens, two_tokens - one_token)
         self.truncate(0, 0)
         return can_rewind
@@ -367,9 +383,9 @@ class LlamaBackend:
         for before, after in pairwise(segments):
             gap = range(before.slot + 1, after.slot)
             is_narrow = 0 < each * len(gap) <= WIDEST_FILLED_GAP
-            is_narrow &= each * sum(self._lengths[slot] for slot in gap) <= self._filled_cells
-            if is_narrow and all(self._lengths[slot] + each <= self.slot_capacity for slot in gap):
-                fillers += [Segment(slot, self._lengths[slot], [0] * each, num_outputs=0) for slot in gap]
+            is_narrow &= each * sum(self._tails.lengths[slot] for slot in gap) <= self._filled_cells
+            if is_narrow and all(self._tails.lengths[slot] + each <= self.slot_capacity for slot in gap):
+                fillers += [Segment(slot, self._tails.lengths[slot], [0] * each, num_outputs=0) for slot in gap]
         room = self.batch_capacity - sum(num_rows)
         return fillers if each * len(fillers) <= room else []
 

@@ -29,12 +29,16 @@ class Step(NamedTuple):
     """Likewise in a layer with a window."""
     outputs: int
     """Rows of logits."""
+    states: int = 0
+    """Of recurrent layers, those that are computed together."""
+    snapshots: int = 0
+    """Of each, kept beside the last one."""
 
 
 def compute_bytes(info: ModelInfo, step: Step, *, flash: bool, copied: int = 0) -> int:
     """Of the compute buffer, if one device computes everything; `copied`: of what it fetches from another for that."""
     width = F32 * (info.embedding_length or 0) * step.rows
-    peak = copied + _feed_forward(info, step.rows, width) + _mask_bytes(info, step, F16 if flash else F32)
+    peak = copied + _feed_forward(info, step, width) + _mask_bytes(info, step, F16 if flash else F32)
     if not flash:
         peak = max(peak, copied + _plain_attention(info, step, width))
     return max(peak, head_bytes(info, step))
@@ -75,15 +79,17 @@ def scores_bytes(info: ModelInfo, ctx: int, rows: int) -> int:
     return F32 * (info.num_heads or 0) * ctx * rows
 
 
-def _feed_forward(info: ModelInfo, rows: int, width: int) -> int:
+def _feed_forward(info: ModelInfo, step: Step, width: int) -> int:
     """Gate, up and their product beside the residual stream; of a mixture what each expert in use gives, twice."""
+    rows = step.rows
     size = 3 * F32 * (info.feed_forward_length or 0) * rows + 4 * width
     if info.experts_used:
         length = info.expert_feed_forward_length or info.feed_forward_length or 0
         inner = 3 * F32 * info.experts_used * length * rows
         size = max(2 * info.experts_used * width, inner) + 6 * width
-    recurrent = RECURRENT_WIDTHS * width if any(layer.state for layer in info.layer_memory) else 0
-    return max(size, recurrent)
+    state = max((layer.state for layer in info.layer_memory), default=0)
+    kept = F32 * state * step.states * (step.snapshots + 2) if step.snapshots else 0
+    return max(size, RECURRENT_WIDTHS * width + kept if state else 0)
 
 
 def _plain_attention(info: ModelInfo, step: Step, width: int) -> int:

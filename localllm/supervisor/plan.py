@@ -12,6 +12,7 @@ from localllm.load_options import LoadOptions
 from localllm.supervisor import buffers, choosing
 from localllm.supervisor.buffers import Step, scores_bytes
 from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
+from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
 from localllm.worker.messages import Placement
 
@@ -61,6 +62,7 @@ def plan(
         flash_attn_reason=flash_attn_reason,
         ubatch_tokens=ubatch_of(info, options) if flash_attn == "off" else options.ubatch_tokens,
         max_outputs=outputs_of(info, options),
+        snapshots=_snapshots(info, options, flash=flash_attn != "off"),
         plain_ubatch_tokens=ubatch_of(info, options),
         num_cells=num_cells,
         gpu_layers=layers,
@@ -118,6 +120,10 @@ def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
     )
 
 
+def _snapshots(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
+    return snapshots_of(info, slots=slots_of(info, options), ubatch_tokens=step_rows(info, options, flash=flash))
+
+
 def is_unified(options: LoadOptions) -> bool:
     """One KV cache for all slots."""
     return _layout(options)[0] == "unified"
@@ -149,6 +155,8 @@ def step_of(info: ModelInfo, options: LoadOptions, *, flash: bool) -> Step:
         seen=most_seen(info, options),
         windowed=windowed_cells(info, options, flash=flash) // streams,
         outputs=outputs_of(info, options),
+        states=slots_of(info, options),
+        snapshots=_snapshots(info, options, flash=flash),
     )
 
 
@@ -319,9 +327,10 @@ def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[
     slots, cells = slots_of(info, options), cells_of(info, options)
     windowed = windowed_cells(info, options, flash=flash)
     widest = max((layer.values for layer in info.layer_memory), default=0)
+    snapshots = _snapshots(info, options, flash=flash)
     return [
         _cells_bytes(layer, windowed if layer.is_windowed else cells, options.kv_type, 0 if flash else widest)
-        + 4 * layer.state * slots
+        + 4 * layer.state * slots * (1 + snapshots)
         for layer in info.layer_memory
     ] or [0] * info.num_layers
 

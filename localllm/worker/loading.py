@@ -154,8 +154,8 @@ def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
     """Nothing: they are made."""
     if load.options.speculation == "off":
         return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
-    if not backend.can_rewind:
-        return f"a {backend.memory_kind} memory cannot take back what was guessed wrong"
+    if not backend.max_rollback:
+        return f"a {backend.memory_kind} memory of this architecture cannot take back what was guessed wrong"
     return ""
 
 
@@ -169,6 +169,7 @@ def _backend(library: Library, model: LlamaModel, load: Load, threads: int, atte
         batch_tokens=max(WHOLE_BATCH, load.options.ubatch_tokens),
         ubatch_tokens=attention.ubatch_tokens,
         max_outputs=load.placement.max_outputs,
+        snapshots=load.placement.snapshots,
         states_bytes=load.options.kv_ram_mb * 2**20,
         num_cells=load.placement.num_cells if load.placement.kv == "unified" else None,
         kv_type=load.options.kv_type,

@@ -63,6 +63,8 @@ class Placement(msgspec.Struct, frozen=True):
     """Of a batch, as many are computed at once."""
     max_outputs: int
     """Rows of logits that a batch gives at most."""
+    snapshots: int
+    """Of each slot's recurrent state, to go back to."""
     plain_ubatch_tokens: int
     """Where the worker finds that it is faster without flash attention."""
     num_cells: int

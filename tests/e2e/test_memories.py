@@ -72,6 +72,34 @@ def test_a_chat_whose_answers_are_written_otherwise_computes_under_a_tenth_again
     assert edited.cached_tokens > num_last - 20, "an edited message goes back to the turn before"
 
 
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (families.write_sliding_window, ""),
+        (families.write_gated_delta, ""),
+        (families.write_short_conv, ""),
+        (families.write_recurrent, "cannot take back"),
+        (families.write_hybrid, "cannot take back"),
+    ],
+)
+def test_a_memory_that_takes_back_some_rows_guesses_and_who_does_not_says_why(
+    write: Callable[..., Path], reason: str, tmp_path: Path
+) -> None:
+    """Its answer is the one without guesses. How many are made depends on what its text repeats and what rows cost."""
+    path, asked = write(tmp_path / "model.gguf"), SamplingParams(temperature=0, max_tokens=120, ignore_eos=True)
+    with loaded(path, ctx=512) as llm:
+        assert llm.info.speculation == ("off" if reason else "auto")
+        assert reason in llm.info.speculation_reason
+        assert bool(reason) == bool(llm.info.speculation_reason)
+        answers = [llm.complete("one two one two one two " * 4, params=asked) for _ in range(3)]
+    with loaded(path, ctx=512, speculation="off") as llm:
+        plain = llm.complete("one two one two one two " * 4, params=asked)
+        assert "as asked for" in llm.info.speculation_reason
+    assert {answer.text for answer in answers} == {plain.text}
+    usages = [answer.finish.usage for answer in (*(answers if reason else ()), plain)]
+    assert not any(usage.accepted_guesses + usage.rejected_guesses for usage in usages)
+
+
 @pytest.mark.parametrize("ending", ["unload", "crash"])
 def test_a_chat_goes_on_after_an_unload_and_after_a_crash(
     model: Path, home: Path, ending: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

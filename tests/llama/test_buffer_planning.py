@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,9 @@ SMALL: dict[str, Callable[[Path], Path]] = {
     "latent": families.write_latent,
     "recurrent": families.write_recurrent,
     "hybrid": families.write_hybrid,
+    "gated": families.write_gated_delta,
+    "gated with heads": partial(families.write_gated_delta, n_nextn=1),
+    "short": families.write_short_conv,
     "mixture": families.write_mixture,
     "demo": lambda _: carried("demo.gguf"),
 }
@@ -71,6 +75,7 @@ def test_a_small_model_takes_what_is_planned(
         ubatch_tokens=placement.ubatch_tokens,
         flash_attn=placement.flash_attn,
         max_outputs=placement.max_outputs,
+        snapshots=placement.snapshots,
     )
     allocated = reported_bytes(loaded_library, mark)
     backend.free()

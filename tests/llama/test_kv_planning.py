@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "latent": families.write_latent,
     "recurrent": families.write_recurrent,
     "hybrid": families.write_hybrid,
+    "gated": families.write_gated_delta,
+    "gated with heads": partial(families.write_gated_delta, n_nextn=1),
+    "short": families.write_short_conv,
 }
 OPTIONS = {
     "flash": LoadOptions(ctx=512, slots=16, ubatch=64, flash_attn="on"),
@@ -33,9 +37,10 @@ OPTIONS = {
     "unified": LoadOptions(ctx=512, slots=8, ubatch=64, kv="unified"),
     "q8_0": LoadOptions(ctx=512, slots=16, ubatch=64, kv_type="q8_0"),
 }
+STATEFUL = ("recurrent", "hybrid", "gated", "gated with heads", "short")
 IMPOSSIBLE = {
-    *((name, "unified") for name in ("sliding window", "recurrent", "hybrid")),  # refused there
-    *((name, "q8_0") for name in ("full", "sliding window", "latent", "hybrid")),  # no head is of 32 numbers
+    *((name, "unified") for name in ("sliding window", *STATEFUL)),  # refused there
+    *((name, "q8_0") for name in ("full", "sliding window", "latent", *STATEFUL[1:])),  # no head is of 32 numbers
 }
 
 
@@ -67,6 +72,7 @@ def test_the_plan_is_what_llama_cpp_allocates(
         num_cells=placement.num_cells if placement.kv == "unified" else None,
         kv_type=options.kv_type,
         flash_attn=placement.flash_attn,
+        snapshots=placement.snapshots,
     )
     lines = loaded_library.log.lines_since(mark)
     backend.free()

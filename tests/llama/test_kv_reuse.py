@@ -12,7 +12,7 @@ import pytest
 from localllm.engine.backend import Segment
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sequence import Sequence
-from localllm.errors import LoadFailed
+from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
@@ -366,6 +366,28 @@ def test_a_shifted_cache_reads_as_if_its_tokens_stood_where_they_moved_to(
         assert np.abs(shifted - backend.logits(0)[-1]).max() < 0.02  # keys are F16, and were turned twice
 
 
+@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0"])
+def test_quantized_keys_move_if_llama_cpp_can_turn_them(
+    loaded_library: library.Library, tmp_path: Path, kv_type: KvType
+) -> None:
+    """Those of heads of 32 end the process: they are never moved."""
+    path = write_llama(tmp_path / "turned.gguf", n_layer=1, n_embd=256, n_head=4, n_kv=2)
+    with opened(loaded_library, path, kv_type=kv_type) as backend:
+        assert backend.can_shift
+        tokens = prompt_of(backend, 1, 100)
+        backend.decode([Segment(0, 0, tokens[:90], num_outputs=0)])
+        backend.shift(0, 10, 40)
+        backend.decode([Segment(0, 50, tokens[90:], num_outputs=1)])
+        shifted = backend.logits(0)[-1].copy()
+        backend.decode([Segment(1, 0, tokens[:10] + tokens[50:], num_outputs=1)])
+        fresh = backend.logits(0)[-1]
+        assert np.abs(shifted - fresh).max() < (0.1 if kv_type == "q8_0" else 1.0) * fresh.std(), "quantized twice"
+    with opened(loaded_library, families.write_wide_heads(tmp_path / "not.gguf"), kv_type=kv_type) as backend:
+        assert not backend.can_shift
+        with pytest.raises(InvalidParameter, match="q8_0"):
+            Engine(backend, lambda _: None, context_shift=True)
+
+
 def give_back(backend: LlamaBackend) -> None:
     """A prompt's slot is taken, erased, and given back as another one while a request runs beside it."""
     recorder, prompt = Recorder(backend), prompt_of(backend, 1, 100)
@@ -401,7 +423,9 @@ def test_a_slot_that_a_client_gives_back_answers_as_if_fresh_in_every_layout(
 def test_what_a_failed_decode_left_behind_is_cut_off_too(backend: LlamaBackend) -> None:
     backend.truncate(0, 0)
     backend.decode([Segment(0, 0, prompt_of(backend, 1, 9), num_outputs=0)])
-    backend._lengths[0] = 4  # as when a batch fails after its first part: its cells are there, and nobody counted them
+    backend._tails.lengths[0] = (
+        4  # as when a batch fails after its first part: its cells are there, and nobody counted them
+    )
     backend.truncate(0, 4)
     assert backend.length(0) == 4
     backend.truncate(0, 0)

@@ -64,7 +64,7 @@ def ask(
 
     proposer = Speculator() if predictions else None
     engine, experience, cost = Engine(backend, emit, proposer=proposer, max_step_s=60), Experience(), free
-    engine.scheduler.drafter.cost = cost if backend.can_rewind else engine.scheduler.drafter.cost
+    engine.scheduler.drafter.cost = cost if backend.max_rollback else engine.scheduler.drafter.cost
     made = []
     for id in range(3):
         prompt = text_of(id, 9 + id)
@@ -83,7 +83,7 @@ def ask(
 
 def edited(tokens: list[int]) -> list[int]:
     """Every twelfth token is missing, every seventh another."""
-    return [token if place % 7 else token - 1 for place, token in enumerate(tokens) if place % 12 != 5]
+    return [token if place % 7 else token + 1 for place, token in enumerate(tokens) if place % 12 != 5]
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
@@ -98,8 +98,9 @@ def test_the_answer_with_a_prediction_is_the_one_without(backend: LlamaBackend, 
         assert text == "".join(delta.text for delta in plain_told[id])
         pieces = [each.piece for delta in deltas for each in delta.logprobs]
         assert pieces == [each.piece for delta in plain_told[id] for each in delta.logprobs]
-    guesses = backend.can_rewind and kind != "mirostat"
-    assert num_steps_guessed < 0.7 * num_steps if guesses else num_steps_guessed == num_steps
+    guesses = backend.max_rollback and kind != "mirostat"
+    most = 0.8 if backend.rolls_back_equals else 0.7  # who guesses least says how many rows all get
+    assert num_steps_guessed < most * num_steps if guesses else num_steps_guessed == num_steps
 
 
 def test_what_is_learned_of_a_real_model_makes_no_step_of_wrong_guesses(backend: LlamaBackend) -> None:

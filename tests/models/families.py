@@ -6,8 +6,10 @@ The keys and tensors are those that llama.cpp 0c1e57098 asks for in src/models/*
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from gguf import GGMLQuantizationType
 
 from tests.models.builder import Builder
 from tests.models.maker import add_attention, add_ffn, write_llama
@@ -20,8 +22,26 @@ STATE_SIZE, CONV_KERNEL, TIME_STEP_RANK = 8, 4, 4
 LORA_RANK = 4
 
 
-def write_sliding_window(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
+class GatedShape(NamedTuple):
+    """Of `write_gated_delta`."""
+
+    n_layer: int = 2
+    n_embd: int = N_EMBD
+    n_ff: int = N_FF
+    n_head: int = N_HEAD
+    n_kv: int = N_KV
+    head_size: int = 16
+    state_size: int = 16
+    n_state_heads: int = 4
+    """For queries and keys there are half as many."""
+    dtype: GGMLQuantizationType = GGMLQuantizationType.F32
+
+
+def write_sliding_window(
+    path: Path, *, seed: int = 0, chat_template: str | None = None, head_size: int | None = None
+) -> Path:
     """gemma3: the first of two layers sees the last 16 tokens only; SentencePiece vocabulary."""
+    head_size = head_size or N_EMBD // N_HEAD
     words = spm()
     with Builder(path, "gemma3", seed=seed) as model:
         _common(model, words, "tiny-gemma3", chat_template=chat_template)
@@ -29,15 +49,15 @@ def write_sliding_window(path: Path, *, seed: int = 0, chat_template: str | None
             {
                 "attention.sliding_window": SLIDING_WINDOW,
                 "attention.sliding_window_pattern": 2,
-                "attention.key_length": N_EMBD // N_HEAD,
-                "attention.value_length": N_EMBD // N_HEAD,
+                "attention.key_length": head_size,
+                "attention.value_length": head_size,
             }
         )
         _head(model, len(words.tokens))
         for block in range(2):
-            add_attention(model, block, N_EMBD, N_HEAD, N_KV)
+            add_attention(model, block, N_EMBD, N_HEAD, N_KV, head_size=head_size)
             add_ffn(model, block, N_EMBD, N_FF)
-            for norm, size in (("attn_q_norm", N_EMBD // N_HEAD), ("attn_k_norm", N_EMBD // N_HEAD)):
+            for norm, size in (("attn_q_norm", head_size), ("attn_k_norm", head_size)):
                 model.vector(f"blk.{block}.{norm}.weight", size, mean=1.0)
             for norm in ("post_attention_norm", "post_ffw_norm"):
                 model.vector(f"blk.{block}.{norm}.weight", N_EMBD, mean=1.0)
@@ -127,6 +147,94 @@ def write_hybrid(path: Path, *, seed: int = 0, chat_template: str | None = None)
     return path
 
 
+def write_gated_delta(path: Path, *, seed: int = 0, n_nextn: int = 0, shape: GatedShape | None = None) -> Path:
+    """qwen35: layers with a gated delta rule, whose last states llama.cpp keeps, then one with attention.
+
+    `n_nextn`: heads that guess the tokens after the next, each a layer with attention behind the others.
+    """
+    words, of = bpe(), shape or GatedShape()
+    n_embd, n_ff, size, n_state = of.n_embd, of.n_ff, of.head_size, of.n_state_heads * of.state_size
+    with Builder(path, "qwen35", seed=seed, dtype=of.dtype) as model:
+        _common(
+            model,
+            words,
+            "tiny-qwen35",
+            n_layer=of.n_layer + n_nextn,
+            n_embd=n_embd,
+            n_head=of.n_head,
+            n_kv=of.n_kv,
+            n_ff=n_ff,
+        )
+        model.keys(
+            {
+                "attention.key_length": size,
+                "attention.value_length": size,
+                "rope.dimension_count": size // 2,
+                "rope.dimension_sections": [size // 4, 0, 0, 0],
+                "full_attention_interval": of.n_layer if of.n_layer < 4 else 4,
+                "ssm.conv_kernel": CONV_KERNEL,
+                "ssm.inner_size": n_state,
+                "ssm.state_size": of.state_size,
+                "ssm.time_step_rank": of.n_state_heads,
+                "ssm.group_count": of.n_state_heads // 2,
+                **({"nextn_predict_layers": n_nextn} if n_nextn else {}),
+            }
+        )
+        _head(model, len(words.tokens), n_embd)
+        for block in range(of.n_layer + n_nextn):
+            prefix, interval = f"blk.{block}", min(of.n_layer, 4)
+            if block < of.n_layer and (block + 1) % interval:
+                conv = 2 * n_state  # queries and keys of half as many heads, and values
+                model.vector(f"{prefix}.attn_norm.weight", n_embd, mean=1.0)
+                model.matrix(f"{prefix}.attn_qkv.weight", n_embd, conv)
+                model.matrix(f"{prefix}.attn_gate.weight", n_embd, n_state)
+                model.vector(f"{prefix}.ssm_conv1d.weight", CONV_KERNEL, conv, std=0.5)
+                model.vector(f"{prefix}.ssm_dt.bias", of.n_state_heads)
+                model.vector(f"{prefix}.ssm_a", of.n_state_heads, mean=-0.1, std=0.02)
+                model.matrix(f"{prefix}.ssm_beta.weight", n_embd, of.n_state_heads)
+                model.matrix(f"{prefix}.ssm_alpha.weight", n_embd, of.n_state_heads)
+                model.vector(f"{prefix}.ssm_norm.weight", of.state_size, mean=1.0)
+                model.matrix(f"{prefix}.ssm_out.weight", n_state, n_embd)
+            else:
+                model.vector(f"{prefix}.attn_norm.weight", n_embd, mean=1.0)
+                model.matrix(f"{prefix}.attn_q.weight", n_embd, 2 * of.n_head * size)  # and a gate
+                model.matrix(f"{prefix}.attn_k.weight", n_embd, of.n_kv * size)
+                model.matrix(f"{prefix}.attn_v.weight", n_embd, of.n_kv * size)
+                model.matrix(f"{prefix}.attn_output.weight", of.n_head * size, n_embd)
+                for norm in ("attn_q_norm", "attn_k_norm"):
+                    model.vector(f"{prefix}.{norm}.weight", size, mean=1.0)
+            model.vector(f"{prefix}.post_attention_norm.weight", n_embd, mean=1.0)
+            model.matrix(f"{prefix}.ffn_gate.weight", n_embd, n_ff)
+            model.matrix(f"{prefix}.ffn_up.weight", n_embd, n_ff)
+            model.matrix(f"{prefix}.ffn_down.weight", n_ff, n_embd)
+            if block >= of.n_layer:
+                model.matrix(f"{prefix}.nextn.eh_proj.weight", 2 * n_embd, n_embd)
+                for norm in ("enorm", "hnorm", "shared_head_norm"):
+                    model.vector(f"{prefix}.nextn.{norm}.weight", n_embd, mean=1.0)
+    return path
+
+
+def write_short_conv(path: Path, *, seed: int = 0, chat_template: str | None = None) -> Path:
+    """lfm2: a layer that looks three tokens back by a convolution, then one with attention."""
+    words = bpe()
+    with Builder(path, "lfm2", seed=seed) as model:
+        _common(model, words, "tiny-lfm2", n_kv=[0, N_KV], chat_template=chat_template)
+        model.keys({"shortconv.l_cache": CONV_KERNEL - 1})
+        model.matrix("token_embd.weight", N_EMBD, len(words.tokens), std=1.0)
+        model.vector("token_embd_norm.weight", N_EMBD, mean=1.0)
+        model.matrix("output.weight", N_EMBD, len(words.tokens), std=4.0 / N_EMBD**0.5)
+        model.vector("blk.0.attn_norm.weight", N_EMBD, mean=1.0)
+        model.vector("blk.0.shortconv.conv.weight", CONV_KERNEL - 1, N_EMBD, std=0.5)
+        model.matrix("blk.0.shortconv.in_proj.weight", N_EMBD, 3 * N_EMBD)
+        model.matrix("blk.0.shortconv.out_proj.weight", N_EMBD, N_EMBD)
+        add_attention(model, 1, N_EMBD, N_HEAD, N_KV)
+        for norm in ("attn_q_norm", "attn_k_norm"):
+            model.vector(f"blk.1.{norm}.weight", N_EMBD // N_HEAD, mean=1.0)
+        for block in range(2):
+            add_ffn(model, block, N_EMBD, N_FF)
+    return path
+
+
 def write_mixture(path: Path, *, seed: int = 0) -> Path:
     """llama with 4 experts, 2 of them used for a token."""
     return write_llama(path, seed=seed, n_ff=64, n_expert=4, n_expert_used=2, name="tiny-mixture")
@@ -174,6 +282,8 @@ def _common(
     words: Tokenizer,
     name: str,
     *,
+    n_layer: int = 2,
+    n_embd: int | None = None,
     n_head: int | None = None,
     n_kv: int | list[int] | None = None,
     n_ff: int | None = None,
@@ -185,9 +295,9 @@ def _common(
     model.writer.add_file_type(0)
     model.keys(
         {
-            "block_count": 2,
+            "block_count": n_layer,
             "context_length": N_CTX,
-            "embedding_length": N_EMBD,
+            "embedding_length": n_embd or N_EMBD,
             "feed_forward_length": N_FF if n_ff is None else n_ff,
             "attention.head_count": N_HEAD if n_head is None else n_head,
             "attention.head_count_kv": N_KV if n_kv is None else n_kv,
@@ -198,10 +308,11 @@ def _common(
     words.write(model.writer)
 
 
-def _head(model: Builder, n_vocab: int) -> None:
-    model.matrix("token_embd.weight", N_EMBD, n_vocab, std=1.0)
-    model.vector("output_norm.weight", N_EMBD, mean=1.0)
-    model.matrix("output.weight", N_EMBD, n_vocab, std=4.0 / N_EMBD**0.5)
+def _head(model: Builder, n_vocab: int, n_embd: int | None = None) -> None:
+    n_embd = n_embd or N_EMBD
+    model.matrix("token_embd.weight", n_embd, n_vocab, std=1.0)
+    model.vector("output_norm.weight", n_embd, mean=1.0)
+    model.matrix("output.weight", n_embd, n_vocab, std=4.0 / n_embd**0.5)
 
 
 def _state_space_keys(model: Builder) -> None:

@@ -198,7 +198,7 @@ def without_own_sums(answer: Answer) -> Answer:
     SANE,
     OPTIONS,
     st.integers(1, 3),
-    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent"]),
+    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.integers(1, 30),
     st.integers(0, 25),
     st.integers(0, 3),
@@ -253,7 +253,7 @@ def test_the_answer_with_forced_tokens_is_the_answer_without(
         assert constraints[id].taken[: len(taken)] == taken or one.reason == "stop"
         if len(taken) >= length:
             assert one.reason == "stop", "it is complete, whatever else is reached"
-    if kind in ("window", "recurrent") and not backend_is:
+    if kind == "recurrent" and not backend_is:
         batches = [batch for batch in backend.batches if batch[0].start >= 3]
         assert all(len(each.tokens) == 1 for batch in batches for each in batch), "one by one"
     event(f"{kind}, {len(plain_backend.batches) > len(backend.batches) and 'fewer steps'}")

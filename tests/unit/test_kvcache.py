@@ -22,7 +22,13 @@ from localllm.engine.sequence import Sequence
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import GREEDY, Collector, drain, text_of
 
-MEMORIES: list[dict[str, Any]] = [{}, {"can_rewind": False}, {"window": 8}, {"num_cells": 256}]
+MEMORIES: list[dict[str, Any]] = [
+    {},
+    {"can_rewind": False},
+    {"can_rewind": False, "snapshots": 3},
+    {"window": 8},
+    {"num_cells": 256},
+]
 SALTED = Domain("ab")
 
 
@@ -53,7 +59,7 @@ def assert_sound(kv: KvCache, backend: FakeBackend) -> None:
     assert all(list(entry.state) == entry.tokens.tolist() for entry in kv.host.entries)
 
 
-@pytest.mark.parametrize("memory", MEMORIES, ids=["rewinds", "recurrent", "window", "unified"])
+@pytest.mark.parametrize("memory", MEMORIES, ids=["rewinds", "recurrent", "snapshots", "window", "unified"])
 def test_each_operation_is_carried_out_and_believed_in_order(memory: dict[str, Any]) -> None:
     kv, backend = filled([1, 2, 3, 4], [5, 6], **memory)
     operations: list[tuple[Operation, list[list[int]]]] = [

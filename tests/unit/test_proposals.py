@@ -200,6 +200,7 @@ def memory(kind: str) -> dict[str, Any]:
         "unified": {"num_cells": 3 * SLOT},
         "window": {"window": 8},
         "recurrent": {"can_rewind": False},
+        "snapshots": {"can_rewind": False, "snapshots": 5},
     }
     return kinds.get(kind, {})
 
@@ -209,7 +210,7 @@ def memory(kind: str) -> dict[str, Any]:
     SAMPLINGS,
     OPTIONS,
     st.integers(1, 3),
-    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent"]),
+    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.sampled_from([None, None, 12, 20]),
     st.integers(0, 25),
     st.integers(0, 3),
@@ -256,7 +257,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
         assert plain.guesses(id) == (0, 0)
     if count == 1:
         assert guessed_backend.cells == plain_backend.cells
-    if kind in ("window", "recurrent"):
+    if kind == "recurrent":
         batches = [batch for batch in guessed_backend.batches if batch[0].start >= 3]
         assert all(len(each.tokens) == 1 for batch in batches for each in batch), "what cannot rewind gets no guesses"
     event(f"{kind}, {len(plain_backend.batches) > len(guessed_backend.batches) and 'fewer steps'}")
@@ -266,7 +267,7 @@ def test_the_answer_with_guesses_is_the_answer_without(
 @given(
     SAMPLINGS,
     OPTIONS,
-    st.sampled_from(["partitioned", "unified", "recurrent"]),
+    st.sampled_from(["partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.sampled_from(["", "GH", "H", "FGH!"]),
     st.integers(0, 1000),
     st.booleans(),
@@ -317,8 +318,9 @@ def test_right_guesses_save_steps_and_are_nobodys_prompt(monkeypatch: pytest.Mon
     assert (accepted, rejected) == (30 - len(backend.batches), 0), "but for what each step draws behind them"
 
 
-def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
-    backend = FakeBackend(poison=95)
+@pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])
+def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer(kind: str) -> None:
+    backend = FakeBackend(poison=95, **memory(kind))
     sequences = requests(2, GREEDY, {"max_tokens": 9})
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:
@@ -326,9 +328,9 @@ def test_a_guess_that_nobody_can_compute_costs_no_request_its_answer() -> None:
     assert all(95 not in cells for cells in backend.cells)
 
 
-@pytest.mark.parametrize("num_cells", [None, 192])
-def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(num_cells: int | None) -> None:
-    backend = FakeBackend(broken_at=95, num_cells=num_cells)
+@pytest.mark.parametrize("kind", ["partitioned", "unified", "window", "recurrent", "snapshots"])
+def test_a_guess_that_computes_no_numbers_fails_nobody_unless_it_is_right(kind: str) -> None:
+    backend = FakeBackend(broken_at=95, **memory(kind))
     sequences = requests(2, GREEDY, {"max_tokens": 9})
     answers = run(sequences, backend, proposer=Always(95, 95))
     for sequence in sequences:

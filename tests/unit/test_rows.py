@@ -17,6 +17,7 @@ from localllm.engine.scheduling.rows import (
     Wish,
     assumed_cost,
     passes,
+    share_equal_rows,
     share_rows,
 )
 
@@ -112,3 +113,28 @@ def test_one_of_many_streams_with_guesses_waits_and_all_with_good_ones_get_them(
     most = [Wish(slot, [] if slot == 3 else [1.0]) for slot in range(8)]
     assert share_rows(most, most=512)[3] in (Rows(1, 1), Rows(1, 0))
     assert len(set(lengths(share_rows(most, most=512)))) == 1, "padded: one pass"
+
+
+@given(wish_lists(), st.integers(8, 40))
+def test_equal_rows_are_equal_fit_and_are_no_worse_than_one_each(wishes: list[Wish], most: int) -> None:
+    """For memories that only one pass leaves as it has to be; where slots are not consecutive there is none."""
+    shares = share_equal_rows(wishes, most=most)
+    found = set(lengths(shares))
+    assert len(found) == 1
+    assert found == {1} or (passes(parts([wish.slot for wish in wishes], lengths(shares))) == 1)
+    assert sum(lengths(shares)) <= max(most, len(wishes))
+    assert rate(wishes, shares) >= rate(wishes, [Rows()] * len(wishes)) - 1e-9
+    for wish, rows in zip(wishes, shares, strict=True):
+        assert rows.num_rows + rows.num_padding <= max(1, wish.room)
+        assert rows.num_rows - 1 <= len(wish.gains)
+
+
+def test_streams_that_cannot_guess_get_rows_to_throw_away_where_the_others_gain_enough() -> None:
+    sure: list[float] = [0.98**number for number in range(1, 8)]
+    none: list[float] = []
+    shares = share_equal_rows([Wish(0, sure), Wish(1, sure[:3]), Wish(2, sure)], most=64)
+    assert len(set(lengths(shares))) == 1
+    assert lengths(shares)[0] > 2
+    assert shares[1].num_rows == min(4, lengths(shares)[0])
+    assert share_equal_rows([Wish(0, sure), Wish(2, sure)], most=64) == [Rows(), Rows()], "a gap is between them"
+    assert share_equal_rows([Wish(0, none), Wish(1, none)], most=64) == [Rows(), Rows()]

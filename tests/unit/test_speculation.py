@@ -214,7 +214,7 @@ def mutated(tokens: Many[int], seed: int) -> list[int]:
     SAMPLINGS,
     OPTIONS,
     st.integers(1, 3),
-    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent"]),
+    st.sampled_from(["partitioned", "partitioned", "unified", "window", "recurrent", "snapshots"]),
     st.sampled_from([None, None, 12, 20]),
     st.integers(0, 25),
     st.integers(0, 3),

@@ -30,7 +30,7 @@ def bad_worker(*arguments: str) -> list[str]:
 
 PLACEMENT = Placement(
     ctx=256, slots=2, kv="partitioned", kv_reason="", flash_attn="auto", flash_attn_reason="", ubatch_tokens=512,
-    plain_ubatch_tokens=512, max_outputs=64, num_cells=512, gpu_layers=0, devices=(), must_offload=False,
+    plain_ubatch_tokens=512, max_outputs=64, snapshots=0, num_cells=512, gpu_layers=0, devices=(), must_offload=False,
     pooling="last", embedding_ctx=256,
 )  # fmt: skip
 

@@ -33,6 +33,8 @@ class KvCache:
         self.num_slots = backend.num_slots
         self.slot_capacity = slot_capacity
         self.can_rewind = can_rewind
+        self.max_rollback = backend.max_rollback
+        self.rolls_back_equals = backend.rolls_back_equals
         self.is_unified = num_cells is not None
         self.wants_dense = backend.wants_dense
         self.most_checkpoints = 0 if can_rewind or not kv_ram_bytes else most_checkpoints
@@ -93,10 +95,19 @@ class KvCache:
         failed decode leaves in a memory that cannot rewind is not known: cut that to 0.
         """
         held = self.residency.held[slot].length
+        if not self.can_rewind:
+            self.residency.can_be_cut(slot, self._backend.least(slot))
         length = self.residency.nearest(slot, held if length is None else min(length, held))
         checkpoint = self.residency.way_back(slot, length)
         self.apply([Truncate(slot, length) if checkpoint is None else Rewind(slot, checkpoint)])
         return length
+
+    def undo(self, segments: Many[Segment]) -> bool:
+        """After a decode of these that failed: whether their slots hold what they did before. If not, cut them to 0.
+
+        A recurrent state is changed in place, so that nobody knows.
+        """
+        return not self.wants_dense and all(self.cut(segment.slot) == segment.start for segment in segments)
 
     def checkpoint(self, slot: int) -> None:
         """What the slot holds now can be gone back to, as long as there is main memory for it."""

@@ -1,8 +1,8 @@
 """How much of what is proposed for each stream a step computes.
 
-Guesses cost a rollback where they are wrong, and forced tokens one where an answer ends among them. So a memory that
-cannot rewind (recurrent, hybrid, sliding window) gets one row a stream: its forced tokens are taken one by one.
-Beside prompts, too: such a step is as long as it may be already.
+Guesses cost a rollback where they are wrong, and forced tokens one where an answer ends among them. So a stream gets no
+more rows than its memory can take back; where that is none (some recurrent and hybrid models), its forced tokens are
+taken one by one. Beside prompts, too: such a step is as long as it may be already.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from operator import mul
 from localllm.engine.backend import Segment
 from localllm.engine.proposals import ASSUMED_CHANCE, Draft, Proposal
 from localllm.engine.scheduling.plan import StepPlan
-from localllm.engine.scheduling.rows import LONGEST, Cost, Rows, Wish, assumed_cost, assumed_unified_cost, share_rows
+from localllm.engine.scheduling.rows import (
+    LONGEST,
+    Cost,
+    Rows,
+    Wish,
+    assumed_cost,
+    assumed_unified_cost,
+    share_equal_rows,
+    share_rows,
+)
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
@@ -24,13 +33,22 @@ HARDLY = 0.05
 class Drafter:
     """Its state is the sequences'."""
 
-    def __init__(self, *, slot_capacity: int, batch_capacity: int, can_rewind: bool, is_unified: bool) -> None:
+    def __init__(
+        self,
+        *,
+        slot_capacity: int,
+        batch_capacity: int,
+        max_rollback: int,
+        rolls_back_equals: bool,
+        is_unified: bool,
+    ) -> None:
         self.cost: Cost = assumed_unified_cost if is_unified else assumed_cost
         """What a batch takes, to be replaced by what is learned."""
         self.max_rows = batch_capacity
         """Of all streams together: so many rows a batch takes, and so many logits."""
         self._slot_capacity = slot_capacity
-        self._can_rewind = can_rewind
+        self._max_rollback = max_rollback
+        self._rolls_back_equals = rolls_back_equals
         self._is_unified = is_unified
 
     def drafted(self, plan: StepPlan) -> StepPlan:
@@ -42,10 +60,13 @@ class Drafter:
             return plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
         shares: Many[Rows]
-        is_weighed = self._can_rewind and len(streams) == len(plan.sequences)
+        is_weighed = self._max_rollback > 0 and len(streams) == len(plan.sequences)
         if is_weighed:
             wishes = [self._wish(sequence) for sequence in streams]
-            shares = share_rows(wishes, most=self.max_rows, cost=self.cost, is_unified=self._is_unified)
+            if self._rolls_back_equals:
+                shares = share_equal_rows(wishes, most=self.max_rows, cost=self.cost)
+            else:
+                shares = share_rows(wishes, most=self.max_rows, cost=self.cost, is_unified=self._is_unified)
         else:
             shares = [Rows()] * len(streams)
         drafts: dict[int, Draft] = {}
@@ -68,7 +89,7 @@ class Drafter:
 
     def _wish(self, sequence: Sequence) -> Wish:
         assert sequence.slot is not None
-        room = min(LONGEST, self._slot_capacity - sequence.num_computed)
+        room = min(LONGEST, 1 + self._max_rollback, self._slot_capacity - sequence.num_computed)
         useful = self._slot_capacity - sequence.num_tokens
         if sequence.max_tokens is not None:
             useful = min(useful, sequence.max_tokens - sequence.num_generated)

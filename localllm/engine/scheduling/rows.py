@@ -112,6 +112,25 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
     return best
 
 
+def share_equal_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost) -> list[Rows]:
+    """As `share_rows`, where all get equally many or each gets one: those who can use fewer get rows to throw away.
+
+    One for each where slots are not consecutive.
+    """
+    plain, count = [Rows()] * len(wishes), len(wishes)
+    if not any(wish.gains for wish in wishes) or wishes[-1].slot - wishes[0].slot >= count:
+        return plain
+    plain_s = cost([(wish.slot, wish.depth, 1) for wish in wishes])
+    best, best_rate = plain, count / plain_s
+    longest = min(1 + max(_useful(wish, LONGEST) for wish in wishes), *(wish.room for wish in wishes), most // count)
+    for length in sorted({min(level, longest) for level in _LEVELS} - {0, 1}):
+        expected = [1 + sum(wish.gains[: length - 1]) for wish in wishes]
+        took_s = cost([(wish.slot, wish.depth, length) for wish in wishes])
+        if sum(expected) / took_s > best_rate and MOST_SLOWER * min(expected) * plain_s >= took_s:
+            best, best_rate = _padded(wishes, length, set(range(count))), sum(expected) / took_s
+    return best
+
+
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
     """Where lengths may differ: all rows from which as much is to be expected."""
     if len(wishes) == 1:

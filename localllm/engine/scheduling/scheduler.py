@@ -70,7 +70,8 @@ class Scheduler:
         self.drafter = Drafter(
             slot_capacity=kv.slot_capacity,
             batch_capacity=batch_capacity,
-            can_rewind=kv.can_rewind,
+            max_rollback=kv.max_rollback,
+            rolls_back_equals=kv.rolls_back_equals,
             is_unified=kv.is_unified,
         )
         self._waiting: list[Sequence] = []
@@ -243,6 +244,12 @@ class Scheduler:
         self.kv.cut(sequence.slot, 0)
         sequence.num_cached = 0
         sequence.num_prefill = sequence.num_tokens
+
+    def roll_back(self, sequence: Sequence, length: int) -> None:
+        """Cut what was computed of a running sequence; what its memory loses beyond that is computed again."""
+        assert sequence.slot is not None
+        if self.kv.cut(sequence.slot, length) < length:
+            sequence.num_prefill = sequence.num_tokens
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
         """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted there.

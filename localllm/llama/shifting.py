@@ -1,0 +1,35 @@
+"""Whether keys that are quantized can be turned to other positions: llama.cpp's code for that needs a rotation.
+
+Keys of q8_0 or q4_0 are mixed by a Hadamard matrix before they are stored if heads have a multiple of 64 numbers. A
+shift undoes that without asking whether it was done (the process ends where it was not), and takes what positions turn
+for whole heads (llama-kv-cache.cpp, `build_rope_shift`). Knows nothing of caches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_ROTATION = re.compile(r"attn_rot_k = (\d), n_embd_head_k_all = (-?\d+)")
+
+
+def can_turn_quantized(api: Any, model: Any, lines: Sequence[str]) -> bool:
+    """Of what llama.cpp logged when it made the cache. False where it said nothing."""
+    found = next((match for line in lines if (match := _ROTATION.search(line))), None)
+    if found is None or found[1] != "1":
+        return False
+    turned = _number(api, model, f"{_text(api, model, 'general.architecture')}.rope.dimension_count")
+    return turned is None or turned == int(found[2])
+
+
+def _number(api: Any, model: Any, key: str) -> int | None:
+    text = _text(api, model, key)
+    return int(text) if text.isdigit() else None
+
+
+def _text(api: Any, model: Any, key: str) -> str:
+    buffer = ctypes.create_string_buffer(256)
+    length = api.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if length >= 0 else ""

@@ -1,0 +1,110 @@
+"""How much of a slot's tail its memory can lose, by what llama.cpp keeps of the past.
+
+    attention       every cell: any number of tokens
+    sliding window  the window's layers have at least `n_swa + n_ubatch` cells. A ubatch overwrites only what its first
+                    token does not see any more, and what is older goes with it, so that `[pos_min, length)` is there
+                    (llama-kv-cache.cpp, `find_slot`, `apply_ubatch`): what sees nothing before can be computed again
+    recurrent       the states behind the last `snapshots + 1` tokens of the last decode, gone back to once, for
+                    architectures that write them (`n_rs_seq`). A later ubatch of that decode may move a sequence to
+                    another cell without them (llama-memory-recurrent.cpp, `find_slot`): it has to be the only one
+
+Knows nothing of what the tokens are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from localllm.engine.backend import Segment
+
+
+class Tails:
+    """Of one context; used by one thread."""
+
+    def __init__(
+        self, api: Any, memory: Any, *, slots: int, ubatch_tokens: int, window: int = 0, snapshots: int = 0
+    ) -> None:
+        self._api = api
+        self._memory = memory
+        self._ubatch_tokens = ubatch_tokens
+        self.can_lose_any = False
+        self.window = window
+        """Tokens that layers with a sliding window look back; 0: there are none, or the memory is recurrent too."""
+        self.snapshots = snapshots
+        self.lengths = [0] * slots
+        """Tokens in each slot."""
+        self._snapshots_of = [0] * slots
+        """States of each slot that can be gone back to."""
+        self._padding: dict[int, int] = {}
+        """Slot -> tokens to throw away behind its own that are still there: snapshots are gone back to once."""
+
+    @property
+    def max_rollback(self) -> int:
+        """Unless it can lose any."""
+        # What is cut leaves a hole in the ring of the window's cells: half of what they have beyond the window is sure.
+        return self._ubatch_tokens // 2 if self.window else self.snapshots
+
+    def least(self, slot: int) -> int:
+        """The least number of tokens, but for none, that the slot can be cut to as it is."""
+        if self.can_lose_any:
+            return 0
+        if not self.window:
+            return self.lengths[slot] + self._padding.get(slot, 0) - self._snapshots_of[slot]
+        first = int(self._api.llama_memory_seq_pos_min(self._memory, slot))
+        return 0 if first <= 0 else first + self.window - 1
+
+    def length(self, slot: int) -> int:
+        """As llama.cpp counts."""
+        return int(self._api.llama_memory_seq_pos_max(self._memory, slot)) + 1 - self._padding.get(slot, 0)
+
+    def truncate(self, slot: int, length: int) -> None:
+        """To `least` tokens or more, or to none. Raises `AssertionError`."""
+        least, behind = self.least(slot), self.lengths[slot] + self._padding.pop(slot, 0)
+        if length == 0:
+            self._api.llama_memory_seq_rm(self._memory, slot, -1, -1)
+        elif length < min(least, behind) or (
+            not self._api.llama_memory_seq_rm(self._memory, slot, length, -1) and length < behind
+        ):
+            raise AssertionError(f"llama.cpp cannot shorten slot {slot} to {length} of {behind} tokens")
+        if length < behind:
+            self._snapshots_of[slot] = 0
+        self.lengths[slot] = min(length, self.lengths[slot])
+
+    def replaced(self, slot: int, length: int) -> None:
+        """The slot holds something else, of so many tokens."""
+        self._padding.pop(slot, None)
+        self._snapshots_of[slot] = 0
+        self.lengths[slot] = length
+
+    def settle(self, slot: int | None = None) -> None:
+        """Throw away what is to be: of a slot, or of all before the next decode."""
+        for padded in list(self._padding) if slot is None else [slot] if slot in self._padding else []:
+            self.truncate(padded, self.lengths[padded])
+
+    def decoded(self, segments: Sequence[Segment]) -> None:
+        """These were computed."""
+        if self.snapshots:
+            self._snapshots_of = [0] * len(self.lengths)
+            num_rows = [len(segment.tokens) + segment.num_padding for segment in segments]
+            if self._is_one_ubatch(segments, num_rows):
+                for segment, rows in zip(segments, num_rows, strict=True):
+                    self._snapshots_of[segment.slot] = min(self.snapshots, rows - 1)
+        for slot, start, tokens, _, num_padding in segments:
+            end = self.lengths[slot] = start + len(tokens)
+            if num_padding and self.snapshots:
+                self._padding[slot] = num_padding
+            elif num_padding:
+                self._api.llama_memory_seq_rm(self._memory, slot, end, -1)
+
+    def interrupted(self, slots: Sequence[int]) -> None:
+        """Of a decode of these, what whole ubatches computed is there."""
+        self._snapshots_of = [0] * len(self.lengths)
+        for slot in slots:
+            self.lengths[slot] = self.length(slot)
+
+    def _is_one_ubatch(self, segments: Sequence[Segment], num_rows: Sequence[int]) -> bool:
+        if len(segments) == 1:
+            return True
+        is_dense = segments[-1].slot - segments[0].slot == len(segments) - 1
+        return is_dense and num_rows.count(num_rows[0]) == len(num_rows) and sum(num_rows) <= self._ubatch_tokens
