@@ -31,8 +31,8 @@ class Taken:
     is_first: bool
     """Its answer begins with these."""
     tokens: list[Sampled] = field(default_factory=list)
-    text: str = ""
-    """Of sequences whose text can end the answer; of the others it is made when it is told."""
+    texts: list[str] = field(default_factory=list)
+    """Of each token, where text can end the answer; else it is made when it is told."""
     end: Sampled | None = None
     """The token that ended the answer, and is none of it."""
     finish: Finish | None = None
@@ -93,10 +93,10 @@ class Answers:
         self.untold.clear()
 
     def _delta(self, taken: Taken) -> Delta:
-        sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
+        sequence, tokens, texts, backend = taken.sequence, taken.tokens, taken.texts, self._backend
         if not sequence.text_may_end:
-            for sampled in tokens:
-                text += sequence.text.feed(self._bytes(sequence, sampled.token))
+            texts = [sequence.text.feed(self._bytes(sequence, sampled.token)) for sampled in tokens]
+        text = "".join(texts)
         if taken.finish is not None and (sequence.lines is None or not sequence.lines.has_ended):
             text += sequence.text.flush()
         logprobs: tuple[TokenLogprob, ...] = ()
@@ -106,7 +106,8 @@ class Answers:
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
         ids = tuple([sampled.token for sampled in tokens]) if sequence.tells_tokens else ()
-        return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids)
+        lengths = tuple([len(each) for each in texts]) if len(tokens) > 1 else ()
+        return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids, lengths=lengths)
 
     def _bytes(self, sequence: Sequence, token: int) -> bytes:
         """What a token adds to the answer's text."""
@@ -138,7 +139,7 @@ class Answers:
             text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
             if sequence.lines is not None:
                 text = sequence.lines.feed(text, self._clock() - sequence.first_token_s)
-            taken.text += text
+            taken.texts.append(text)
             if sequence.lines is not None and sequence.lines.has_ended:
                 taken.finish = self._end(sequence, "length")
                 return
