@@ -170,8 +170,10 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
                 num_passes = _num_more_passes(wishes, places, run_of)
                 num_passes += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
                 took_s = plain_s + extra * row_s + pass_s * num_passes
-                total = count + sum([gains[place] for place in places])
-                found.append(_Shape(total / took_s, length, places))
+                least = min([gains[place] for place in places]) if len(places) == count else 0.0
+                if took_s <= MOST_SLOWER * (1 + least) * plain_s:
+                    total = count + sum([gains[place] for place in places])
+                    found.append(_Shape(total / took_s, length, places))
     return sorted(found, key=lambda shape: -shape.rate)[:MOST_TRIED]
 
 
