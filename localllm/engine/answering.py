@@ -20,7 +20,8 @@ from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
-from localllm.types import Delta, Finish, FinishReason, TokenLogprob
+from localllm.states import SourceGuesses
+from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class Answers:
         self._shifts = shifts
         self.untold: list[Taken] = []
         """Since `tell` was called."""
+        self.guesses: dict[SourceName, SourceGuesses] = {}
 
     def take_tokens(self, drawn: Drawn) -> None:
         """Take tokens, each as if it had come alone, up to one that ends the answer.
@@ -68,6 +70,7 @@ class Answers:
         self.untold.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
         sequence.num_guesses += len(drawn.guessed)
+        num_right = sequence.num_right_guesses
         self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
@@ -78,10 +81,20 @@ class Answers:
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
         if num_kept < num_behind:
             self._kv.cut(slot)
+        if drawn.guessed:
+            self._count_guesses(sequence, len(drawn.guessed), sequence.num_right_guesses - num_right)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
             for token in sequence.follower.last_tokens:  # nothing is drawn behind them, so that none is computed
                 if not taken.has_ended:
                     self._take_token(taken, Sampled(token, mirostat_mu=sequence.mirostat_mu))
+
+    def _count_guesses(self, sequence: Sequence, num_guesses: int, num_right: int) -> None:
+        source = None if sequence.proposal is None else sequence.proposal.source
+        if source is not None:
+            before = self.guesses.get(source, SourceGuesses(source))
+            self.guesses[source] = SourceGuesses(
+                source, before.num_computed + num_guesses, before.num_right + num_right
+            )
 
     def tell(self, output: StepOutput) -> None:
         """Put into words what was taken, in that order."""
