@@ -223,5 +223,6 @@ def test_many_rows_make_no_grammar_a_slow_one() -> None:
 
     slow: Any = Slow()
     one = MatcherConstraint(slow, num_tokens=len(VOCABULARY), end_tokens=[END], clock=lambda: now_s)
-    one.masks([*one.forced, *[BY_BYTES[b"a"]] * 30], 20)
+    one.masks([BY_BYTES[b'"'], *[BY_BYTES[b"a"]] * 30], 20)
+    assert now_s > 0.05
     assert one.cost_s == pytest.approx(0.003)
