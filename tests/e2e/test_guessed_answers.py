@@ -188,14 +188,30 @@ def test_streams_beside_each_other_are_answered_as_alone(both: Both) -> None:
             assert expected[kind]["choices"][0]["message"]["content"].startswith(text.result())
 
 
+def accepted(client: httpx.Client, **fields: Any) -> int:
+    """Of an answer's tokens, those that were guessed."""
+    asked = {"model": "demo", "temperature": 0, "max_tokens": 200, **fields}
+    usage = client.post("/v1/chat/completions", json=asked).json()["usage"]
+    return int(usage["completion_tokens_details"]["accepted_prediction_tokens"])
+
+
 def test_there_were_guesses(both: Both) -> None:
     """What the tests before this one say would be worth little without any."""
-    body = {"model": "demo", "messages": LIST, "temperature": 0, "max_tokens": 200, "ignore_eos": True}
-    accepted = [
-        client.post("/v1/chat/completions", json=body).json()["usage"]["completion_tokens_details"][
-            "accepted_prediction_tokens"
-        ]
-        for client in both
-    ]
-    assert accepted[0] == 0
-    assert accepted[1] > 0
+    assert accepted(both.plain, messages=LIST, ignore_eos=True) == 0
+    assert accepted(both.guessing, messages=LIST, ignore_eos=True) > 0
+
+
+def test_what_a_grammar_leaves_open_is_guessed_too(both: Both) -> None:
+    """Strings of a document, between the tokens that its schema forces."""
+    schema = {
+        "type": "array",
+        "items": {"type": "string", "minLength": 30, "maxLength": 60},
+        "minItems": 4,
+        "maxItems": 4,
+    }
+    format = {"type": "json_schema", "json_schema": {"name": "texts", "schema": schema}}
+    fields: dict[str, Any] = {"messages": LIST, "response_format": format}
+    answer = _told(both.plain.post("/v1/chat/completions", json={"model": "demo", "temperature": 0, **fields}))
+    content = answer["choices"][0]["message"]["content"]
+    guessed = [accepted(both.guessing, **fields, prediction={"type": "content", "content": content}) for _ in range(3)]
+    assert max(guessed) > 0
