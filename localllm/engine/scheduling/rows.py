@@ -22,7 +22,7 @@ MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
 PASS_COST = 4.5
 """Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
-MOST_TRIED = 3
+MOST_TRIED = 5
 """Shapes of which the cost is asked."""
 _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
 """Lengths to try; for more than `FEW` streams, to be quick."""
