@@ -84,7 +84,7 @@ class Asked:
 
 @st.composite
 def requests(draw: st.DrawFn, shifts: bool) -> Asked:
-    options = {
+    options: dict[str, Any] = {
         "max_tokens": 100 if shifts else draw(st.sampled_from([1, 5, 30, 40])),
         "min_tokens": draw(st.sampled_from([0, 0, 6, 20])),
         "logprobs": draw(st.sampled_from([None, None, 0, 2])),

@@ -20,6 +20,7 @@ from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lookup import NGRAM, Lookup
 from localllm.engine.speculation.rates import Rates
+from localllm.states import EngineStatus
 from localllm.types import ResolvedSampling, SourceName, Speculative
 from tests.fakes import FakeBackend
 from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLINGS, SLOT, Answers, dear, free, memory, requests, run
@@ -267,7 +268,8 @@ def test_the_answer_with_texts_to_guess_from_is_the_answer_without(
 
 def test_what_came_of_each_sources_guesses_is_counted() -> None:
     plain = run(requests(2, GREEDY, {"max_tokens": 40}), Repeating())
-    sequences, told = requests(2, GREEDY, {"max_tokens": 40}), []
+    sequences = requests(2, GREEDY, {"max_tokens": 40})
+    told: list[EngineStatus] = []
     sequences[0].guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
     sequences[1].guesser = Guesser(Speculative(sources=("lookup",)), Experience())
     answers = Answers(sequences)
