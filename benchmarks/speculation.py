@@ -7,8 +7,9 @@ PEERS is what `benchmarks.peers` built. Random weights repeat nothing, so a mode
 texts; each answer is checked to be the one that the model has to write. What is guessed is left to each server.
 
     random   words by lot                          hostile  of four words three stand in the prompt, another behind them
-    edit     a file that comes back, changed       json     records: the keys repeat, the values do not
+    edit     a file that comes back, changed       json     records that come back: keys repeat, some are changed
     quotes   a document is quoted between sentences of one's own
+    invented records of which only the keys are known
 
 Streams begin at different places of the answer, as streams do. Prints milliseconds a token, of the median stream, and
 ratios (above 1: ours with guesses is faster). The first round is not counted: the prompts are in the caches then.
@@ -83,30 +84,71 @@ def edit() -> Scenario:
     return Scenario("Rename parts:\n" + "\n".join(lines) + "\nThe whole file:\n", "\n".join(changed))
 
 
-def records() -> Scenario:
+class Person(NamedTuple):
+    id: int
+    name: str
+    department: str
+    is_active: bool
+    email: str
+    phone: str
+
+    @property
+    def record(self) -> str:
+        contact = {"email": self.email, "phone": self.phone}
+        return json.dumps(
+            {
+                "id": self.id, "full_name": self.name, "department": self.department, "is_active": self.is_active,
+                "contact": contact,
+            },
+            indent=2,
+        )  # fmt: skip
+
+
+def people(count: int) -> list[Person]:
     chooser, names = random.Random(4), text(4000, 5).split()
 
-    def record() -> dict[str, Any]:
-        return {
-            "id": chooser.randrange(10_000),
-            "full_name": f"{chooser.choice(names)} {chooser.choice(names)}".title(),
-            "department": chooser.choice(names),
-            "is_active": chooser.random() < 0.5,
-            "contact": {"email": f"{chooser.choice(names)}@example.com", "phone": str(chooser.randrange(10**6))},
-        }
+    def one() -> Person:
+        name = f"{chooser.choice(names)} {chooser.choice(names)}".title()
+        department, is_active = chooser.choice(names), chooser.random() < 0.5
+        return Person(
+            chooser.randrange(10_000), name, department, is_active,
+            f"{chooser.choice(names)}@example.com", str(chooser.randrange(10**6)),
+        )  # fmt: skip
 
-    made = [json.dumps(record(), indent=2) for _ in range(16)]
+    return [one() for _ in range(count)]
+
+
+def records() -> Scenario:
+    """The document comes back with a new key in each record and another value in some."""
+    made = [person.record for person in people(14)]
+    changed = [
+        record.replace("true", "false") if number % 4 == 1 else record.replace('"phone"', '"telephone"')
+        for number, record in enumerate(made)
+    ]
+    return Scenario(
+        "Name the phones telephone, but where nobody is active any more:\n" + ",\n".join(made) + "\n",
+        ",\n".join(changed),
+    )
+
+
+def invented() -> Scenario:
+    """Two records are shown; of those that come the values are nowhere in the prompt."""
+    made = [person.record for person in people(16)]
     return Scenario("Write records such as these:\n" + ",\n".join(made[:2]) + ",\n", ",\n".join(made[2:]))
 
 
 def quotes() -> Scenario:
+    """Of the answer's tokens four in five are quoted, two lines at a time."""
     document = (HERE.parent / "localllm/ARCHITECTURE.md").read_text("utf-8").splitlines()
-    lines = [line for line in document if len(line) > 90][:14]
-    said = [f"It says: {line}\nThat is {text(14, number)}.\n" for number, line in enumerate(lines[1:13])]
+    lines = [line for line in document if len(line) > 90][:16]
+    pairs = ["\n".join(lines[place : place + 2]) for place in (4, 10, 0, 12, 6, 2, 8, 14)]
+    said = [f"It says: {pair}\nThat is {text(6, number)}.\n" for number, pair in enumerate(pairs)]
     return Scenario("\n".join(lines) + "\nWhat does it say?\n", "".join(said))
 
 
-SCENARIOS = {"random": words_by_lot, "hostile": hostile, "edit": edit, "json": records, "quotes": quotes}
+SCENARIOS = {
+    "random": words_by_lot, "hostile": hostile, "edit": edit, "json": records, "quotes": quotes, "invented": invented,
+}  # fmt: skip
 
 
 def base_model(peers: Path, vocabulary: Path) -> Path:

@@ -6,6 +6,7 @@ Knows nothing of models and workers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import accumulate
 
 from msgspec.structs import replace
 
@@ -127,9 +128,7 @@ class Reading:
 
 
 class _ReasoningTokens:
-    """Counts those of thoughts, their tags included. Exact but for a delta of several tokens in which one ends: of
-    that the share of its characters counts.
-    """
+    """Counts those of thoughts, their tags included: every token that begins before a thought's end."""
 
     def __init__(self, closing: str) -> None:
         self.num = 0
@@ -155,4 +154,7 @@ class _ReasoningTokens:
             return delta.num_tokens
         at = (self._before + delta.text).find(self._closing)
         end = at + len(self._closing) - len(self._before) if at >= 0 else len(delta.text) - len(read.text)
-        return round(delta.num_tokens * end / len(delta.text))
+        lengths = delta.token_lengths
+        if not lengths:  # merged with text that no token came with
+            return round(delta.num_tokens * end / len(delta.text))
+        return sum(start < end for start in accumulate(lengths[:-1], initial=0))

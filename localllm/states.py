@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.types import LoadedModel, Message
+from localllm.types import LoadedModel, Message, SourceName
 
 ModelPhase = Literal["loading", "ready", "restarting", "unloading"]
 
@@ -148,6 +148,16 @@ class SlotTransfer(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class SourceGuesses(msgspec.Struct, frozen=True):
+    """What came of the guesses of one source since the model was loaded."""
+
+    source: SourceName
+    num_computed: int = 0
+    """Tokens that were computed before it was their turn."""
+    num_right: int = 0
+    """Those of them that came."""
+
+
 class EngineStatus(msgspec.Struct, frozen=True):
     """A model's engine at one moment, between two steps."""
 
@@ -160,3 +170,4 @@ class EngineStatus(msgspec.Struct, frozen=True):
     host_cache_entries: int
     num_threads: int = 0
     """That computed the last step; 0: not known."""
+    guesses: tuple[SourceGuesses, ...] = ()

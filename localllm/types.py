@@ -169,6 +169,13 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ids of those tokens, if they were asked for."""
     progress: tuple[PromptProgress, ...] = ()
     """How far the prompt is, if that was asked for."""
+    lengths: tuple[int, ...] = ()
+    """Of several tokens: how many characters of the text came with each."""
+
+    @property
+    def token_lengths(self) -> tuple[int, ...]:
+        """Of each token, if that is known."""
+        return self.lengths or ((len(self.text),) if self.num_tokens == 1 else ())
 
 
 class Chat(msgspec.Struct, frozen=True):

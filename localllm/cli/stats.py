@@ -12,6 +12,7 @@ class Totals:
         self.num_answers = 0
         self.num_tokens = 0
         self.decode_s = 0.0
+        self.num_guesses = self.num_right_guesses = 0
         self.num_decoded = 0
         self.context_tokens = 0
         """Prompt and answer of the last one: what the conversation takes of the context."""
@@ -24,6 +25,8 @@ class Totals:
         self.num_tokens += usage.completion_tokens
         self.num_decoded += max(0, usage.completion_tokens - 1)
         self.decode_s += finish.timings.decode_s
+        self.num_guesses += usage.accepted_guesses + usage.rejected_guesses
+        self.num_right_guesses += usage.accepted_guesses
         self.context_tokens = usage.total_tokens
         self.last = stats_line(finish, first_token_s, ctx)
 
@@ -34,10 +37,12 @@ class Totals:
         used = f"{self.context_tokens} tokens"
         if ctx:
             used = f"{self.context_tokens} of {ctx} tokens ({self.context_tokens / ctx:.0%})"
+        guesses = f"{self.num_right_guesses} of {self.num_guesses} tokens that were computed ahead came"
         return [
             f"model    {model_id}",
             f"last     {self.last}",
             f"all      {_answers(self.num_answers)}, {self.num_tokens} tokens{_speed(self.num_decoded, self.decode_s)}",
+            *([f"guesses  {guesses}"] if self.num_guesses else []),
             f"context  {used}, after the last answer",
         ]
 
@@ -49,6 +54,8 @@ def stats_line(finish: Finish, first_token_s: float | None, ctx: int | None = No
     parts = [f"{usage.completion_tokens} tokens{thought}{_speed(usage.completion_tokens - 1, finish.timings.decode_s)}"]
     if first_token_s is not None:
         parts.append(f"first after {first_token_s:.2f} s")
+    if num_guesses := usage.accepted_guesses + usage.rejected_guesses:
+        parts.append(f"guessed {usage.accepted_guesses} of {num_guesses}")
     parts.append(f"prompt {usage.prompt_tokens} ({usage.cached_tokens} cached)")
     if ctx:
         parts.append(f"context {usage.total_tokens} of {ctx}")

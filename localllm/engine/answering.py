@@ -20,7 +20,8 @@ from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
-from localllm.types import Delta, Finish, FinishReason, TokenLogprob
+from localllm.states import SourceGuesses
+from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -31,8 +32,8 @@ class Taken:
     is_first: bool
     """Its answer begins with these."""
     tokens: list[Sampled] = field(default_factory=list)
-    text: str = ""
-    """Of sequences whose text can end the answer; of the others it is made when it is told."""
+    texts: list[str] = field(default_factory=list)
+    """Of each token, where text can end the answer; else it is made when it is told."""
     end: Sampled | None = None
     """The token that ended the answer, and is none of it."""
     finish: Finish | None = None
@@ -57,6 +58,7 @@ class Answers:
         self._shifts = shifts
         self.untold: list[Taken] = []
         """Since `tell` was called."""
+        self.guesses: dict[SourceName, SourceGuesses] = {}
 
     def take_tokens(self, drawn: Drawn) -> None:
         """Take tokens, each as if it had come alone, up to one that ends the answer.
@@ -68,6 +70,7 @@ class Answers:
         self.untold.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
         sequence.num_guesses += len(drawn.guessed)
+        num_right = sequence.num_right_guesses
         self._take_token(taken, tokens[0], is_guess=bool(guessed) and guessed[0] == tokens[0].token)
         num_kept = 0
         for sampled in tokens[1:]:
@@ -78,10 +81,20 @@ class Answers:
             self._take_token(taken, sampled, is_guess=guessed[num_kept : num_kept + 1] == (sampled.token,))
         if num_kept < num_behind:
             self._roll_back(sequence, slot)
+        if drawn.guessed:
+            self._count_guesses(sequence, len(drawn.guessed), sequence.num_right_guesses - num_right)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
             for token in sequence.follower.last_tokens:  # nothing is drawn behind them, so that none is computed
                 if not taken.has_ended:
                     self._take_token(taken, Sampled(token, mirostat_mu=sequence.mirostat_mu))
+
+    def _count_guesses(self, sequence: Sequence, num_guesses: int, num_right: int) -> None:
+        source = None if sequence.proposal is None else sequence.proposal.source
+        if source is not None:
+            before = self.guesses.get(source, SourceGuesses(source))
+            self.guesses[source] = SourceGuesses(
+                source, before.num_computed + num_guesses, before.num_right + num_right
+            )
 
     def tell(self, output: StepOutput) -> None:
         """Put into words what was taken, in that order."""
@@ -93,10 +106,10 @@ class Answers:
         self.untold.clear()
 
     def _delta(self, taken: Taken) -> Delta:
-        sequence, tokens, text, backend = taken.sequence, taken.tokens, taken.text, self._backend
+        sequence, tokens, texts, backend = taken.sequence, taken.tokens, taken.texts, self._backend
         if not sequence.text_may_end:
-            for sampled in tokens:
-                text += sequence.text.feed(self._bytes(sequence, sampled.token))
+            texts = [sequence.text.feed(self._bytes(sequence, sampled.token)) for sampled in tokens]
+        text = "".join(texts)
         if taken.finish is not None and (sequence.lines is None or not sequence.lines.has_ended):
             text += sequence.text.flush()
         logprobs: tuple[TokenLogprob, ...] = ()
@@ -106,7 +119,8 @@ class Answers:
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
         ids = tuple([sampled.token for sampled in tokens]) if sequence.tells_tokens else ()
-        return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids)
+        lengths = tuple([len(each) for each in texts]) if len(tokens) > 1 else ()
+        return Delta(text, len(tokens), taken.finish, logprobs, tokens=ids, lengths=lengths)
 
     def _bytes(self, sequence: Sequence, token: int) -> bytes:
         """What a token adds to the answer's text."""
@@ -144,7 +158,7 @@ class Answers:
             text = sequence.text.feed(self._bytes(sequence, token), may_stop=sequence.may_end)
             if sequence.lines is not None:
                 text = sequence.lines.feed(text, self._clock() - sequence.first_token_s)
-            taken.text += text
+            taken.texts.append(text)
             if sequence.lines is not None and sequence.lines.has_ended:
                 taken.finish = self._end(sequence, "length")
                 return

@@ -323,6 +323,7 @@ class Engine:
             host_cache_bytes=self.kv.num_bytes,
             host_cache_entries=len(self.kv.host.entries),
             num_threads=0 if self._team is None else self._team.num_threads,
+            guesses=tuple(self._answers.guesses.values()),
         )
 
     def _end_expired(self, now_s: float, output: StepOutput) -> None:

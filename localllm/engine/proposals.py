@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from localllm.types import SourceName
+
 if TYPE_CHECKING:
     from localllm.engine.scheduling.plan import StepPlan
     from localllm.engine.sequence import Sequence
@@ -30,6 +32,8 @@ class Proposal(NamedTuple):
     """Behind the forced ones."""
     chances: tuple[float, ...] = ()
     """Of each guessed one, that it is right if those before it are; of what is missing, `ASSUMED_CHANCE`."""
+    source: SourceName | None = None
+    """Who guessed, if anybody did."""
 
     def draft(self, num_rows: int) -> Draft:
         """Of a step in which the sequence gets so many rows, at least one."""

@@ -103,6 +103,7 @@ class Sequence:
         self.text = TextStream(stop)
         self.lines = None if lines is None else LineRules(lines)
         self.tells_tokens = detail is not None and detail.tokens
+        self.tells_draws = detail is not None and detail.draws
         self.reports = None if detail is None else PromptReports(every_step=detail.progress)
         self.held: Held = NOWHERE
         """What is in the KV cache of it: its slot's, or nothing."""
@@ -113,7 +114,7 @@ class Sequence:
             min_tokens=min_tokens,
             end_tokens=end_tokens,
             dry=dry,
-            tells_draws=detail is not None and detail.draws,
+            tells_draws=self.tells_draws,
         )
         self.follower = None if constraint is None else Follower(constraint)
         """What its answer is held to."""

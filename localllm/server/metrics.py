@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -26,7 +27,7 @@ from localllm.runtime import Observer, Runtime
 from localllm.server.tally import Tally
 from localllm.server.totals import CONTENT_TYPE, Totals
 from localllm.states import EngineStatus
-from localllm.types import Finish, LoadedModel
+from localllm.types import Finish, LoadedModel, SourceName
 
 STATUS_TIMEOUT_S = 2.0
 """A model in the middle of a long step, or dead, does not hold up the answer; its gauges stay as they were."""
@@ -111,6 +112,13 @@ class Metrics(Observer):
         self._host_bytes = gauge("kv_host_bytes", "Main memory that idle conversations without a slot occupy")
         self._hit_ratio = gauge("prefix_hit_ratio", "Share of all prompt tokens that were in the KV cache already")
         self._threads = gauge("threads", "CPU threads that computed the last step; fewer while others want the cores")
+        self._guesses = {
+            kind: Gauge(f"localllm_{kind}_guesses", help, ("model", "source"), registry=registry)
+            for kind, help in (
+                ("computed", "Tokens that a source guessed and that were computed, since the model was loaded"),
+                ("right", "Those of them that came"),
+            )
+        }
         self._steps = gauge("steps", "Batches that the model has computed since it was loaded")
 
     def answered(self, path: str, status: int | None) -> None:
@@ -183,6 +191,9 @@ class Metrics(Observer):
         for id in self._shown - loaded:
             for gauge in self._gauges:
                 gauge.remove(id)
+            for source in get_args(SourceName):
+                for by_source in self._guesses.values():
+                    by_source.remove(id, source)
         self._shown &= loaded
         self._statuses = {id: status for id, status in self._statuses.items() if id in loaded}
 
@@ -209,6 +220,9 @@ class Metrics(Observer):
         self._host_bytes.labels(id).set(status.host_cache_bytes)
         self._threads.labels(id).set(status.num_threads)
         self._steps.labels(id).set(status.num_steps)
+        for each in status.guesses:
+            self._guesses["computed"].labels(id, each.source).set(each.num_computed)
+            self._guesses["right"].labels(id, each.source).set(each.num_right)
 
 
 def _value(counter: Counter, model_id: str) -> float:

@@ -57,6 +57,7 @@ class Mailbox:
                 waiting.prompt_logprobs + delta.prompt_logprobs,
                 tokens=waiting.tokens + delta.tokens,
                 progress=waiting.progress + delta.progress,
+                lengths=waiting.token_lengths + delta.token_lengths,
             )
         self._delta = delta
         self._news.set()

@@ -10,8 +10,11 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
+from localllm.details import Detail
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Part
@@ -28,7 +31,16 @@ REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {
     "penalties": (ResolvedSampling(seed=6, repeat_penalty=1.2, frequency_penalty=0.3, presence_penalty=0.2), {}),
     "dry": (ResolvedSampling(seed=7, dry=DrySampling(multiplier=1.0, allowed_length=1)), {"min_tokens": 9}),
     "mirostat": (ResolvedSampling(seed=8, mirostat=2), {}),
+    "filters": (ResolvedSampling(seed=9, typical_p=0.8, xtc_probability=0.5, xtc_threshold=0.02, top_k=0), {}),
+    "sigma": (ResolvedSampling(seed=10, top_n_sigma=1.5, dynatemp_range=0.5, logit_bias={9: 2.0, 11: -5.0}), {}),
+    "scored": (
+        ResolvedSampling(seed=11, temperature=0.9),
+        {"prompt_logprobs": 1, "cache_prompt": False, "logprobs": 0},
+    ),
+    "draws": (ResolvedSampling(seed=12, top_k=8), {"logprobs": 3, "detail": Detail(draws=True, tokens=True)}),
 }
+ROUNDING = 2e-2
+"""Of log-probabilities: see `test_rows.TOLERANCE`."""
 
 
 @pytest.fixture(
@@ -50,9 +62,15 @@ def free(_parts: Sequence[Part]) -> float:
 
 
 def ask(
-    backend: LlamaBackend, sampling: ResolvedSampling, options: dict[str, Any], predictions: dict[int, list[int]]
+    backend: LlamaBackend,
+    sampling: ResolvedSampling,
+    options: dict[str, Any],
+    predictions: dict[int, list[int]],
+    *,
+    cancelled: tuple[int, int] = (-1, -1),
+    shifts: bool = False,
 ) -> tuple[dict[int, list[Delta]], dict[int, list[int]], int]:
-    """What three requests are told, their tokens, and the steps that it took."""
+    """What three requests are told, their tokens, and the steps that it took. `cancelled`: which one, at which step."""
     for slot in range(backend.num_slots):
         backend.truncate(slot, 0)
     told: dict[int, list[Delta]] = {}
@@ -63,19 +81,28 @@ def ask(
             told.setdefault(id, []).append(delta)
 
     proposer = Speculator() if predictions else None
-    engine, experience, cost = Engine(backend, emit, proposer=proposer, max_step_s=60), Experience(), free
+    engine, experience, cost = (
+        Engine(backend, emit, proposer=proposer, max_step_s=60, context_shift=shifts),
+        Experience(),
+        free,
+    )
     engine.scheduler.drafter.cost = cost if backend.max_rollback else engine.scheduler.drafter.cost
     made = []
     for id in range(3):
         prompt = text_of(id, 9 + id)
         dry = None if sampling.dry is None else Dry(sampling.dry, backend.token_bytes, prompt)
-        one = Request(id, prompt, sampling=sampling, max_tokens=40, ignore_eos=True, dry=dry, **options)
+        one = Request(
+            id, prompt, sampling=sampling, dry=dry,
+            **{"max_tokens": 40, "ignore_eos": True, "detail": Detail(tokens=True), **options},
+        )  # fmt: skip
         if predictions and one.takes_guesses:
             one.guesser = Guesser(Speculative(), experience, prediction=predictions[id])
         made.append(one)
         engine.submit(one)
     engine.step()
     while engine.scheduler.has_work:
+        if engine.num_steps == cancelled[1]:
+            engine.cancel(cancelled[0])
         engine.step()
         engine.check_integrity()
     return told, {one.id: one.tokens for one in made}, engine.num_steps
@@ -96,11 +123,73 @@ def test_the_answer_with_a_prediction_is_the_one_without(backend: LlamaBackend, 
     for id, deltas in told.items():
         text = "".join(delta.text for delta in deltas)
         assert text == "".join(delta.text for delta in plain_told[id])
-        pieces = [each.piece for delta in deltas for each in delta.logprobs]
-        assert pieces == [each.piece for delta in plain_told[id] for each in delta.logprobs]
+        found = [each for delta in deltas for each in (*delta.prompt_logprobs, *delta.logprobs)]
+        wanted = [each for delta in plain_told[id] for each in (*delta.prompt_logprobs, *delta.logprobs)]
+        assert [each.piece for each in found] == [each.piece for each in wanted]
+        np.testing.assert_allclose(
+            [each.logprob for each in found], [each.logprob for each in wanted], rtol=0, atol=ROUNDING
+        )
+        last, plain_last = deltas[-1].finish, plain_told[id][-1].finish
+        assert last is not None
+        assert plain_last is not None
+        assert last.reason == plain_last.reason
+        assert msgspec.structs.replace(last.usage, accepted_guesses=0, rejected_guesses=0) == plain_last.usage
     guesses = backend.max_rollback and kind != "mirostat"
     most = 0.8 if backend.rolls_back_equals else 0.7  # who guesses least says how many rows all get
     assert num_steps_guessed < most * num_steps if guesses else num_steps_guessed == num_steps
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_stop_string_ends_an_answer_at_the_same_place_wherever_guesses_end(backend: LlamaBackend, size: int) -> None:
+    """Of every place of the text some characters are a stop string, which may begin in one step and end in another."""
+    sampling = ResolvedSampling(seed=3, temperature=1.0)
+    plain_told, plain, _ = ask(backend, sampling, {}, {})
+    predictions = {id: edited(tokens[9 + id :]) for id, tokens in plain.items()}
+    whole = "".join(delta.text for delta in plain_told[0])
+    for start in range(0, len(whole) - size, max(1, len(whole) // 12)):
+        options = {"stop": [whole[start : start + size]]}
+        told, guessed, _ = ask(backend, sampling, options, predictions)
+        expected, tokens, _ = ask(backend, sampling, options, {})
+        assert guessed == tokens
+        for id in told:
+            assert _whole(told[id]) == _whole(expected[id])
+
+
+def test_a_request_that_is_cancelled_among_guesses_leaves_the_others_as_they_are(backend: LlamaBackend) -> None:
+    sampling = ResolvedSampling(temperature=0)
+    _, plain, _ = ask(backend, sampling, {}, {})
+    predictions = {id: edited(tokens[9 + id :]) for id, tokens in plain.items()}
+    for step in (2, 4, 7):
+        told, guessed, _ = ask(backend, sampling, {}, predictions, cancelled=(1, step))
+        assert guessed[0] == plain[0]
+        assert guessed[2] == plain[2]
+        assert guessed[1] == plain[1][: len(guessed[1])]
+        last = told[1][-1].finish
+        assert last is not None
+        assert last.reason in ("cancelled", "length")
+
+
+def test_a_context_that_shifts_has_the_same_answer(
+    loaded_library: library.Library, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with opened(loaded_library, tmp_path_factory.mktemp("shifts"), LAYOUTS[0]) as backend:
+        sampling, limit = ResolvedSampling(temperature=0.7, seed=2), backend.slot_capacity + 150
+        plain_told, plain, num_steps = ask(backend, sampling, {"max_tokens": limit}, {}, shifts=True)
+        answers = {id: [t for delta in deltas for t in delta.tokens] for id, deltas in plain_told.items()}
+        predictions = {id: edited(tokens) for id, tokens in answers.items()}
+        told, guessed, num_steps_guessed = ask(backend, sampling, {"max_tokens": limit}, predictions, shifts=True)
+        assert guessed == plain
+        assert {id: _whole(deltas) for id, deltas in told.items()} == {
+            id: _whole(deltas) for id, deltas in plain_told.items()
+        }
+        assert num_steps_guessed < 0.8 * num_steps
+
+
+def _whole(deltas: list[Delta]) -> tuple[str, object, str | None]:
+    """Text, reason and what stopped it."""
+    last = deltas[-1].finish
+    assert last is not None
+    return "".join(delta.text for delta in deltas), last.reason, last.stop
 
 
 def test_what_is_learned_of_a_real_model_makes_no_step_of_wrong_guesses(backend: LlamaBackend) -> None:

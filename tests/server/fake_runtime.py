@@ -25,6 +25,7 @@ from localllm.states import (
     RunningModel,
     SlotStatus,
     SlotTransfer,
+    SourceGuesses,
 )  # fmt: skip
 from localllm.supervisor.observer import Observer
 from localllm.types import (
@@ -293,7 +294,8 @@ class FakeRuntime(Runtime):
         if self.is_stuck:
             await asyncio.Event().wait()
         busy = SlotStatus(7, num_held=30, num_prompt=40, num_cached=10, num_computed=30)
-        return EngineStatus((busy, *[SlotStatus(None, num_held=5)] * 3), 2, 99, 4096, 1, num_threads=3)
+        slots, guesses = (busy, *[SlotStatus(None, num_held=5)] * 3), (SourceGuesses("lookup", 50, 40),)
+        return EngineStatus(slots, 2, 99, 4096, 1, num_threads=3, guesses=guesses)
 
     async def save_slot(self, model_id: str, slot: int, name: str) -> SlotTransfer:
         """Its slots hold as many tokens as their number, and a byte for each."""

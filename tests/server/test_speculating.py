@@ -80,3 +80,6 @@ def test_usage_and_metrics_count_guesses(served: Served) -> None:
         "accepted_prediction_tokens": 40,
         "rejected_prediction_tokens": 10,
     }
+    metrics = served.http.get("/metrics").text
+    assert 'localllm_computed_guesses{model="tiny",source="lookup"} 50.0' in metrics
+    assert 'localllm_right_guesses{model="tiny",source="lookup"} 40.0' in metrics

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from localllm.cli import settings
@@ -353,6 +354,16 @@ def test_stats_on_tells_what_each_answer_cost(capsys: pytest.CaptureFixture[str]
     assert "[stop] 11 tokens, 20.0 tokens/s; first after 0." in said
     assert "prompt 20 (5 cached); context 31 of 100" in said
     assert "context  31 of 100 tokens (31%)" in said
+
+
+def test_stats_tell_what_came_of_guesses(capsys: pytest.CaptureFixture[str]) -> None:
+    talk, finish = FakeTalk(), _finish()
+    usage = msgspec.structs.replace(finish.usage, accepted_guesses=6, rejected_guesses=2)
+    talk.reply = ["Hello", msgspec.structs.replace(finish, usage=usage)]
+    _chat(talk, "/set stats on", "Hi", "Hi", "/stats")
+    said = capsys.readouterr().err
+    assert "; guessed 6 of 8; " in said
+    assert "guesses  12 of 16 tokens that were computed ahead came" in said
 
 
 @pytest.mark.parametrize(

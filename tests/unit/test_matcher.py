@@ -203,3 +203,26 @@ def test_a_failure_says_nothing_of_the_grammar() -> None:
     person = constraint(PERSON)
     with pytest.raises(ConstraintFailed, match="a token came that its grammar does not allow"):
         person.take(BY_BYTES[b"z"])
+
+
+def test_many_rows_make_no_grammar_a_slow_one() -> None:
+    """What a mask costs is what the dearest row took, not all of them together: each takes 3 ms here."""
+    now_s = 0.0
+
+    class Slow:
+        def __init__(self) -> None:
+            self._matcher = matcher({"type": "string", "maxLength": 60})
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._matcher, name)
+
+        def unsafe_compute_mask_ptr(self, pointer: int, size: int) -> None:
+            nonlocal now_s
+            now_s += 0.003
+            self._matcher.unsafe_compute_mask_ptr(pointer, size)
+
+    slow: Any = Slow()
+    one = MatcherConstraint(slow, num_tokens=len(VOCABULARY), end_tokens=[END], clock=lambda: now_s)
+    one.masks([BY_BYTES[b'"'], *[BY_BYTES[b"a"]] * 30], 20)
+    assert now_s > 0.05
+    assert one.cost_s == pytest.approx(0.003)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from localllm.engine.engine import Engine
 from localllm.engine.scheduling.row_cost import MOST_SHAPES, RowCost
 from localllm.engine.scheduling.rows import MOST_ROWS, Cost, Part, assumed_cost, share_rows
 from localllm.engine.scheduling.rows import Wish as RowWish
@@ -19,9 +20,10 @@ from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lookup import NGRAM, Lookup
 from localllm.engine.speculation.rates import Rates
+from localllm.states import EngineStatus
 from localllm.types import ResolvedSampling, SourceName, Speculative
 from tests.fakes import FakeBackend
-from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLINGS, SLOT, dear, free, memory, requests, run
+from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLINGS, SLOT, Answers, dear, free, memory, requests, run
 
 MOST = MOST_ROWS - 1
 
@@ -262,6 +264,29 @@ def test_the_answer_with_texts_to_guess_from_is_the_answer_without(
     most_rows = max((len(one.tokens) for batch in backend.batches for one in batch if one.start >= 3), default=1)
     if n_max is not None and options["prompt_logprobs"] is None and not shifts:
         assert most_rows <= 1 + n_max
+
+
+def test_what_came_of_each_sources_guesses_is_counted() -> None:
+    plain = run(requests(2, GREEDY, {"max_tokens": 40}), Repeating())
+    sequences = requests(2, GREEDY, {"max_tokens": 40})
+    told: list[EngineStatus] = []
+    sequences[0].guesser = Guesser(Speculative(), Experience(), prediction=mutated(plain.of(0).tokens[3:], 1))
+    sequences[1].guesser = Guesser(Speculative(sources=("lookup",)), Experience())
+    answers = Answers(sequences)
+    engine = Engine(Repeating(), answers, proposer=Speculator())
+    engine.scheduler.drafter.cost = free
+    for one in sequences:
+        engine.submit(one)
+    engine.step()
+    while engine.scheduler.has_work:
+        engine.step()
+    engine.inspect(told.append)
+    engine.step()
+    (status,) = told
+    assert {each.source for each in status.guesses} == {"prediction", "lookup"}
+    counted = [answers.guesses(one.id) for one in sequences]
+    assert sum(each.num_right for each in status.guesses) == sum(right for right, _ in counted)
+    assert sum(each.num_computed for each in status.guesses) == sum(map(sum, counted))
 
 
 def test_a_good_prediction_saves_steps_and_a_request_may_have_none() -> None:

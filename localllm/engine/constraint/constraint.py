@@ -30,7 +30,7 @@ class Constraint(Protocol):
 
     @property
     def cost_s(self) -> float:
-        """What its masks take to compute: about the longest of the last ones."""
+        """What a mask takes to compute: about the longest of the last ones, each row's by itself."""
         ...
 
     @property

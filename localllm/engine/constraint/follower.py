@@ -125,7 +125,7 @@ class Follower:
         with self._lock:
             tokens = tokens[: self._constraint.num_allowed(tokens)]
         chances = (*repeat(1.0, len(guess.forced)), *guess.chances)
-        return Proposal(forced, tokens[len(forced) :], chances[len(forced) : len(tokens)])
+        return Proposal(forced, tokens[len(forced) :], chances[len(forced) : len(tokens)], guess.source)
 
     @property
     def current_work(self) -> Work | None:

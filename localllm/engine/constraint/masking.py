@@ -50,7 +50,7 @@ class Masking:
                 continue
             if (work := follower.new_work(ahead, num_rows)) is None:
                 continue
-            if num_rows > 1 and follower.cost_s < INLINE_S and not follower.is_busy:
+            if num_rows > 1 and num_rows * follower.cost_s < INLINE_S and not follower.is_busy:
                 self._inline.append(work)
             else:
                 self._quick.put(work)

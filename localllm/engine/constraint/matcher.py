@@ -160,7 +160,7 @@ class MatcherConstraint:
             return self._first
         while len(self._buffers) < num_rows:
             self._buffers.append(np.zeros(self._num_words, np.uint32))
-        began_s = self._clock()
+        began_s, longest_s = self._clock(), 0.0
         forced, first = self.forced, len(ahead) + 1 - num_rows
         budget = None if self._budget is None or self._budget.is_over else self._budget.copy()
         num_consumed = 0
@@ -179,9 +179,11 @@ class MatcherConstraint:
                 num_consumed += 1
                 if budget is not None:
                     budget.take(ahead[place])
+            ended_s = self._clock()
+            began_s, longest_s = ended_s, max(longest_s, ended_s - began_s)
         if self._matcher.is_error() or (num_consumed and not self._matcher.rollback(num_consumed)):
             raise self._failure()
-        self.cost_s = max(self._clock() - began_s, self.cost_s * FORGETTING)
+        self.cost_s = max(longest_s, self._clock() - began_s, self.cost_s * FORGETTING)
         return self._buffers[:num_rows]
 
     def _consumed(self) -> None:

@@ -202,10 +202,16 @@ def _allows(mask: Mask, token: int) -> bool:
 
 
 def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampled]]) -> list[Sampled]:
-    """Forced tokens, with log-probabilities if they are wanted: those of the model's own distribution."""
+    """Forced tokens, with log-probabilities if they are wanted: those of the model's own distribution, or, where those
+    of draws are told, that of a draw among one."""
     mu, num_top = sequence.mirostat_mu, sequence.logprobs
     if num_top is None:
         return [Sampled(token, mirostat_mu=mu) for token in tokens]
+    if sequence.tells_draws:
+        return [
+            Sampled(token, 0.0, ((token, 0.0),)[:num_top], mu) if best.token >= 0 else Sampled(NOT_FINITE)
+            for token, (_, best) in zip(tokens, scored, strict=True)
+        ]
     return [
         Sampled(token, max(logprob_of(row, token, best), -float(HUGE)), best.top[:num_top], mu)
         if best.token >= 0 and best.top

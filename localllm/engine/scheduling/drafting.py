@@ -93,7 +93,7 @@ class Drafter:
         useful = self._slot_capacity - sequence.num_tokens
         if sequence.max_tokens is not None:
             useful = min(useful, sequence.max_tokens - sequence.num_generated)
-        forced, guessed, chances = sequence.proposal or Proposal()
+        forced, guessed, chances, _ = sequence.proposal or Proposal()
         if not sequence.takes_guesses:
             guessed = ()
         chances = chances[: len(guessed)] + (ASSUMED_CHANCE,) * (len(guessed) - len(chances))

@@ -22,7 +22,7 @@ MOST_SLOWER = 1.5
 """No stream's tokens come so many times slower on average than if each had one row."""
 PASS_COST = 4.5
 """Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
-MOST_TRIED = 3
+MOST_TRIED = 5
 """Shapes of which the cost is asked."""
 _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
 """Lengths to try; for more than `FEW` streams, to be quick."""
@@ -189,8 +189,10 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
                 num_passes = _num_more_passes(wishes, places, run_of)
                 num_passes += any(wishes[place].room < length for place in places)  # it stays shorter than the rest
                 took_s = plain_s + extra * row_s + pass_s * num_passes
-                total = count + sum([gains[place] for place in places])
-                found.append(_Shape(total / took_s, length, places))
+                least = min([gains[place] for place in places]) if len(places) == count else 0.0
+                if took_s <= MOST_SLOWER * (1 + least) * plain_s:
+                    total = count + sum([gains[place] for place in places])
+                    found.append(_Shape(total / took_s, length, places))
     return sorted(found, key=lambda shape: -shape.rate)[:MOST_TRIED]
 
 

@@ -63,7 +63,7 @@ class Guesser:
                 continue
             if best is None or guess.worth > best.worth:
                 best = guess
-        return None if best is None else Proposal((), best.tokens, best.chances)
+        return None if best is None else Proposal((), *best)
 
     def _made(self, sequence: Sequence) -> list[Source]:
         tokens = sequence.tokens

@@ -85,7 +85,7 @@ class Lookup:
         if self._grows and len(found) < most:  # it repeats itself: what is guessed is text as well
             times = most // len(found) + 1
             found, doubts = (found * times)[:most], (doubts * times)[:most]
-        return Guess(found, self._rates.chances(self._num_agreed, doubts))
+        return Guess(found, self._rates.chances(self._num_agreed, doubts), self.name)
 
     def _take(self, tokens: Sequence[int], place: int) -> None:
         """The token at that place has come."""

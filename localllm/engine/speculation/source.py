@@ -14,6 +14,8 @@ class Guess(NamedTuple):
     tokens: tuple[int, ...]
     chances: tuple[float, ...]
     """Of each, that it is right if those before it are."""
+    source: SourceName
+    """Whose it is."""
 
     @property
     def worth(self) -> float:
