@@ -93,8 +93,8 @@ def test_states_leave_a_gpu_and_come_back_and_answers_and_vectors_are_those_of_t
     assert on_gpu.vectors[0] == pytest.approx(on_cpu.vectors[0], abs=0.02)
 
 
-def test_checkpoints_of_a_recurrent_model_come_back_to_a_gpu(ask: Callable[..., Seen], tmp_path: Path) -> None:
-    path = families.write_hybrid(tmp_path / "a.gguf")
+def test_checkpoints_of_a_sliding_window_come_back_to_a_gpu(ask: Callable[..., Seen], tmp_path: Path) -> None:
+    path = families.write_sliding_window(tmp_path / "a.gguf")
     on_cpu, on_gpu = ask(path, 0), ask(path, "all")
     assert on_gpu.texts == on_cpu.texts
     assert [usage.cached_tokens for usage in on_gpu.usages] == [usage.cached_tokens for usage in on_cpu.usages]
