@@ -180,7 +180,7 @@ def measure_moves(lib: library.Library, path: Path) -> None:
                 states[length] = bytes(backend.save(0))
             held = length
             backend.restore(1, states[length], length)
-            backend._states.expect(backend._lengths)
+            backend._states.expect(backend._tails.lengths)
             wait_until_ready(backend)
             times: dict[str, list[float]] = {"save": [], "restore": [], "cells": [], "state": [], "decode": []}
             for _ in range(5):
@@ -217,7 +217,7 @@ def moved(backend: LlamaBackend, way: str, state: State, length: int) -> None:
     if way == "cells":
         api.llama_memory_seq_rm(memory, 1, -1, -1)
         api.llama_memory_seq_cp(memory, 0, 1, -1, -1)
-        backend._lengths[1] = length
+        backend._tails.lengths[1] = length
     elif way == "state":
         backend.restore(1, backend.save(0), length)
     backend.truncate(1, length - 1)

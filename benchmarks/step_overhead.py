@@ -37,6 +37,7 @@ class NoArithmetic:
 
     batch_capacity = ubatch_capacity = max_outputs = 512
     slot_capacity = 1 << 20
+    max_rollback, rolls_back_equals = 512, False
     can_rewind = True
     can_shift = wants_dense = can_be_interrupted = is_asynchronous = False
     num_nodes, lost_s = 0, 0.0

@@ -361,8 +361,7 @@ class LlamaBackend:
         except BackendError as error:
             raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
         two_tokens = self._states.num_bytes(0)
-        can_rewind = bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))
-        if not can_rewind:
+        if not (can_rewind := bool(self._api.llama_memory_seq_rm(self._memory, 0, 1, -1))):
             self._tails.window = 0
         one_token = two_tokens if self._tails.window else self._states.num_bytes(0)  # as large where both are kept
         self._states.learn(2, two_tokens, two_tokens - one_token)

@@ -72,7 +72,7 @@ class Spread(NamedTuple):
             reason = f"{found[2].strip()} at {int(found[1]) / 2**20:,.0f} MiB" if found[1] else "the system has no such"
             raise LoadFailed(
                 f"the weights cannot be locked in memory: {reason}; raise the limit (`ulimit -l "
-                "unlimited`, systemd's LimitMEMLOCK=, Docker's --ulimit memlock=-1), or leave out --mlock",
+                "unlimited`, systemd's LimitMEMLOCK=, Docker's ulimit memlock=-1), or leave out --mlock",
                 param="mlock",
             )
         if self.direct_io and any("Falling back to buffered I/O" in line for line in lines):

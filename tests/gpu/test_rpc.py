@@ -168,6 +168,16 @@ def test_a_model_is_split_over_two_machines_and_this_one(server: Server, plugins
         other.end()
 
 
+def test_a_server_is_chosen_by_its_address_and_an_unknown_one_refused(
+    server: Server, plugins: Path, home: Path, tiny_model: Path
+) -> None:
+    settings = settings_of(plugins, home, server.endpoint)
+    _, model = answer(settings, tiny_model, "all", (f"rpc:{server.endpoint}",))
+    assert set(model.layers_per_device) == {"RPC0"}
+    with pytest.raises(LoadFailed, match=r"rpc:10\.9\.8\.7"):
+        answer(settings, tiny_model, "all", ("rpc:10.9.8.7:1",))
+
+
 def test_doctor_shows_the_devices_and_several_clients_are_served_side_by_side(
     server: Server, plugins: Path, home: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -24,7 +25,7 @@ from localllm.worker.messages import Load
 from tests.models import families
 from tests.models.maker import write_llama
 
-WRITERS = {
+WRITERS: dict[str, Callable[[Path], Path]] = {
     "full": write_llama,
     "sliding window": families.write_sliding_window,
     "latent": families.write_latent,

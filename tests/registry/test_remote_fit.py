@@ -17,6 +17,7 @@ from localllm.cli.fit import show_fit
 from localllm.config import Settings, load
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
+from localllm.llm.models import Models
 from localllm.load_options import LoadOptions
 from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
@@ -95,10 +96,13 @@ def test_a_table_says_of_each_whether_it_fits(
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines[1:4]} == {"Q5_K_M", "Q8_0", "Q4_K_M"}
     assert all(" yes " in line for line in lines[1:4])
+    assert "tokens/s" in lines[0]
+    assert all(line.count(" ± ") == 2 for line in lines[1:4]), "of answers and of prompts, give or take"
     monkeypatch.setattr(osdep, "available_memory", lambda: 1 << 20)
     assert show_fit(settings, f"hf.co/{REPO}:Q4_K_M", as_json=True) == 1
     (only,) = json.loads(capsys.readouterr().out)
     assert (only["quant"], only["fit"]["fits"], only["name"]) == ("Q4_K_M", False, f"hf.co/{REPO}:Q4_K_M")
+    assert only["speed"]["answer_tokens_per_s"] > 0
 
 
 def test_a_name_of_the_catalog_stands_for_all_quantizations_of_its_repository(
@@ -141,6 +145,17 @@ def test_the_quantization_that_is_pulled_fits_by_the_plan(
             expected = large if plan.quant == "Q8_0" else small
             assert plan.need_bytes == pytest.approx(expected, rel=0.01)
     assert chosen == [("Q8_0", False), ("Q4_K_M", False), ("Q4_K_M", True)]
+
+
+def test_a_program_pulls_the_quantization_that_the_command_would(
+    settings: Settings, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header says that Q8_0 fits, just so; a guess by size finds room for none, and takes the smallest."""
+    large = measure(settings.load_options())(read_model_info(files["words-Q5_K_M.gguf"]))
+    monkeypatch.setattr(osdep, "total_memory", lambda: int(large / 0.9 * 1.1))
+    with Puller(settings) as guessing:
+        assert guessing.plan(f"hf.co/{REPO}", threading.Event()).quant == "Q4_K_M"
+    assert Models(settings=settings).pull(f"hf.co/{REPO}").quant == "Q8_0"
 
 
 @pytest.mark.parametrize(

@@ -427,7 +427,7 @@ def test_the_root_says_what_ollamas_clients_look_for(served: Served) -> None:
 def test_a_key_is_needed_here_too_and_the_error_is_ollamas(guarded: Served) -> None:
     response = guarded.http.post("/api/chat", content=b'{"model": "tiny"}')
     assert error(response)[0] == 401
-    assert guarded.http.get("/").status_code == 401
+    assert guarded.http.get("/").status_code == 200  # it says no more than that somebody is there
     key = {"authorization": "Bearer sesame"}
     assert guarded.http.get("/api/tags", headers=key).status_code == 200
 
