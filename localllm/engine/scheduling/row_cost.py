@@ -43,6 +43,10 @@ class RowCost:
     def __call__(self, parts: Many[Part]) -> float:
         return self._base(parts) * math.exp(self._error(len(parts), _shape(parts)))
 
+    def knows(self, num_streams: int) -> bool:
+        """Whether a step of so many was measured: what it costs is in seconds then."""
+        return num_streams in self._errors
+
     def observe(self, parts: Many[Part], seconds: float) -> None:
         """A step of these streams took so long."""
         count, shape = len(parts), _shape(parts)

@@ -1,0 +1,55 @@
+"""What a draft model takes, measured: a decode of a token for so many streams, and a token of a prompt.
+
+Pure: knows nothing of clocks.
+"""
+
+from __future__ import annotations
+
+GAIN = 0.2
+"""How much of the error one measurement changes."""
+SLOWEST = 3.0
+"""One that took longer than so many times what was expected says no more than that: others had the cores."""
+PROMPT_SHARE = 0.25
+"""Of a decode: what a token of a prompt takes, before that was measured."""
+FEWEST_TOKENS = 8
+"""Of fewer at a time nothing is learned: they take what the weights take."""
+
+
+class DraftCost:
+    """All in seconds."""
+
+    def __init__(self, share: float) -> None:
+        """`share`: of what a step of the target takes, before anything was measured."""
+        self._share = share
+        self.target_s = 0.01
+        """A step of the target for one stream, for what was not measured yet."""
+        self._by_count: dict[int, float] = {}
+        """Streams -> a decode of one token for each, what is around it counted."""
+        self._token_s: float | None = None
+
+    def decode_s(self, num_streams: int) -> float:
+        if num_streams in self._by_count:
+            return self._by_count[num_streams]
+        if not self._by_count:
+            return self._share * self.target_s
+        nearest = min(self._by_count, key=lambda count: abs(count - num_streams))
+        return self._by_count[nearest]
+
+    @property
+    def token_s(self) -> float:
+        """Of many tokens computed together, each."""
+        return PROMPT_SHARE * self.decode_s(1) if self._token_s is None else self._token_s
+
+    def observe_guesses(self, num_streams: int, num_decodes: int, seconds: float) -> None:
+        known = self._by_count.get(num_streams)
+        self._by_count[num_streams] = _learned(known, seconds / num_decodes)
+
+    def observe_tokens(self, num_tokens: int, seconds: float) -> None:
+        if num_tokens >= FEWEST_TOKENS:
+            self._token_s = _learned(self._token_s, seconds / num_tokens)
+
+
+def _learned(known: float | None, seconds: float) -> float:
+    if known is None:
+        return max(seconds, 1e-7)
+    return known + GAIN * (min(seconds, SLOWEST * known) - known)
