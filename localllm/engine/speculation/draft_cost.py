@@ -40,6 +40,10 @@ class DraftCost:
         """Of many tokens computed together, each."""
         return PROMPT_SHARE * self.decode_s(1) if self._token_s is None else self._token_s
 
+    def tokens_s(self, count: int) -> float:
+        """So many of one prompt."""
+        return max(self.decode_s(1), count * self.token_s)
+
     def observe_guesses(self, num_streams: int, num_decodes: int, seconds: float) -> None:
         known = self._by_count.get(num_streams)
         self._by_count[num_streams] = _learned(known, seconds / num_decodes)

@@ -39,8 +39,9 @@ ANSWER = 128
 """Tokens that an answer without a limit is taken to go on for, where it is asked whether catching up pays."""
 PROBING = 0.01
 """Of the time in which nothing pays, what may be spent on looking whether it would."""
-PROBE, PROBED = 32, 16
-"""Tokens that are looked back at where the draft is far behind, and those of them whose successors are compared."""
+PROBE, PROBED = 48, 16
+"""Tokens that are looked back at where the draft is far behind; behind the first so many the successors are compared, and
+so many are looked at together at least."""
 WORTH_TRYING = 0.1
 """A guess that is right less often is not computed by anybody."""
 
@@ -150,12 +151,12 @@ class Drafts:
             stream = self._streams.follow(sequence, one.most + 1 + self._ready)
             left = ANSWER if sequence.max_tokens is None else min(ANSWER, sequence.max_tokens - sequence.num_generated)
             if stream.first and sequence.num_tokens + ANSWER <= backend.slot_capacity:
-                if sequence.num_tokens * self._spent.token_s < gain_s * left:  # it had looked back at its end only
+                if self._spent.tokens_s(sequence.num_tokens) < gain_s * left:  # it had looked back at its end only
                     self._streams.begin_at(stream, 0)
             missing = stream.num_missing(sequence)
             if missing <= self._ready:
                 ready.append((one, stream))
-            elif missing * self._spent.token_s < gain_s * left:
+            elif self._spent.tokens_s(missing) < gain_s * left:
                 behind.append((one, stream))
         room = max(LEAST_CATCH_UP, int(CATCH_UP_S / self._spent.token_s))
         segments = []
@@ -176,13 +177,15 @@ class Drafts:
         at = stream.first + start
         return Segment(stream.slot, start, sequence.tokens[at : at + count], num_outputs)
 
-    def _decode(self, backend: Backend, segments: list[Segment]) -> None:
-        """Raises `BackendError`."""
+    def _decode(self, backend: Backend, segments: list[Segment]) -> float:
+        """What it took, in seconds. Raises `BackendError`."""
         began_s = self._clock()
         segments.sort()
         backend.decode(segments)
         backend.synchronize()
-        self._spent.observe_tokens(sum(len(each.tokens) for each in segments), self._clock() - began_s)
+        took_s = self._clock() - began_s
+        self._spent.observe_tokens(sum(len(each.tokens) for each in segments), took_s)
+        return took_s
 
     def _guess(self, backend: Backend, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
         """Draft for all of them together. Raises `BackendError`."""
@@ -224,20 +227,24 @@ class Drafts:
 
     def _look_back(self, backend: Backend, wanted: list[Wanted]) -> None:
         """At tokens whose successors are known, of the stream that was not looked at for longest, if time was saved."""
-        budget = int(self._saved_s / self._spent.token_s)
-        if budget < PROBE or not wanted:
+        if self._saved_s < self._spent.tokens_s(PROBED) or not wanted:
             return
         streams = [(one, self._streams.follow(one.sequence, one.most + 1 + self._ready)) for one in wanted]
         one, stream = min(streams, key=lambda each: each[1].last_probed)
         sequence, missing = one.sequence, stream.num_missing(one.sequence)
-        if missing > budget:
-            self._streams.begin_at(stream, max(0, sequence.num_tokens - PROBE))
-            missing = stream.num_missing(sequence)
+        if missing < PROBED:
+            return
+        if self._spent.tokens_s(missing) > self._saved_s:
+            missing = min(missing, PROBE)
+            if self._spent.tokens_s(missing) > self._saved_s:
+                return
+            self._streams.begin_at(stream, sequence.num_tokens - missing)
         count = min(missing, backend.batch_capacity)
-        num_outputs = min(count, PROBED if stream.first and not stream.tokens else 2 * PROBED, backend.max_outputs)
+        num_outputs = min(count, count - PROBED if stream.first == sequence.num_tokens - count else 2 * PROBED)
+        num_outputs = min(max(num_outputs, 1), backend.max_outputs)
         segment = self._segment(sequence, stream, count, num_outputs=num_outputs)
-        self._decode(backend, [segment])
-        self._saved_s = max(0.0, min(self._saved_s, 2 * PROBE * self._spent.token_s) - count * self._spent.token_s)
+        took_s = self._decode(backend, [segment])
+        self._saved_s = max(0.0, min(self._saved_s, self._spent.tokens_s(2 * PROBE)) - took_s)
         self._streams.computed(stream, list(segment.tokens))
         stream.last_probed = self._streams.num_uses
         behind = stream.first + segment.start + count - num_outputs + 1

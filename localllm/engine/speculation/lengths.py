@@ -63,7 +63,7 @@ def best_length(
             if length >= (LONGEST if len(streams) == 1 else MOST_ROWS):
                 break
             parts = [_part(stream, length if place in places else 0) for place, stream in enumerate(streams)]
-            took_s = cost(parts)
+            took_s = max(cost(parts), plain_s)  # what was never tried is taken for cheap
             total = len(streams) + sum([_expected(streams[place], length) for place in places])
             rate = total / (took_s + length * each_s + invested_s)
             if rate > best_rate:
