@@ -189,6 +189,7 @@ def serve(
     chat_template: opt.ChatTemplate = None,
     thinking: opt.Thinking = None,
     speculation: opt.Speculation = None,
+    draft: opt.Draft = None,
     rope_scaling: opt.RopeScaling = None,
     rope_scale: opt.RopeScale = None,
     yarn_orig_ctx: opt.YarnOrigCtx = None,

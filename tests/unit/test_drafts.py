@@ -1,4 +1,4 @@
-"""A draft model: no answer is another for it, it follows whatever happens to its sequences, and it rests where it costs."""
+"""A draft model: no answer is another for it, it follows whatever happens to its sequences, and rests where it costs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ class Timed(FakeBackend):
 class Draft(Timed):
     """Sure of itself; right at some places of a text and wrong at others."""
 
-    def __init__(self, clock: Clock, *, wrong: float = 0.0, seed: int = 0, dies_at: int | None = None, **how: Any):
+    def __init__(
+        self, clock: Clock, *, wrong: float = 0.0, seed: int = 0, dies_at: int | None = None, **how: Any
+    ) -> None:
         super().__init__(clock, pass_s=0.05, row_s=0.005, fails_at_step=dies_at, **how)
         self._wrong, self._seed = wrong, seed
 

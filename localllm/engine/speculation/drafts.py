@@ -1,6 +1,6 @@
 """A draft model's guesses for all streams of a step: one decode for each drafted token, as long as that pays.
 
-    a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw while it is what was guessed]
+    a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw, while that was guessed]
 
 What is worth its time is decided by `lengths`, with the costs that were measured, the draft's own too. Where nothing
 pays the draft rests, but for a small part of the time: then it looks back at a few tokens whose successors are known.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from typing import NamedTuple
@@ -40,8 +41,8 @@ ANSWER = 128
 PROBING = 0.01
 """Of the time in which nothing pays, what may be spent on looking whether it would."""
 PROBE, PROBED = 48, 16
-"""Tokens that are looked back at where the draft is far behind; behind the first so many the successors are compared, and
-so many are looked at together at least."""
+"""Tokens that are looked back at where the draft is far behind. Successors are compared behind the first so many,
+and so many are looked at together at least."""
 WORTH_TRYING = 0.1
 """A guess that is right less often is not computed by anybody."""
 
@@ -62,9 +63,9 @@ class Drafts:
         self,
         backend: Backend,
         *,
-        clock: Callable[[], float],
         share: float,
         team: Team | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`share`: of what a step of the target takes, what one of this takes, before that was measured."""
         self._backend: Backend | None = backend
@@ -122,9 +123,7 @@ class Drafts:
             return None  # it costs nothing
         return Wanted(sequence, drafted, most)
 
-    def _draft(
-        self, backend: Backend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]
-    ) -> None:
+    def _draft(self, backend: Backend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]) -> None:
         parts = [(sequence.held.slot or 0, sequence.num_computed, 1) for sequence in streams]
         plain_s = target(parts)
         self._spent.target_s = plain_s / len(streams)
@@ -150,16 +149,16 @@ class Drafts:
             sequence = one.sequence
             stream = self._streams.follow(sequence, one.most + 1 + self._ready)
             left = ANSWER if sequence.max_tokens is None else min(ANSWER, sequence.max_tokens - sequence.num_generated)
-            if stream.first and sequence.num_tokens + ANSWER <= backend.slot_capacity:
-                if self._spent.tokens_s(sequence.num_tokens) < gain_s * left:  # it had looked back at its end only
-                    self._streams.begin_at(stream, 0)
+            is_short = stream.first > 0 and sequence.num_tokens + ANSWER <= backend.slot_capacity
+            if is_short and self._spent.tokens_s(sequence.num_tokens) < gain_s * left:
+                self._streams.begin_at(stream, 0)  # it had looked back at its end only
             missing = stream.num_missing(sequence)
             if missing <= self._ready:
                 ready.append((one, stream))
             elif self._spent.tokens_s(missing) < gain_s * left:
                 behind.append((one, stream))
         room = max(LEAST_CATCH_UP, int(CATCH_UP_S / self._spent.token_s))
-        segments = []
+        segments: list[Segment] = []
         for one, stream in behind:
             count = min(room, backend.batch_capacity, stream.num_missing(one.sequence) - 1)
             if room <= 0 or sum(len(each.tokens) for each in segments) + count > backend.batch_capacity:

@@ -1,4 +1,4 @@
-"""What a draft model's KV cache holds of each sequence: it follows the target's tokens by going back to the common prefix.
+"""What a draft model's KV cache holds of each sequence: it follows by going back to the common prefix.
 
     tokens of the sequence   [0 ......... first ................... num_tokens)
     in the draft's stream               [first .... held)             whatever it drafted behind is cut

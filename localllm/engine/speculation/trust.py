@@ -29,7 +29,7 @@ class Trust:
     __slots__ = ("_counts", "_rates", "_teacher")
 
     def __init__(self, teacher: Trust | None = None) -> None:
-        self._rates = [*ASSUMED, ASSUMED_MEAN] if teacher is None else list(teacher._rates)
+        self._rates: list[float] = [*ASSUMED, ASSUMED_MEAN] if teacher is None else list(teacher._rates)
         self._counts = [FEWEST] * len(self._rates)
         self._teacher = teacher
 
