@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from localllm import compiled, osdep
+from localllm.engine.backend import Backend, BackendError
 from localllm.engine.embedding.embedder import Embedder, TextOutput
 from localllm.engine.embedding.encoder import EncoderEngine
 from localllm.engine.engine import Engine, StepOutput
@@ -26,7 +27,8 @@ from localllm.engine.sampling import native
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Speculator
-from localllm.errors import InternalError, InvalidParameter, LocalLLMError
+from localllm.engine.team import Team
+from localllm.errors import InternalError, InvalidParameter, LoadFailed, LocalLLMError
 from localllm.worker.cpu_clocks import CLOCKS, make_team
 from localllm.worker.framing import FrameReader, FrameWriter, UndecodableFrame
 from localllm.worker.grammar_child import GrammarChild
@@ -118,9 +120,16 @@ def _end_loudly(problem: BaseException | None = None) -> NoReturn:
         os._exit(1)
 
 
-def _draft_share(load: Load) -> float:
-    """Of what a step of the model takes, what one of its draft takes, as far as weights tell."""
-    return 1.0 if load.draft is None else load.draft.info.size_bytes / load.info.size_bytes
+def _drafts(backend: Backend, load: Load, team: Team) -> Drafts:
+    """Raises `LoadFailed`."""
+    drafts = Drafts(
+        backend, share=1.0 if load.draft is None else load.draft.info.size_bytes / load.info.size_bytes, team=team
+    )
+    try:
+        drafts.warm_up()
+    except BackendError as error:
+        raise LoadFailed(f"the draft is loaded but computes nothing: {error}", param="draft") from error
+    return drafts
 
 
 def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
@@ -232,7 +241,7 @@ class Worker:
                 beside=embedder,
                 team=team,
                 proposer=None if model.speculation == "off" else Speculator(),
-                drafting=None if draft is None else Drafts(draft, share=_draft_share(load), team=team),
+                drafting=None if draft is None else _drafts(draft, load, team),
             )
             if disk is not None:
                 self._saving = engine

@@ -1,4 +1,4 @@
-"""A draft model: no answer is another for it, it follows whatever happens to its sequences, and rests where it costs."""
+"""A draft model: no answer is another for it, it follows whatever happens to its texts, and rests where it costs."""
 
 from __future__ import annotations
 

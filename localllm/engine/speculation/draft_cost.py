@@ -5,10 +5,11 @@ Pure: knows nothing of clocks.
 
 from __future__ import annotations
 
-GAIN = 0.2
-"""How much of the error one measurement changes."""
+SLOWER, FASTER = 0.1, 0.4
+"""How much of the error one measurement changes that took longer than expected, or less: what holds one up is others'
+work."""
 SLOWEST = 3.0
-"""One that took longer than so many times what was expected says no more than that: others had the cores."""
+"""One that took so many times as long says no more than that."""
 PROMPT_SHARE = 0.25
 """Of a decode: what a token of a prompt takes, before that was measured."""
 FEWEST_TOKENS = 8
@@ -49,11 +50,13 @@ class DraftCost:
         self._by_count[num_streams] = _learned(known, seconds / num_decodes)
 
     def observe_tokens(self, num_tokens: int, seconds: float) -> None:
+        """No decode of a single token takes longer: so one that was slow by accident is tried again."""
         if num_tokens >= FEWEST_TOKENS:
             self._token_s = _learned(self._token_s, seconds / num_tokens)
+        self._by_count = {count: min(known, seconds) for count, known in self._by_count.items()}
 
 
 def _learned(known: float | None, seconds: float) -> float:
     if known is None:
         return max(seconds, 1e-7)
-    return known + GAIN * (min(seconds, SLOWEST * known) - known)
+    return known + (SLOWER if seconds > known else FASTER) * (min(seconds, SLOWEST * known) - known)

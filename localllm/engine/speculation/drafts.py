@@ -43,6 +43,10 @@ PROBING = 0.01
 PROBE, PROBED = 48, 16
 """Tokens that are looked back at where the draft is far behind. Successors are compared behind the first so many,
 and so many are looked at together at least."""
+WARMING = 6
+"""Tokens to find out what one takes."""
+RESTS = 4
+"""Steps for which nothing is reckoned again after one in which nothing paid."""
 WORTH_TRYING = 0.1
 """A guess that is right less often is not computed by anybody."""
 
@@ -77,10 +81,25 @@ class Drafts:
         self._saved_s = 0.0
         """For looking back, of the time in which nothing paid."""
         self._target: RowCost | None = None
+        self._resting = 0, 0
+        """So many steps more, while so many stream."""
 
     def weigh(self, target: RowCost) -> None:
         """What the target's steps cost."""
         self._target = target
+
+    def warm_up(self) -> None:
+        """Measure, before anybody waits for it, what a decode takes. Raises `BackendError`."""
+        assert self._backend is not None
+        took_s = []
+        for place in range(WARMING):
+            began_s = self._clock()
+            self._backend.decode([Segment(0, place, [0], 1)])
+            self._backend.synchronize()
+            _best(self._backend.logits(0)[-1])
+            took_s.append(self._clock() - began_s)
+        self._backend.truncate(0, 0)
+        self._spent.observe_guesses(1, 1, min(took_s))
 
     @property
     def is_off(self) -> bool:
@@ -96,6 +115,10 @@ class Drafts:
             return
         if any(sequence.num_pending > 1 or sequence.wants_scores for sequence in streams):
             return  # beside prompts everybody gets one row
+        num_steps, num_streams = self._resting
+        if num_steps and num_streams == len(streams):
+            self._resting = num_steps - 1, num_streams
+            return
         wanted = [self._wanted(sequence) for sequence in streams]
         if not any(wanted):
             return
@@ -133,7 +156,8 @@ class Drafts:
         ]
         length = best_length(asked, target, self._spent.decode_s)
         if length is None:
-            self._saved_s += PROBING * plain_s
+            self._resting = RESTS - 1, len(streams)
+            self._saved_s += RESTS * PROBING * plain_s
             self._look_back(backend, [one for one in wanted if one is not None])
             return
         chosen = [one for place, one in enumerate(wanted) if one is not None and place in length.places]

@@ -18,6 +18,10 @@ MARGIN = 1.02
 """So many times as many tokens a second as without have to be expected: what is measured is not exact."""
 
 
+SURE = 0.98
+"""No guess is surer."""
+
+
 class Stream(NamedTuple):
     """One that streams in the next step."""
 
@@ -56,6 +60,8 @@ def best_length(
         key=lambda place: -streams[place].chance,
     )
     best, best_rate = None, MARGIN * len(streams) / plain_s
+    if not willing or _most(streams) <= best_rate * (plain_s + draft_s(1)):
+        return None
     for count in sorted({len(willing), (len(willing) + 1) // 2} - {0}, reverse=True):
         places = frozenset(willing[:count])
         each_s = draft_s(count)
@@ -70,6 +76,11 @@ def best_length(
                 row_s = max(0.0, took_s - plain_s) / (length * count)
                 best, best_rate = Length(length, places, rate, row_s), rate
     return best
+
+
+def _most(streams: Sequence[Stream]) -> float:
+    """Tokens of a step if any number were guessed."""
+    return sum([1 / (1 - min(stream.chance, SURE)) for stream in streams])
 
 
 def _part(stream: Stream, length: int) -> Part:
