@@ -203,8 +203,7 @@ class Drafts:
     def _decode(self, backend: Backend, segments: list[Segment]) -> float:
         """What it took, in seconds. Raises `BackendError`."""
         began_s = self._clock()
-        segments.sort()
-        backend.decode(segments)
+        backend.decode(sorted(segments))
         backend.synchronize()
         took_s = self._clock() - began_s
         self._spent.observe_tokens(sum(len(each.tokens) for each in segments), took_s)
