@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from localllm.engine.engine import Engine
 from localllm.engine.scheduling.rows import Cost, Part, assumed_cost
 from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.drafts import Drafts
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lengths import Stream, best_length
@@ -300,6 +301,29 @@ def test_a_trust_is_learned_by_how_sure_the_draft_is() -> None:
     assert trust.chance(0.4) < 0.05
     assert 0.4 < trust.mean < 0.6
     assert teacher.chance(0.4) < 0.1, "and those that come begin with it"
+
+
+def test_who_loses_stops_whatever_was_expected_and_is_tried_again_some_day() -> None:
+    accounts = Accounts()
+    assert not accounts.allows(2), "what a plain step takes is not known"
+    accounts.took(2, 2, 1.0, is_drafted=False)
+    num_tried, lost_s = 0, 0.0
+    for _ in range(1000):
+        if accounts.allows(2):
+            num_tried += 1
+            lost_s += 2.5
+            accounts.took(2, 3, 4.0, is_drafted=True)  # three tokens of two streams in the time of eight
+        else:
+            accounts.took(2, 2, 1.0, is_drafted=False)
+    assert num_tried >= 4
+    assert lost_s <= 4.0 + 2.5 + 0.01 * 1000
+    assert not accounts.allows(1), "each number of streams for itself"
+    for _ in range(1000):
+        accounts.took(2, 2, 1.0, is_drafted=False)
+    for _ in range(100):
+        assert accounts.allows(2)
+        accounts.took(2, 5, 1.5, is_drafted=True)
+    assert accounts.plain_s(2) == pytest.approx(1.0)
 
 
 @settings(max_examples=100, deadline=None)

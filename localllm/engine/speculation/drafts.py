@@ -22,6 +22,7 @@ import numpy.typing as npt
 from localllm.engine.backend import Backend, BackendError, Segment
 from localllm.engine.scheduling.row_cost import RowCost
 from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.account import Accounts
 from localllm.engine.speculation.draft_cost import DraftCost
 from localllm.engine.speculation.lengths import Length, Stream, best_length
 from localllm.engine.speculation.source import Drafted
@@ -38,7 +39,7 @@ LEAST_CATCH_UP = 32
 """Tokens of such a step at least."""
 ANSWER = 128
 """Tokens that an answer without a limit is taken to go on for, where it is asked whether catching up pays."""
-PROBING = 0.01
+PROBING = 0.006
 """Of the time in which nothing pays, what may be spent on looking whether it would."""
 PROBE, PROBED = 48, 16
 """Tokens that are looked back at where the draft is far behind. Successors are compared behind the first so many,
@@ -58,6 +59,17 @@ class Wanted(NamedTuple):
     drafted: Drafted
     most: int
     """Tokens to guess."""
+
+
+class _Step(NamedTuple):
+    """The last one."""
+
+    began_s: float
+    ids: tuple[int, ...]
+    """Of its streams."""
+    num_tokens: int
+    """That these had generated before it."""
+    is_drafted: bool
 
 
 class Drafts:
@@ -83,6 +95,8 @@ class Drafts:
         self._target: RowCost | None = None
         self._resting = 0, 0
         """So many steps more, while so many stream."""
+        self._accounts = Accounts()
+        self._last: _Step | None = None
 
     def weigh(self, target: RowCost) -> None:
         """What the target's steps cost."""
@@ -111,10 +125,14 @@ class Drafts:
         for sequence in streams:
             if (drafted := _drafted(sequence)) is not None:
                 drafted.learn(sequence.tokens)
-        if self._backend is None or self._target is None or not self._target.knows(len(streams)):
+        if self._backend is None or self._target is None:
             return
         if any(sequence.num_pending > 1 or sequence.wants_scores for sequence in streams):
+            self._last = None
             return  # beside prompts everybody gets one row
+        self._settle(streams)
+        if not self._target.knows(len(streams)) or not self._accounts.allows(len(streams)):
+            return
         num_steps, num_streams = self._resting
         if num_steps and num_streams == len(streams):
             self._resting = num_steps - 1, num_streams
@@ -130,6 +148,16 @@ class Drafts:
         except BackendError as error:
             self._backend = None
             logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
+
+    def _settle(self, streams: Many[Sequence]) -> None:
+        """What the step before has won or lost, if it was one of the same streams."""
+        now_s, last = self._clock(), self._last
+        ids = tuple([sequence.id for sequence in streams])
+        num_tokens = sum([sequence.num_generated for sequence in streams])
+        if last is not None and last.ids == ids:
+            came, took_s = num_tokens - last.num_tokens, now_s - last.began_s
+            self._accounts.took(len(streams), came, took_s, is_drafted=last.is_drafted)
+        self._last = _Step(now_s, ids, num_tokens, is_drafted=False)
 
     def _wanted(self, sequence: Sequence) -> Wanted | None:
         assert self._backend is not None
@@ -163,6 +191,8 @@ class Drafts:
         chosen = [one for place, one in enumerate(wanted) if one is not None and place in length.places]
         gain = 1 - len(streams) / plain_s / length.rate
         ready = self._catch_up(backend, chosen, gain * plain_s)
+        if self._last is not None:
+            self._last = self._last._replace(is_drafted=bool(ready))
         if ready:
             self._guess(backend, ready, length)
 
@@ -190,6 +220,7 @@ class Drafts:
             segments.append(self._segment(one.sequence, stream, count, num_outputs=0))
             room -= count
         if segments:
+            self._last = None  # it is paid by what is to come, as was just reckoned
             self._decode(backend, segments)
             for (_, stream), segment in zip(behind, segments, strict=False):
                 self._streams.computed(stream, list(segment.tokens))
@@ -265,6 +296,7 @@ class Drafts:
         num_outputs = min(count, count - PROBED if stream.first == sequence.num_tokens - count else 2 * PROBED)
         num_outputs = min(max(num_outputs, 1), backend.max_outputs)
         segment = self._segment(sequence, stream, count, num_outputs=num_outputs)
+        self._last = None
         took_s = self._decode(backend, [segment])
         self._saved_s = max(0.0, min(self._saved_s, self._spent.tokens_s(2 * PROBE)) - took_s)
         self._streams.computed(stream, list(segment.tokens))
