@@ -1,4 +1,4 @@
-"""`draft` from the setting to the worker: loaded beside the model, refused in words, counted, and no answer is another."""
+"""`draft` from the setting to the worker: loaded beside the model, refused in words, and no answer is another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localllm.registry.drafts import find_draft, pair_of
 from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft
 from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, ModelInfo
-from tests.models import bert, families
+from tests.models import families
 from tests.models.maker import write_llama
 
 GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
@@ -98,20 +98,16 @@ def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: di
     wanted = draft_options(info, options, draft)
     assert (wanted.ctx, wanted.slots) == (256, 3), "as long as it was trained for"
     assert draft_bytes(info, options, draft) > draft.info.size_bytes
-    gpu = DeviceInfo(
-        name="GPU0", description="a GPU", kind="gpu", backend="CUDA", total_bytes=8 * 2**30, free_bytes=4 * 2**30
-    )
+    gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
     placed, devices = place_draft(info, options, draft, [gpu])
     assert placed.placement.devices == ("GPU0",)
     assert devices[0].free_bytes < gpu.free_bytes - draft.info.size_bytes, "so much less is left for the model"
     assert plan(info, options, devices).gpu_layers == info.num_layers + 1
-    small = DeviceInfo(
-        name="GPU0", description="a GPU", kind="gpu", backend="CUDA", total_bytes=8 * 2**30, free_bytes=2**20
-    )
+    small = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=2**20, total_bytes=8 * 2**30)
     placed, devices = place_draft(info, options, draft, [small])
     assert placed.placement.gpu_layers == 0
     assert list(devices) == [small]
-    encoder = DraftModel("bert", tmp_path, info_of(bert.write_bert(tmp_path / "bert.gguf")))
+    encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
     with pytest.raises(LoadFailed, match="embedding model"):
         draft_options(info, options, encoder)
 
