@@ -39,6 +39,9 @@ class AlwaysWorth(RowCost):
     def __call__(self, _parts: Sequence[Part]) -> float:
         return 100.0
 
+    def measured(self, _parts: Sequence[Part]) -> float:
+        return 100.0
+
     def knows(self, _num_streams: int) -> bool:
         return True
 

@@ -176,13 +176,13 @@ class Drafts:
 
     def _draft(self, backend: Backend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]) -> None:
         parts = [(sequence.held.slot or 0, sequence.num_computed, 1) for sequence in streams]
-        plain_s = target(parts)
+        plain_s = target.measured(parts)
         self._spent.target_s = plain_s / len(streams)
         asked = [
             Stream(slot, depth, 0.0 if one is None else one.drafted.trust.mean, 0 if one is None else one.most)
             for (slot, depth, _), one in zip(parts, wanted, strict=True)
         ]
-        length = best_length(asked, target, self._spent.decode_s)
+        length = best_length(asked, target.measured, self._spent.decode_s)
         if length is None:
             self._resting = RESTS - 1, len(streams)
             self._saved_s += RESTS * PROBING * plain_s
