@@ -41,7 +41,7 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
         gpu_layers=0 if options.gpu_layers == 0 else "auto",
         devices=options.devices,
         threads=options.threads,
-        batch_tokens=options.batch_tokens,
+        ubatch=options.ubatch,
         flash_attn="on" if options.flash_attn == "on" else "auto",
     )
 

@@ -114,7 +114,8 @@ class Supervisor:
             model = ManagedModel(
                 self, settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
-                draft=candidate.draft, no_draft=candidate.no_draft, tunings=candidate.tunings, chose_ctx=options.ctx != wanted.ctx,
+                draft=candidate.draft, no_draft=candidate.no_draft, tunings=candidate.tunings,
+                chose_ctx=options.ctx != wanted.ctx,
             )  # fmt: skip
         except BaseException:
             candidate.release()
