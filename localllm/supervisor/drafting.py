@@ -13,7 +13,8 @@ import msgspec
 
 from localllm.errors import LoadFailed
 from localllm.load_options import LoadOptions
-from localllm.supervisor.plan import context_of, device_bytes, memory_bytes, plan, slots_of
+from localllm.supervisor.placing import DRIVER_BYTES
+from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
 from localllm.types import DeviceInfo, ModelInfo
 from localllm.worker.messages import DraftLoad
@@ -67,7 +68,7 @@ def place_draft(
         gpus = [device for device in gpus if device.name.lower() in named]
     if gpus and wanted.gpu_layers != 0:
         roomiest = max(gpus, key=lambda device: device.free_bytes)
-        need = draft.info.size_bytes + device_bytes(draft.info, wanted)
+        need = draft.info.size_bytes + compute_bytes(draft.info, wanted, flash=True) + DRIVER_BYTES
         need += sum(memory_bytes(draft.info, wanted, flash=True))
         if need <= roomiest.free_bytes:
             layers = draft.info.num_layers + 1

@@ -60,7 +60,7 @@ class Drafter:
                 break
         else:
             is_plain = all(len(segment.tokens) == 1 for segment in plan.segments)
-            return plan._replace(is_weighed=True) if self.weighs_all and self._can_rewind and is_plain else plan
+            return plan._replace(is_weighed=True) if self.weighs_all and self._max_rollback > 0 and is_plain else plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
         shares: Many[Rows]
         is_weighed = self._max_rollback > 0 and len(streams) == len(plan.sequences)
