@@ -6,6 +6,7 @@ PEERS is what `benchmarks.peers` built. Random weights repeat nothing, so a mode
 (`scripted_model`): about the size of the other benchmarks', all its matrices multiplied. Prompts and answers are real
 texts; each answer is checked to be the one that the model has to write. What is guessed is left to each server.
 
+    draft    words by lot with a draft model, of which so many are right (`benchmarks.drafts`); only if asked for
     random   words by lot                          hostile  of four words three stand in the prompt, another behind them
     edit     a file that comes back, changed       json     records that come back: keys repeat, some are changed
     quotes   a document is quoted between sentences of one's own
@@ -296,6 +297,11 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without llama-server")
     arguments = parser.parse_args()
     peers: Path = arguments.peers.resolve()
+    if arguments.only == "draft":
+        from benchmarks.drafts import measure
+
+        measure(peers, arguments.streams, arguments.rounds, alone=arguments.alone)
+        return
     vocabulary = unpack_source(peers) / "models/ggml-vocab-qwen2.gguf"
     num_tokens = len(gguf.GGUFReader(vocabulary).fields["tokenizer.ggml.tokens"].contents())
     model = base_model(peers, vocabulary)

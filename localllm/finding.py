@@ -16,6 +16,7 @@ from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.load_options import LoadOptions
 from localllm.states import AvailableModel
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.supervisor import Candidate
 from localllm.threads import Threads
 from localllm.tuned import Tunings
@@ -118,6 +119,8 @@ class Finder:
         try:
             found = wanted(candidate.id)
             defaults = self._settings.sections().defaults(candidate.id, candidate.defaults)
+            if found.draft is not None and candidate.info.causal:
+                candidate = await self._threads.run(_with_draft, candidate, found.draft, self._data_dir)
         except BaseException:
             candidate.release()
             raise
@@ -172,6 +175,28 @@ def _listed(candidate: Candidate) -> AvailableModel:
         created_unix_s=int(candidate.path.stat().st_mtime),
         quant=candidate.info.file_type,
     )
+
+
+def _with_draft(candidate: Candidate, wanted: str, data_dir: Path) -> Candidate:
+    """Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed`s."""
+    from localllm.gguf import read_model_info
+    from localllm.registry.drafts import find_draft
+
+    found = find_draft(wanted, candidate.id, data_dir)
+    if found.file is None:
+        return candidate._replace(no_draft=found.reason)
+    file, release = found.file, candidate.release
+    try:
+        draft = DraftModel(file.id, file.path, read_model_info(file.path))
+    except BaseException:
+        file.release()
+        raise
+
+    def release_both() -> None:
+        file.release()
+        release()
+
+    return candidate._replace(draft=draft, release=release_both)
 
 
 def _candidate(

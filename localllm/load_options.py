@@ -82,6 +82,9 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     thinking: ThinkingDefault = "auto"
     """Whether the model thinks where a request does not say; auto: as its template does."""
     speculation: Literal["auto", "off"] = "auto"
+    draft: str | None = None
+    """A smaller model with the same vocabulary that guesses what comes: its name or file; `auto`: the one that the
+    catalog has for this model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
     """None: as the model says. Texts to embed are never stretched."""
     rope_scale: float | None = None
@@ -108,6 +111,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise InvalidParameter("kv_cells is the size of a unified cache; leave it out, or kv", param="kv_cells")
         if self.kv_type != "f16" and self.flash_attn == "off":
             raise InvalidParameter(f"kv_type {self.kv_type} needs flash attention; leave out one", param="flash_attn")
+        if self.draft is not None and self.speculation == "off":
+            raise InvalidParameter("with speculation off nobody guesses; leave it out, or draft", param="draft")
         check_range("max_step_ms", self.max_step_ms, 10, 60_000)
         check_range("prefill_step_ms", self.prefill_step_ms, 10, 60_000)
         check_range("embedding_ctx", self.embedding_ctx, 8, 2**20)

@@ -82,6 +82,9 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether models that can think do so where a request does not say; auto: as each template does."""
     speculation: Literal["auto", "off"] = "auto"
     """Whether tokens are guessed, and checked several at a time, where that pays: the answer is the same."""
+    draft: str | None = None
+    """A smaller model with the same vocabulary that guesses tokens: its name or file; auto: the one that the catalog
+    has for the model, if it is on this machine; None: none."""
     rope_scaling: RopeScaling | None = None
     """How positions are stretched, so that the context may be longer than the trained one; None: as the model says."""
     rope_scale: float | None = None
@@ -128,6 +131,7 @@ class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             chat_template=self.chat_template,
             thinking=self.thinking,
             speculation=self.speculation,
+            draft=self.draft,
             rope_scaling=self.rope_scaling,
             rope_scale=self.rope_scale,
             yarn_orig_ctx=self.yarn_orig_ctx,

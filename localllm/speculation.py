@@ -11,8 +11,8 @@ import msgspec
 
 from localllm.ranges import check_range
 
-SourceName = Literal["lookup", "prediction"]
-"""Who guesses: what the prompt and the answer say already; the text that a request predicts."""
+SourceName = Literal["lookup", "prediction", "draft"]
+"""Who guesses: what the prompt and the answer say already; the text that a request predicts; a draft model."""
 MAX_GUESSES = 64
 """That a request may allow for a step; how many of them are computed is decided by what that costs."""
 

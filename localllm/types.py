@@ -304,6 +304,10 @@ class LoadedModel(msgspec.Struct, frozen=True, kw_only=True):
     flash_attn_reason: str = ""
     speculation: Literal["auto", "off"] = "off"
     speculation_reason: str = ""
+    draft: str = ""
+    """The id of the model that guesses for it; empty: none does."""
+    draft_reason: str = ""
+    """Why none does, where one was asked for."""
     threads: int
     threads_batch: int = 0
     """For prompts."""

@@ -100,6 +100,10 @@ Speculation = Annotated[
     str | None,
     Option("--speculation", metavar="auto|off", help="Guess tokens, check several at a time [default: auto]"),
 ]
+Draft = Annotated[
+    str | None,
+    Option("--draft", metavar="MODEL|auto", help="A smaller model of its vocabulary that guesses [default: none]"),
+]
 MaxStoredResponses = Annotated[
     int | None,
     Option("--max-stored-responses", metavar="N", help="Responses kept for previous_response_id [default: 1000]"),

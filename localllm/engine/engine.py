@@ -23,7 +23,7 @@ from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import Call, Cancel, Inbox, Inspect, Item, Stop
 from localllm.engine.inbox import StepOutput as StepOutput
 from localllm.engine.progress import Progress
-from localllm.engine.proposals import DecodeHook, Proposer
+from localllm.engine.proposals import DecodeHook, Drafting, Proposer
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NumpySampler, Sampler
 from localllm.engine.scheduling.cost import StepCost
@@ -77,6 +77,7 @@ class Engine:
         debug: bool = False,
         beside: Beside | None = None,
         proposer: Proposer | None = None,
+        drafting: Drafting | None = None,
         hooks: Many[DecodeHook] = (),
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -88,6 +89,9 @@ class Engine:
         # A unified cache takes unequal rows in one pass, which the cost of steps does not know.
         row_cost = RowCost(cost.seconds if backend.num_cells is None else assumed_unified_cost)
         self.scheduler.drafter.cost = row_cost
+        if drafting is not None:
+            self.scheduler.drafter.weighs_all = True
+            drafting.weigh(row_cost)
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
@@ -124,6 +128,7 @@ class Engine:
             clock=clock,
             report_last=self._report_last,
             proposer=proposer,
+            drafting=drafting,
             masking=self._masking,
             hooks=hooks,
             team=team,

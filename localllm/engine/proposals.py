@@ -11,12 +11,14 @@ nothing of how tokens are found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from localllm.types import SourceName
 
 if TYPE_CHECKING:
     from localllm.engine.scheduling.plan import StepPlan
+    from localllm.engine.scheduling.row_cost import RowCost
     from localllm.engine.sequence import Sequence
 
 
@@ -67,6 +69,18 @@ class Proposer(Protocol):
 
     def propose(self, sequence: Sequence) -> Proposal | None:
         """What it may go on with; None or nothing where nobody knows."""
+        ...
+
+
+class Drafting(Protocol):
+    """Guesses for all sequences of a step together. Called on the engine's thread, before any is asked what it has."""
+
+    def weigh(self, target: RowCost) -> None:
+        """What the steps cost that check the guesses: told once, before anything else."""
+        ...
+
+    def draft(self, running: Many[Sequence]) -> None:
+        """For those of them that draw a token in the next step. Raises nothing: who fails stops drafting."""
         ...
 
 

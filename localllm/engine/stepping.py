@@ -16,7 +16,7 @@ from localllm.engine.cache.kvcache import KvCache
 from localllm.engine.cache.scrubbing import scrub
 from localllm.engine.constraint.masking import Masking
 from localllm.engine.inbox import StepOutput
-from localllm.engine.proposals import ONE_ROW, DecodeHook, Proposer
+from localllm.engine.proposals import ONE_ROW, DecodeHook, Drafting, Proposer
 from localllm.engine.sampling.drawing import Drawer, Drawn
 from localllm.engine.sampling.prompt_logprobs import PromptScorer
 from localllm.engine.sampling.sampler import NO_TOKEN, NO_TOKEN_REASONS, NOT_FINITE, Sampler
@@ -51,6 +51,7 @@ class Stepper:
         clock: Callable[[], float],
         report_last: Callable[[], None],
         proposer: Proposer | None = None,
+        drafting: Drafting | None = None,
         masking: Masking,
         hooks: Many[DecodeHook] = (),
         team: Team | None = None,
@@ -65,6 +66,7 @@ class Stepper:
         self._sampler = sampler
         self._drawer = Drawer(backend, sampler, masking, team)
         self._proposer = proposer
+        self._drafting = drafting
         self._masking = masking
         self._hooks = hooks
         self._pace = pace
@@ -91,6 +93,8 @@ class Stepper:
 
     def propose(self) -> None:
         """Ask what the sequences that draw a token in the next step may go on with."""
+        if self._drafting is not None:
+            self._drafting.draft(self._scheduler.running)
         for sequence in self._scheduler.running:
             if self._proposer is None and sequence.follower is None:
                 continue

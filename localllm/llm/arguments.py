@@ -58,6 +58,7 @@ def load_options(
     threads: int | None,
     pooling: Pooling | None,
     embedding_ctx: int | None,
+    draft: str | Path | None,
 ) -> tuple[LoadOptions | None, Mapping[str, Any]]:
     """`options` changed by the arguments that were given beside it; without any, None and what is to be changed of what
     the settings say for the model.
@@ -69,11 +70,20 @@ def load_options(
         "threads": threads,
         "pooling": pooling,
         "embedding_ctx": embedding_ctx,
+        "draft": _draft(draft),
     }
-    changed = {name: value for name, value in given.items() if value not in (None, "auto")}
+    changed = {
+        name: value for name, value in given.items() if value is not None and (value != "auto" or name == "draft")
+    }
     base = settings.load_options() if options is None else _of_type("options", options, LoadOptions, "LoadOptions")
     whole = _checked("options", base, LoadOptions, changed)
     return (None, {name: getattr(whole, name) for name in changed}) if options is None else (whole, {})
+
+
+def _draft(draft: str | Path | None) -> str | None:
+    if draft is not None and (not isinstance(draft, str | os.PathLike) or not str(draft)):
+        raise InvalidParameter(f"draft must be a name or a path, got {_shown(draft)}", param="draft")
+    return None if draft is None else os.fspath(draft)
 
 
 class Asked(TypedDict, total=False):

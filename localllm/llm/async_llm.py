@@ -46,8 +46,9 @@ class AsyncLLM:
     It belongs to the event loop that loads it. Letting go of it ends its process, without waiting for that.
 
     ctx: tokens each slot holds. slots: requests computed together. gpu_layers: a number, "all" or "auto". pooling: how
-    embeddings are made, where not as the model says. embedding_ctx: tokens of the longest text to embed. options:
-    whatever else `LoadOptions` has; None: as the settings say. The arguments beside it win.
+    embeddings are made, where not as the model says. embedding_ctx: tokens of the longest text to embed. draft: a
+    smaller model with the same vocabulary that guesses what comes, or "auto". options: whatever else `LoadOptions` has;
+    None: as the settings say. The arguments beside it win.
     settings: nothing else is read, neither environment nor files. home: the folder of all data, and of the only
     config.toml that is read; the environment is not. With neither, this user's configuration counts.
     on_progress, on_event: called on the event loop with the fraction that is loaded, and with every `ModelEvent`; they
@@ -65,6 +66,7 @@ class AsyncLLM:
         threads: int | None = None,
         pooling: Pooling | None = None,
         embedding_ctx: int | None = None,
+        draft: str | Path | None = None,
         options: LoadOptions | None = None,
         settings: Settings | None = None,
         home: str | Path | None = None,
@@ -79,7 +81,7 @@ class AsyncLLM:
         self._settings = given.settings_from(settings, home)
         self._options, self._given = given.load_options(
             options, self._settings, ctx=ctx, slots=slots, gpu_layers=gpu_layers, threads=threads, pooling=pooling,
-            embedding_ctx=embedding_ctx,
+            embedding_ctx=embedding_ctx, draft=draft,
         )  # fmt: skip
         self._on_progress = None if on_progress is None else guarded("on_progress", on_progress)
         self._on_event = on_event

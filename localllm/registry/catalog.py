@@ -41,6 +41,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     license: str
     """SPDX identifier where there is one, else the licence's name."""
     description: str
+    draft: str | None = None
+    """The id of a smaller entry with the same vocabulary, which may guess what this one writes."""
 
     @property
     def id(self) -> str:

@@ -21,6 +21,7 @@ from localllm.errors import Loading, LocalLLMError
 from localllm.load_options import LoadOptions
 from localllm.states import ModelPhase, RunningModel
 from localllm.supervisor.contexts import on_devices
+from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.load_log import log_load
 from localllm.supervisor.observer import Observer
@@ -30,7 +31,7 @@ from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
 from localllm.tuned import Tuning
-from localllm.types import Finish, LoadedModel, ModelDefaults, ModelInfo
+from localllm.types import DeviceInfo, Finish, LoadedModel, ModelDefaults, ModelInfo
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 
@@ -73,6 +74,8 @@ class ManagedModel:
         options: LoadOptions,
         *,
         defaults: ModelDefaults,
+        draft: DraftModel | None = None,
+        no_draft: str = "",
         keep_alive_s: float,
         stays: bool,
         release: Callable[[], None],
@@ -88,7 +91,10 @@ class ManagedModel:
         self.id = id
         pooling_of(info, options)
         self._embedding_bytes = embedding_bytes(info, options)
-        self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options))
+        self._draft = draft
+        self._no_draft = no_draft
+        self._draft_bytes = 0 if draft is None else draft_bytes(info, options, draft)
+        self._base_bytes = max(need_bytes(info, each) for each in tuned.possible(tunings, options)) + self._draft_bytes
         library = f"{settings.runtime} {settings.plugin_dir} {settings.rpc}"
         self.on_devices = OnDevices(owner.ledger, library, id, info, options)
         self._embeds = not info.causal
@@ -221,7 +227,7 @@ class ManagedModel:
             self.used()
             log_load(loaded, chose_ctx=self._chose_ctx)
         self.loaded = loaded
-        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn)
+        self._base_bytes = need_bytes(self._info, self._used_options, self.loaded.flash_attn) + self._draft_bytes
         return session
 
     async def _loads(self, session: Session) -> None:
@@ -379,9 +385,13 @@ class ManagedModel:
         place = tuned.place_of(library=hello.fingerprint, backend=hello.backend, devices=hello.devices)
         found = tuned.match(self._tunings, place, options, context_of(self._info, options))
         self._used_options = options = found.applied(options)
-        placement = self.on_devices.place(hello.devices, options)
+        draft = None
+        devices: Sequence[DeviceInfo] = hello.devices
+        if self._draft is not None:
+            draft, devices = place_draft(self._info, options, self._draft, devices)
+        placement = self.on_devices.place(devices, options)
         if "flash_attn" in found.settings:
             placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
-        said = found.story(), found.settings
+        more = found.story(), found.settings, draft, self._no_draft
         info = msgspec.structs.replace(self._info, tensors={})  # only planning needs their names
-        return Load(self.id, str(self._path), info, options, placement, self._defaults, *said)
+        return Load(self.id, str(self._path), info, options, placement, self._defaults, *more)

@@ -21,6 +21,7 @@ from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, cli
 from localllm.load_options import LoadOptions
 from localllm.states import RunningModel
 from localllm.supervisor.contexts import Memory, with_context
+from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.managed import FOREVER_S, ManagedModel, OnProgress
 from localllm.supervisor.observer import Observer
@@ -45,6 +46,10 @@ class Candidate(NamedTuple):
     """To be called once when its file is not needed any more, also if it is never loaded."""
     tunings: tuple[Tuning, ...] = ()
     """What was found to be fastest for it."""
+    draft: DraftModel | None = None
+    """Who guesses for it. Its file is let go with this one's."""
+    no_draft: str = ""
+    """Why nobody does, where `auto` found none."""
 
 
 class Supervisor:
@@ -109,7 +114,8 @@ class Supervisor:
             model = ManagedModel(
                 self, settings, candidate.id, candidate.path, candidate.info, options,
                 defaults=candidate.defaults, keep_alive_s=keep_alive_s, stays=stays, release=candidate.release,
-                tunings=candidate.tunings, chose_ctx=options.ctx != wanted.ctx,
+                draft=candidate.draft, no_draft=candidate.no_draft, tunings=candidate.tunings,
+                chose_ctx=options.ctx != wanted.ctx,
             )  # fmt: skip
         except BaseException:
             candidate.release()

@@ -21,6 +21,7 @@ from localllm.llama.vocab import Vocab
 from localllm.tuned import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
+from localllm.worker.drafting import load_draft
 from localllm.worker.grammars import Later
 from localllm.worker.messages import Load
 from localllm.worker.sampling import resolve_sampling, with_defaults
@@ -41,6 +42,8 @@ class Loaded(NamedTuple):
     """A context for embeddings, when the first text comes. Raises `LoadFailed`."""
     grammar_tokens: Later[GrammarTokens] | None
     """None for an encoder."""
+    draft: LlamaBackend | None
+    """Who guesses."""
 
 
 def load_model(
@@ -91,6 +94,9 @@ def load_model(
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
     backend = None if attention is None else _backend(library, model, load, threads, attention)
+    draft = None
+    if load.draft is not None and backend is not None:
+        draft = load_draft(library, load.draft, model, backend, threads)
     report = LoadedModel(
         id=load.model_id,
         path=load.path,
@@ -105,6 +111,8 @@ def load_model(
         flash_attn_reason="" if attention is None or backend is None else _reason(attention, backend),
         speculation="off" if backend is None or _why_no_guesses(load, backend) else "auto",
         speculation_reason="" if backend is None else _why_no_guesses(load, backend),
+        draft="" if load.draft is None or draft is None else load.draft.id,
+        draft_reason=load.no_draft,
         threads=threads,
         threads_batch=threads_batch,
         ubatch=0 if backend is None else backend.ubatch_capacity,
@@ -122,7 +130,7 @@ def load_model(
         bos_text=vocab.bos_text,
         eos_text=vocab.eos_text,
     )
-    return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens)
+    return Loaded(report, vocab if backend is None else backend.vocab, backend, make_embedder, tokens, draft)
 
 
 def _spread(load: Load) -> Spread:

@@ -88,6 +88,15 @@ class Placement(msgspec.Struct, frozen=True):
     """What is not as it would be on an idle machine."""
 
 
+class DraftLoad(msgspec.Struct, frozen=True):
+    """A smaller model that guesses what the one to be loaded writes."""
+
+    id: str
+    path: str
+    info: ModelInfo
+    placement: Placement
+
+
 class Load(_Frame, frozen=True, tag=True, array_like=True):
     """Load this model now."""
 
@@ -101,6 +110,9 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     """What is to be said of the model's tuning."""
     tuned_settings: tuple[str, ...] = ()
     """Fields of the options that it set."""
+    draft: DraftLoad | None = None
+    no_draft: str = ""
+    """Why there is none, where one was asked for."""
 
 
 class Submit(_Frame, frozen=True, tag=True, array_like=True):

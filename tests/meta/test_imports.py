@@ -78,6 +78,7 @@ ALLOWED: dict[str, set[str]] = {
     "worker.process": BASE | {"compiled", "engine", "llama", "chat"},
     "worker.loading": BASE | {"engine", "llama", "chat"},
     "worker.attention": BASE | {"llama"},
+    "worker.drafting": BASE | {"llama"},
     "worker.cpu_clocks": BASE | {"engine"},
     "worker.identity": BASE | {"kvdisk", "gguf"},
     "worker.keeping": BASE | {"engine", "llama", "kvdisk"},

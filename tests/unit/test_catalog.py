@@ -52,6 +52,19 @@ def test_a_quantization_is_one_of_ggml(entry: CatalogEntry) -> None:
 
 
 @every_entry
+def test_a_draft_is_an_entry_that_is_much_smaller_and_of_the_same_family(entry: CatalogEntry) -> None:
+    if entry.draft is None:
+        return
+    name, _, tag = entry.draft.partition(":")
+    draft = CARRIED.find(name, tag)
+    assert draft is not None
+    assert draft.id == entry.draft, "its id, whole"
+    assert 3.5 * draft.size_bytes < entry.size_bytes
+    assert draft.kind == entry.kind
+    assert draft.name[:5] == entry.name[:5]
+
+
+@every_entry
 def test_sizes_fit_parameters_and_quantization(entry: CatalogEntry) -> None:
     expected_bytes = entry.num_parameters * BITS_PER_WEIGHT[entry.quant] / 8
     least = LEAST_VISION if entry.kind == "vision" else LEAST

@@ -46,6 +46,8 @@ class Drafter:
         """What a batch takes, to be replaced by what is learned."""
         self.max_rows = batch_capacity
         """Of all streams together: so many rows a batch takes, and so many logits."""
+        self.weighs_all = False
+        """Whether what steps take is to be learned also where nothing is proposed."""
         self._slot_capacity = slot_capacity
         self._max_rollback = max_rollback
         self._rolls_back_equals = rolls_back_equals
@@ -57,7 +59,8 @@ class Drafter:
             if sequence.proposal is not None:
                 break
         else:
-            return plan
+            is_plain = all(len(segment.tokens) == 1 for segment in plan.segments)
+            return plan._replace(is_weighed=True) if self.weighs_all and self._max_rollback > 0 and is_plain else plan
         streams = [sequence for sequence in plan.sequences if sequence.num_pending == 1 and not sequence.wants_scores]
         shares: Many[Rows]
         is_weighed = self._max_rollback > 0 and len(streams) == len(plan.sequences)

@@ -19,6 +19,8 @@ FIRST = 0.5
 """As much as the first one does."""
 EAGER = math.log(1.25)
 """Where no streams of that number ever had several rows, these are taken to cost less than the model says, once."""
+EVEN = 0.2
+"""Likewise where slower and quicker ones count alike."""
 LARGEST = math.log(2.0)
 """An error beyond that is an accident of one step: another program had the cores."""
 FORGETTING = 0.995
@@ -39,9 +41,20 @@ class RowCost:
         self._errors: dict[int, dict[_Shape, float]] = {}
         """Number of streams -> shape -> the logarithm of what it took for what the model says."""
         self._num_shapes = 0
+        self._measured: dict[tuple[int, _Shape], float] = {}
+        """Of streams and shape, what it took of late for what the model says: slow ones count as quick ones do."""
 
     def __call__(self, parts: Many[Part]) -> float:
         return self._base(parts) * math.exp(self._error(len(parts), _shape(parts)))
+
+    def measured(self, parts: Many[Part]) -> float:
+        """The mean of late where that shape was measured: dearer than what is hoped for, never cheaper."""
+        found = self._measured.get((len(parts), _shape(parts)))
+        return self(parts) if found is None else max(self(parts), self._base(parts) * math.exp(found))
+
+    def knows(self, num_streams: int) -> bool:
+        """Whether a step of so many was measured: what it costs is in seconds then."""
+        return num_streams in self._errors
 
     def observe(self, parts: Many[Part], seconds: float) -> None:
         """A step of these streams took so long."""
@@ -49,6 +62,11 @@ class RowCost:
         known = self._error(count, shape)
         of_streams = self._errors.setdefault(count, {})
         error = math.log(max(seconds, 1e-9) / self._base(parts))
+        key = count, shape
+        mean = self._measured.pop(key, error)
+        self._measured[key] = mean + EVEN * (min(error, mean + LARGEST) - mean)
+        if len(self._measured) > MOST_SHAPES:
+            del self._measured[next(iter(self._measured))]
         if of_streams:
             error = max(-LARGEST, min(LARGEST, error - known))
             gain = SLOWER if error > 0 else FASTER

@@ -13,7 +13,8 @@ from localllm.engine.scheduling.rows import LONGEST
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.lookup import Lookup
 from localllm.engine.speculation.rates import Rates
-from localllm.engine.speculation.source import Guess, Source
+from localllm.engine.speculation.source import Drafted, Guess, Source
+from localllm.engine.speculation.trust import Trust
 from localllm.types import SourceName, Speculative
 
 HOPELESS = 0.08
@@ -23,12 +24,18 @@ HOPELESS = 0.08
 class Experience:
     """What sequences of one model teach those that come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_draft: bool = False) -> None:
+        """`has_draft`: a draft model guesses, too."""
         self._rates: dict[SourceName, Rates] = {}
+        self._trust = Trust() if has_draft else None
 
     def rates(self, name: SourceName) -> Rates:
         """For a new sequence."""
         return Rates(self._rates.setdefault(name, Rates()))
+
+    def drafted(self) -> Drafted | None:
+        """For a new sequence, if there is a draft model."""
+        return None if self._trust is None else Drafted(Trust(self._trust))
 
 
 class Guesser:
@@ -42,7 +49,10 @@ class Guesser:
         prediction: Tokens[int] = (),
     ) -> None:
         """`prediction`: what the answer may be like."""
-        self._most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
+        self.most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
+        """Tokens to guess in a step."""
+        self.drafted = experience.drafted() if wanted.takes("draft") else None
+        """What a draft model guesses."""
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
             self._texts["prediction"] = prediction
@@ -53,17 +63,27 @@ class Guesser:
         self._sources: list[Source] | None = None
 
     def propose(self, sequence: Sequence) -> Proposal | None:
+        best = self.looked_up(sequence)
+        drafted = None if self.drafted is None else self.drafted.propose(sequence.tokens, self.most)
+        if drafted is not None and drafted.chances[0] >= HOPELESS and (best is None or drafted.worth > best.worth):
+            best = drafted
+        return None if best is None else Proposal((), *best)
+
+    def looked_up(self, sequence: Sequence) -> Guess | None:
+        """The best guess of the texts."""
         if self._sources is None or sequence.num_shifted != self._num_shifted:
             self._num_shifted = sequence.num_shifted
             self._sources = self._made(sequence)
+            if self.drafted is not None:
+                self.drafted.forget()
         best: Guess | None = None
         for source in self._sources:
-            guess = source.propose(sequence.tokens, self._most)
+            guess = source.propose(sequence.tokens, self.most)
             if guess is None or guess.chances[0] < HOPELESS:
                 continue
             if best is None or guess.worth > best.worth:
                 best = guess
-        return None if best is None else Proposal((), *best)
+        return best
 
     def _made(self, sequence: Sequence) -> list[Source]:
         tokens = sequence.tokens

@@ -107,6 +107,9 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
     tuned: str | msgspec.UnsetType = msgspec.UNSET
     """What `localllm tune` found for it here that is used, or why that is not."""
+    draft: str | msgspec.UnsetType = msgspec.UNSET
+    """The id of the model that guesses for it; `draft_reason`: why none does, where `auto` found none."""
+    draft_reason: str | msgspec.UnsetType = msgspec.UNSET
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
     """`rank`: it ranks; otherwise it embeds."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
@@ -195,6 +198,8 @@ def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
         speculation=model.speculation if model.slots else msgspec.UNSET,
         speculation_reason=model.speculation_reason or msgspec.UNSET,
         tuned=model.tuned or msgspec.UNSET,
+        draft=model.draft or msgspec.UNSET,
+        draft_reason=model.draft_reason or msgspec.UNSET,
         pooling=model.pooling,
         dimensions=model.dimensions,
         embedding_ctx=model.embedding_ctx,

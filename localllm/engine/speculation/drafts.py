@@ -1,0 +1,340 @@
+"""A draft model's guesses for all streams of a step: one decode for each drafted token, as long as that pays.
+
+    a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw, while that was guessed]
+
+What is worth its time is decided by `lengths`, with the costs that were measured, the draft's own too. Where nothing
+pays the draft rests, but for a small part of the time: then it looks back at a few tokens whose successors are known.
+If it fails, answers go on without it. Knows nothing of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Sequence as Many
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from localllm.engine.backend import Backend, BackendError, Segment
+from localllm.engine.scheduling.row_cost import RowCost
+from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.account import Accounts
+from localllm.engine.speculation.draft_cost import DraftCost
+from localllm.engine.speculation.lengths import Length, Stream, best_length
+from localllm.engine.speculation.source import Drafted
+from localllm.engine.speculation.streams import DraftStream, DraftStreams
+from localllm.engine.team import Team
+
+logger = logging.getLogger("localllm")
+
+READY = 16
+"""Tokens that a stream may be behind and still draft in the same step: others wait as long."""
+CATCH_UP_S = 0.05
+"""A step spends so long on streams that are further behind, about."""
+LEAST_CATCH_UP = 32
+"""Tokens of such a step at least."""
+ANSWER = 128
+"""Tokens that an answer without a limit is taken to go on for, where it is asked whether catching up pays."""
+PROBING = 0.006
+"""Of the time in which nothing pays, what may be spent on looking whether it would."""
+PROBE, PROBED = 48, 16
+"""Tokens that are looked back at where the draft is far behind. Successors are compared behind the first so many,
+and so many are looked at together at least."""
+WARMING = 6
+"""Tokens to find out what one takes."""
+RESTS = 4
+"""Steps for which nothing is reckoned again after one in which nothing paid."""
+WORTH_TRYING = 0.1
+"""A guess that is right less often is not computed by anybody."""
+
+
+class Wanted(NamedTuple):
+    """A stream that may get a draft."""
+
+    sequence: Sequence
+    drafted: Drafted
+    most: int
+    """Tokens to guess."""
+
+
+class _Step(NamedTuple):
+    """The last one."""
+
+    began_s: float
+    ids: tuple[int, ...]
+    """Of its streams."""
+    num_tokens: int
+    """That these had generated before it."""
+    is_drafted: bool
+
+
+class Drafts:
+    """Implements `engine.proposals.Drafting`."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        share: float,
+        team: Team | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`share`: of what a step of the target takes, what one of this takes, before that was measured."""
+        self._backend: Backend | None = backend
+        self._ready = min(READY, backend.batch_capacity // backend.num_slots)
+        self._streams = DraftStreams(backend)
+        self._clock = clock
+        self._team = team
+        self._spent = DraftCost(share)
+        self._saved_s = 0.0
+        """For looking back, of the time in which nothing paid."""
+        self._target: RowCost | None = None
+        self._resting = 0, 0
+        """So many steps more, while so many stream."""
+        self._accounts = Accounts()
+        self._last: _Step | None = None
+
+    def weigh(self, target: RowCost) -> None:
+        """What the target's steps cost."""
+        self._target = target
+
+    def warm_up(self) -> None:
+        """Measure, before anybody waits for it, what a decode takes. Raises `BackendError`."""
+        assert self._backend is not None
+        took_s = []
+        for place in range(WARMING):
+            began_s = self._clock()
+            self._backend.decode([Segment(0, place, [0], 1)])
+            self._backend.synchronize()
+            _best(self._backend.logits(0)[-1])
+            took_s.append(self._clock() - began_s)
+        self._backend.truncate(0, 0)
+        self._spent.observe_guesses(1, 1, min(took_s))
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it failed."""
+        return self._backend is None
+
+    def draft(self, running: Many[Sequence]) -> None:
+        streams = [sequence for sequence in running if sequence.num_pending]
+        for sequence in streams:
+            if (drafted := _drafted(sequence)) is not None:
+                drafted.learn(sequence.tokens)
+        if self._backend is None or self._target is None:
+            return
+        if any(sequence.num_pending > 1 or sequence.wants_scores for sequence in streams):
+            self._last = None
+            return  # beside prompts everybody gets one row
+        self._settle(streams)
+        if not self._target.knows(len(streams)) or not self._accounts.allows(len(streams)):
+            return
+        num_steps, num_streams = self._resting
+        if num_steps and num_streams == len(streams):
+            self._resting = num_steps - 1, num_streams
+            return
+        wanted = [self._wanted(sequence) for sequence in streams]
+        if not any(wanted):
+            return
+        self._streams.release({sequence.id for sequence in running})
+        if self._team is not None:
+            self._backend.set_threads(self._team.num_threads)
+        try:
+            self._draft(self._backend, self._target, streams, wanted)
+        except BackendError as error:
+            self._backend = None
+            logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
+
+    def _settle(self, streams: Many[Sequence]) -> None:
+        """What the step before has won or lost, if it was one of the same streams."""
+        now_s, last = self._clock(), self._last
+        ids = tuple([sequence.id for sequence in streams])
+        num_tokens = sum([sequence.num_generated for sequence in streams])
+        if last is not None and last.ids == ids:
+            came, took_s = num_tokens - last.num_tokens, now_s - last.began_s
+            self._accounts.took(len(streams), came, took_s, is_drafted=last.is_drafted)
+        self._last = _Step(now_s, ids, num_tokens, is_drafted=False)
+
+    def _wanted(self, sequence: Sequence) -> Wanted | None:
+        assert self._backend is not None
+        drafted = _drafted(sequence)
+        if drafted is None or sequence.guesser is None or not sequence.takes_guesses:
+            return None
+        most = min(sequence.guesser.most, self._backend.slot_capacity // 4)
+        if sequence.max_tokens is not None:
+            most = min(most, sequence.max_tokens - sequence.num_generated - 1)
+        if most < 1:
+            return None
+        looked_up = sequence.guesser.looked_up(sequence)
+        if looked_up is not None and looked_up.worth >= drafted.trust.mean / (1 - drafted.trust.mean):
+            return None  # it costs nothing
+        return Wanted(sequence, drafted, most)
+
+    def _draft(self, backend: Backend, target: RowCost, streams: Many[Sequence], wanted: Many[Wanted | None]) -> None:
+        parts = [(sequence.held.slot or 0, sequence.num_computed, 1) for sequence in streams]
+        plain_s = target.measured(parts)
+        self._spent.target_s = plain_s / len(streams)
+        asked = [
+            Stream(slot, depth, 0.0 if one is None else one.drafted.trust.mean, 0 if one is None else one.most)
+            for (slot, depth, _), one in zip(parts, wanted, strict=True)
+        ]
+        length = best_length(asked, target.measured, self._spent.decode_s)
+        if length is None:
+            self._resting = RESTS - 1, len(streams)
+            self._saved_s += RESTS * PROBING * plain_s
+            self._look_back(backend, [one for one in wanted if one is not None])
+            return
+        chosen = [one for place, one in enumerate(wanted) if one is not None and place in length.places]
+        gain = 1 - len(streams) / plain_s / length.rate
+        ready = self._catch_up(backend, chosen, gain * plain_s)
+        if self._last is not None:
+            self._last = self._last._replace(is_drafted=bool(ready))
+        if ready:
+            self._guess(backend, ready, length)
+
+    def _catch_up(self, backend: Backend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
+        """Those whose streams are near enough; others come nearer, if the time `gain_s` that a token saves pays it."""
+        ready, behind = [], []
+        for one in chosen:
+            sequence = one.sequence
+            stream = self._streams.follow(sequence, one.most + 1 + self._ready)
+            left = ANSWER if sequence.max_tokens is None else min(ANSWER, sequence.max_tokens - sequence.num_generated)
+            is_short = stream.first > 0 and sequence.num_tokens + ANSWER <= backend.slot_capacity
+            if is_short and self._spent.tokens_s(sequence.num_tokens) < gain_s * left:
+                self._streams.begin_at(stream, 0)  # it had looked back at its end only
+            missing = stream.num_missing(sequence)
+            if missing <= self._ready:
+                ready.append((one, stream))
+            elif self._spent.tokens_s(missing) < gain_s * left:
+                behind.append((one, stream))
+        room = max(LEAST_CATCH_UP, int(CATCH_UP_S / self._spent.token_s))
+        segments: list[Segment] = []
+        for one, stream in behind:
+            count = min(room, backend.batch_capacity, stream.num_missing(one.sequence) - 1)
+            if room <= 0 or sum(len(each.tokens) for each in segments) + count > backend.batch_capacity:
+                break
+            segments.append(self._segment(one.sequence, stream, count, num_outputs=0))
+            room -= count
+        if segments:
+            self._last = None  # it is paid by what is to come, as was just reckoned
+            self._decode(backend, segments)
+            for (_, stream), segment in zip(behind, segments, strict=False):
+                self._streams.computed(stream, list(segment.tokens))
+        return ready
+
+    def _segment(self, sequence: Sequence, stream: DraftStream, count: int, *, num_outputs: int) -> Segment:
+        start = len(stream.tokens)
+        at = stream.first + start
+        return Segment(stream.slot, start, sequence.tokens[at : at + count], num_outputs)
+
+    def _decode(self, backend: Backend, segments: list[Segment]) -> float:
+        """What it took, in seconds. Raises `BackendError`."""
+        began_s = self._clock()
+        backend.decode(sorted(segments))
+        backend.synchronize()
+        took_s = self._clock() - began_s
+        self._spent.observe_tokens(sum(len(each.tokens) for each in segments), took_s)
+        return took_s
+
+    def _guess(self, backend: Backend, ready: list[tuple[Wanted, DraftStream]], length: Length) -> None:
+        """Draft for all of them together. Raises `BackendError`."""
+        began_s = self._clock()
+        active = sorted((_Draft(one, stream) for one, stream in ready), key=lambda draft: draft.stream.slot)
+        pending = [draft.wanted.sequence.tokens[draft.num_held :] for draft in active]
+        longest, num_decodes = max(map(len, pending)), 0
+        drafts = active
+        most = min(2 * length.num_tokens + 1, max(draft.wanted.most for draft in active))
+        while active:
+            segments = [
+                Segment(draft.stream.slot, len(draft.stream.tokens), tokens, 1, max(0, longest - len(tokens)))
+                for draft, tokens in zip(active, pending, strict=True)
+            ]
+            backend.decode(segments)
+            backend.synchronize()
+            num_decodes += 1
+            for place, (draft, tokens) in enumerate(zip(active, pending, strict=True)):
+                self._streams.computed(draft.stream, tokens, is_drafted=num_decodes > 1)
+                draft.take(*_best(backend.logits(place)[-1]))
+            longest = 1
+            active = self._going_on(backend, active, length, most)
+            pending = [draft.tokens[-1:] for draft in active]
+        self._spent.observe_guesses(len(drafts), num_decodes, self._clock() - began_s)
+        for draft in drafts:
+            draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
+
+    def _going_on(self, backend: Backend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
+        """Of which one more token is drafted: where what is to be expected of it is worth its row, and the decode."""
+        going_on = [
+            draft
+            for draft in active
+            if len(draft.tokens) < min(most, draft.wanted.most)
+            and draft.worth > max(WORTH_TRYING, length.row_s * length.rate)
+            and not backend.ends_generation(draft.tokens[-1])
+        ]
+        cost_s = self._spent.decode_s(len(going_on)) + length.row_s * len(going_on) if going_on else math.inf
+        return going_on if sum(draft.worth for draft in going_on) > cost_s * length.rate else []
+
+    def _look_back(self, backend: Backend, wanted: list[Wanted]) -> None:
+        """At tokens whose successors are known, of the stream that was not looked at for longest, if time was saved."""
+        if self._saved_s < self._spent.tokens_s(PROBED) or not wanted:
+            return
+        streams = [(one, self._streams.follow(one.sequence, one.most + 1 + self._ready)) for one in wanted]
+        one, stream = min(streams, key=lambda each: each[1].last_probed)
+        sequence, missing = one.sequence, stream.num_missing(one.sequence)
+        if missing < PROBED:
+            return
+        if self._spent.tokens_s(missing) > self._saved_s:
+            missing = min(missing, PROBE)
+            if self._spent.tokens_s(missing) > self._saved_s:
+                return
+            self._streams.begin_at(stream, sequence.num_tokens - missing)
+        count = min(missing, backend.batch_capacity)
+        num_outputs = min(count, count - PROBED if stream.first == sequence.num_tokens - count else 2 * PROBED)
+        num_outputs = min(max(num_outputs, 1), backend.max_outputs)
+        segment = self._segment(sequence, stream, count, num_outputs=num_outputs)
+        self._last = None
+        took_s = self._decode(backend, [segment])
+        self._saved_s = max(0.0, min(self._saved_s, self._spent.tokens_s(2 * PROBE)) - took_s)
+        self._streams.computed(stream, list(segment.tokens))
+        stream.last_probed = self._streams.num_uses
+        behind = stream.first + segment.start + count - num_outputs + 1
+        for row, came in zip(backend.logits(0), sequence.tokens[behind:], strict=False):
+            token, probability = _best(row)
+            one.drafted.trust.learn(probability, is_right=token == came)
+
+
+class _Draft:
+    """What is drafted for one stream."""
+
+    def __init__(self, wanted: Wanted, stream: DraftStream) -> None:
+        self.wanted = wanted
+        self.stream = stream
+        self.num_held = stream.first + len(stream.tokens)
+        self.tokens: list[int] = []
+        self.probabilities: list[float] = []
+        self._right = 1.0
+
+    @property
+    def worth(self) -> float:
+        """What is to be expected of one more token."""
+        return self._right * self.wanted.drafted.trust.mean
+
+    def take(self, token: int, probability: float) -> None:
+        self.tokens.append(token)
+        self.probabilities.append(probability)
+        self._right *= self.wanted.drafted.trust.chance(probability)
+
+
+def _drafted(sequence: Sequence) -> Drafted | None:
+    return None if sequence.guesser is None else sequence.guesser.drafted
+
+
+def _best(row: npt.NDArray[np.float32]) -> tuple[int, float]:
+    """The likeliest token, and its probability; 0 of a row that is no numbers."""
+    token = int(row.argmax())
+    total = float(np.exp(row - row[token]).sum())
+    return token, 1.0 / total if total >= 1.0 and math.isfinite(total) else 0.0

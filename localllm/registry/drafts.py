@@ -1,0 +1,61 @@
+"""Which model guesses for which: what was typed to a file, and the catalog's pairs.
+
+Knows nothing of what is loaded, and of whether vocabularies are the same: that shows when both are loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from localllm.errors import LocalLLMError, ModelNotFound
+from localllm.registry import catalog
+from localllm.registry.names import CatalogName, parse
+from localllm.registry.resolve import ModelFile, carried, resolve
+
+AUTO = "auto"
+DEMO, DEMO_DRAFT = "demo", "demo-draft"
+
+
+class Found(NamedTuple):
+    """A draft, or why there is none."""
+
+    file: ModelFile | None
+    reason: str = ""
+
+
+def pair_of(id: str) -> str | None:
+    """The name of the draft for the model of this id; None: nobody knows one."""
+    if id == DEMO:
+        return DEMO_DRAFT
+    try:
+        name = parse(id)
+    except LocalLLMError:
+        return None
+    entry = catalog.load().find(name.name, name.tag) if isinstance(name, CatalogName) else None
+    return None if entry is None else entry.draft
+
+
+def find_draft(wanted: str, target: str, data_dir: Path) -> Found:
+    """The draft `wanted` for the model with the id `target`; `auto` may find none.
+
+    Raises `ModelNotFound`, `InvalidParameter`, `LoadFailed` as `resolve` does, for what was asked for by name.
+    """
+    if wanted != AUTO:
+        return Found(_resolved(wanted, data_dir))
+    pair = pair_of(target)
+    if pair is None:
+        return Found(None, f"the catalog has no draft for {target}; name one")
+    try:
+        return Found(_resolved(pair, data_dir))
+    except ModelNotFound:
+        return Found(None, f"localllm pull {pair} downloads the draft for {target}")
+
+
+def _resolved(name: str, data_dir: Path) -> ModelFile:
+    if name == DEMO_DRAFT and not Path(name).exists():
+        return ModelFile(DEMO_DRAFT, carried("demo-draft.gguf"))
+    try:
+        return resolve(name, data_dir)
+    except ModelNotFound as error:
+        raise ModelNotFound(f"draft: {error.message}", param="draft") from error

@@ -1,0 +1,258 @@
+"""Draft models on the real llama.cpp: the same answer, whoever guesses, and streams that follow all that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localllm.engine.engine import Engine, StepOutput
+from localllm.engine.scheduling.row_cost import RowCost
+from localllm.engine.scheduling.rows import Part
+from localllm.engine.sequence import Sequence as Request
+from localllm.engine.speculation.account import Accounts
+from localllm.engine.speculation.drafts import Drafts
+from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.llama import library
+from localllm.llama.context import LlamaBackend
+from localllm.llama.model import LlamaModel
+from localllm.llama.vocab_difference import vocab_difference
+from localllm.types import ResolvedSampling, Speculative
+from tests.models import families
+from tests.models.maker import write_llama
+from tests.models.tokenizers import spm
+
+SLOTS, CTX = 3, 256
+GREEDY = ResolvedSampling(temperature=0)
+
+
+class AlwaysWorth(RowCost):
+    """A target whose steps take so long that every guess pays."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: 100.0)
+
+    def __call__(self, _parts: Sequence[Part]) -> float:
+        return 100.0
+
+    def measured(self, _parts: Sequence[Part]) -> float:
+        return 100.0
+
+    def knows(self, _num_streams: int) -> bool:
+        return True
+
+
+class Generous(Accounts):
+    """These models are so small that no draft wins time."""
+
+    def allows(self, _num_streams: int) -> bool:
+        return True
+
+
+@contextmanager
+def opened(loaded: library.Library, path: Path, *, ctx: int = CTX, unified: bool = False) -> Iterator[LlamaBackend]:
+    model = LlamaModel(loaded, path, gpu_layers=0, devices=(), must_offload=False)
+    backend = LlamaBackend(
+        loaded,
+        model,
+        ctx=ctx,
+        slots=SLOTS,
+        threads=1,
+        batch_tokens=64,
+        max_outputs=48,
+        num_cells=SLOTS * ctx if unified else None,
+    )
+    yield backend
+    backend.free()
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("drafts")
+    return {
+        "target": write_llama(folder / "target.gguf"),
+        "same": write_llama(folder / "same.gguf"),
+        "other": families.write_draft(folder / "other.gguf", seed=3),
+        "spm": families.write_sliding_window(folder / "spm.gguf"),
+    }
+
+
+@pytest.fixture(scope="module", params=["partitioned", "unified"])
+def target(
+    request: pytest.FixtureRequest, loaded_library: library.Library, models: dict[str, Path]
+) -> Iterator[LlamaBackend]:
+    with opened(loaded_library, models["target"], unified=request.param == "unified") as backend:
+        yield backend
+
+
+class Run:
+    """An engine, and what came of it."""
+
+    def __init__(self, target: LlamaBackend, draft: LlamaBackend | None, **how: Any) -> None:
+        for backend in (target, *([] if draft is None else [draft])):
+            for slot in range(SLOTS):
+                backend.truncate(slot, 0)
+        self.drafts = None if draft is None else Drafts(draft, share=0.1)
+        self.engine = Engine(target, self._emit, proposer=Speculator(), drafting=self.drafts, max_step_s=60, **how)
+        if self.drafts is not None:
+            self.drafts.weigh(AlwaysWorth())
+            self.drafts._accounts = Generous()
+            self.engine.scheduler.drafter.cost = lambda _: 1.0
+        self.experience = Experience(has_draft=draft is not None)
+
+    def _emit(self, output: StepOutput) -> None:
+        assert not output.failures
+
+    def begin(self, id: int, prompt: list[int], count: int = 40, sampling: ResolvedSampling = GREEDY) -> Request:
+        one = Request(id, prompt, sampling=sampling, max_tokens=count, ignore_eos=True)
+        one.guesser = Guesser(Speculative(sources=("draft",)), self.experience)
+        self.engine.submit(one)
+        return one
+
+    def finish(self) -> None:
+        self.engine.step()
+        while self.engine.scheduler.has_work:
+            self.engine.step()
+            self.check()
+
+    def check(self) -> None:
+        self.engine.check_integrity()
+        if self.drafts is None or self.drafts.is_off or self.drafts._backend is None:
+            return
+        for stream in self.drafts._streams._streams:
+            assert self.drafts._backend.length(stream.slot) == len(stream.tokens), "what is believed to be there is"
+
+
+def prompts() -> list[list[int]]:
+    return [[5 + (7 * id + 3 * place) % 300 for place in range(20 + 9 * id)] for id in range(SLOTS)]
+
+
+SAMPLINGS = {
+    "greedy": GREEDY,
+    "drawn": ResolvedSampling(seed=5, temperature=0.9, top_k=20),
+    "penalties": ResolvedSampling(seed=6, temperature=0.7, repeat_penalty=1.2, frequency_penalty=0.3),
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLINGS)
+@pytest.mark.parametrize("draft", ["same", "other"])
+def test_the_answer_with_a_draft_is_the_answer_without(
+    target: LlamaBackend, loaded_library: library.Library, models: dict[str, Path], draft: str, kind: str
+) -> None:
+    """In a unified cache rows of another number may be rounded otherwise, so that greedy ones are compared only."""
+    if target.num_cells is not None and kind != "greedy":
+        return
+    plain = Run(target, None)
+    expected = [plain.begin(id, prompt, sampling=SAMPLINGS[kind]) for id, prompt in enumerate(prompts())]
+    plain.finish()
+    with opened(loaded_library, models[draft]) as guessing:
+        run = Run(target, guessing)
+        made = [run.begin(id, prompt, sampling=SAMPLINGS[kind]) for id, prompt in enumerate(prompts())]
+        run.finish()
+    assert [one.tokens for one in made] == [one.tokens for one in expected]
+    num_guesses, num_right = (sum(getattr(one, name) for one in made) for name in ("num_guesses", "num_right_guesses"))
+    if draft == "same" and kind == "greedy":
+        assert num_right > 80, "of 120 tokens"
+        assert num_right > 0.95 * num_guesses
+        assert run.engine.num_steps < 0.5 * plain.engine.num_steps
+    if draft == "other":
+        assert num_right < 0.5 * num_guesses, "it may guess, and is mostly wrong"
+
+
+def test_turns_cancels_and_new_requests_find_their_streams(
+    target: LlamaBackend, loaded_library: library.Library, models: dict[str, Path]
+) -> None:
+    plain = Run(target, None)
+    turns = [plain.begin(0, prompts()[0], 20)]
+    plain.finish()
+    turns.append(plain.begin(1, [*turns[0].tokens, 9, 10, 11], 20))
+    plain.finish()
+    with opened(loaded_library, models["same"]) as guessing:
+        run = Run(target, guessing)
+        first = run.begin(0, prompts()[0], 20)
+        run.finish()
+        for id in range(10, 16):
+            run.begin(id, [*prompts()[1], id], 100)
+            for _ in range(6):
+                run.engine.step()
+                run.check()
+            run.engine.cancel(id)
+        second = run.begin(1, [*first.tokens, 9, 10, 11], 20)
+        run.finish()
+    assert [first.tokens, second.tokens] == [one.tokens for one in turns]
+    assert min(first.num_right_guesses, second.num_right_guesses) > 10
+
+
+@pytest.mark.parametrize("ctx", [64, CTX])
+def test_a_context_that_shifts_or_is_longer_than_the_drafts_is_followed(
+    loaded_library: library.Library, models: dict[str, Path], ctx: int
+) -> None:
+    def tokens_of(model: LlamaBackend, draft: LlamaBackend | None) -> tuple[list[int], int]:
+        run = Run(model, draft, context_shift=True)
+        one = run.begin(0, prompts()[2], 300)
+        run.finish()
+        return one.tokens, one.num_right_guesses
+
+    with (
+        opened(loaded_library, models["target"]) as model,
+        opened(loaded_library, models["same"], ctx=ctx) as guessing,
+    ):
+        assert model.can_shift
+        plain, _ = tokens_of(model, None)
+        guessed, num_right = tokens_of(model, guessing)
+    assert guessed == plain
+    assert num_right > 50
+
+
+def test_a_draft_that_cannot_be_computed_is_dropped_and_answers_go_on(
+    loaded_library: library.Library, models: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its cells are taken by somebody else: llama.cpp finds no room for the next token."""
+    with opened(loaded_library, models["target"]) as target, opened(loaded_library, models["same"]) as guessing:
+        plain = Run(target, None)
+        expected = plain.begin(0, prompts()[0])
+        plain.finish()
+        run = Run(target, guessing)
+        made = run.begin(0, prompts()[0])
+        for _ in range(3):
+            run.engine.step()
+        guessing.max_outputs = 0  # from now on it refuses every batch
+        run.finish()
+    assert made.tokens == expected.tokens
+    assert run.drafts is not None
+    assert run.drafts.is_off
+    assert "draft_dropped" in [record.message for record in caplog.records]
+
+
+def test_vocabularies_are_compared_token_by_token(
+    loaded_library: library.Library, models: dict[str, Path], tmp_path: Path
+) -> None:
+    words = spm()
+    changed = replace(words, tokens=[*words.tokens[:300], "~~", *words.tokens[301:]])
+    special = replace(words, types=[*words.types[:300], 3, *words.types[301:]])
+    shorter = replace(words, tokens=words.tokens[:-4], types=words.types[:-4], scores=words.scores[:-4])
+    files = {
+        name: write_llama(tmp_path / f"{name}.gguf", tokenizer=tokenizer)
+        for name, tokenizer in {"one": words, "changed": changed, "special": special, "shorter": shorter}.items()
+    }
+    loaded = {
+        name: LlamaModel(loaded_library, path, gpu_layers=0, devices=(), must_offload=False)
+        for name, path in {**files, "bpe": models["target"]}.items()
+    }
+
+    def difference(name: str) -> str:
+        return vocab_difference(loaded_library.api, loaded["one"].vocab, loaded[name].vocab)
+
+    assert difference("one") == ""
+    assert "token 300 is '~~'" in difference("changed")
+    assert "token 300" in difference("special")
+    assert "special in one of the two" in difference("special")
+    assert "tokens, not" in difference("shorter")
+    assert "another kind" in difference("bpe")
+    for model in loaded.values():
+        model.close()

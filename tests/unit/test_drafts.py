@@ -1,0 +1,347 @@
+"""A draft model: no answer is another for it, it follows whatever happens to its texts, and rests where it costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence as Many
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from localllm.engine.engine import Engine
+from localllm.engine.scheduling.rows import Cost, Part, assumed_cost
+from localllm.engine.sequence import Sequence
+from localllm.engine.speculation.account import Accounts
+from localllm.engine.speculation.drafts import Drafts
+from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
+from localllm.engine.speculation.lengths import Stream, best_length
+from localllm.engine.speculation.streams import DraftStreams
+from localllm.engine.speculation.trust import Trust
+from localllm.types import ResolvedSampling, Speculative
+from tests.fakes import FakeBackend, alone
+from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLER, SAMPLINGS, SLOT, Answers, free, requests
+
+
+class Clock:
+    """Goes on by what is computed."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Timed(FakeBackend):
+    """A pass takes time, and a row a little."""
+
+    def __init__(self, clock: Clock, *, pass_s: float = 1.0, row_s: float = 0.02, **how: Any) -> None:
+        super().__init__(**how)
+        self._clock, self._pass_s, self._row_s = clock, pass_s, row_s
+        self.spent_s = 0.0
+
+    def decode(self, segments: Many[Any], *, within_s: float | None = None) -> bool:
+        took_s = self._pass_s + self._row_s * sum(len(each.tokens) + each.num_padding for each in segments)
+        self._clock.now_s += took_s
+        self.spent_s += took_s
+        return super().decode(segments, within_s=within_s)
+
+
+class Draft(Timed):
+    """Sure of itself; right at some places of a text and wrong at others."""
+
+    def __init__(
+        self, clock: Clock, *, wrong: float = 0.0, seed: int = 0, dies_at: int | None = None, **how: Any
+    ) -> None:
+        super().__init__(clock, pass_s=0.05, row_s=0.005, fails_at_step=dies_at, **how)
+        self._wrong, self._seed = wrong, seed
+
+    def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
+        chooser = random.Random(1000 * self._seed + sum(cells) + len(cells))
+        row = super()._row(cells) * 9
+        return np.roll(row, 1) if chooser.random() < self._wrong else row
+
+
+def steps(
+    sequences: list[Sequence], backend: Timed, draft: Draft, clock: Clock, *, cost: Cost | None = None, **how: Any
+) -> tuple[Answers, Drafts]:
+    """All answers, and what drafted for them."""
+    answers, drafts = Answers(sequences), Drafts(draft, clock=clock, share=0.1)
+    engine = Engine(backend, answers, sampler=SAMPLER, clock=clock, proposer=Speculator(), drafting=drafts, **how)
+    if cost is not None:
+        engine.scheduler.drafter.cost = cost
+    for sequence in sequences:
+        engine.submit(sequence)
+    for _ in range(4000):
+        engine.step()
+        engine.check_integrity()
+        held = draft.cells
+        assert drafts.is_off or all(stream.tokens == held[stream.slot] for stream in drafts._streams._streams)
+        if not engine.scheduler.has_work:
+            return answers, drafts
+    raise AssertionError("the engine never ran out of work")
+
+
+def guessed(sequences: list[Sequence], experience: Experience | None = None, **wanted: Any) -> list[Sequence]:
+    experience = experience or Experience(has_draft=True)
+    for one in sequences:
+        one.guesser = Guesser(Speculative(**wanted), experience) if one.takes_guesses else None
+    return sequences
+
+
+def answer(prompt: Many[int], count: int, id: int = 0, **options: Any) -> Sequence:
+    return Sequence(id, prompt, sampling=GREEDY, max_tokens=count, ignore_eos=True, **options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    SAMPLINGS,
+    OPTIONS,
+    st.integers(1, 3),
+    st.sampled_from(["partitioned", "unified"]),
+    st.sampled_from([None, None, 12, 20]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.integers(0, 1000),
+    st.sampled_from([None, free, assumed_cost]),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([SLOT, 16]),
+    st.sampled_from([None, None, 1, 4]),
+    st.booleans(),
+)
+def test_the_answer_with_a_draft_is_the_answer_without(
+    sampling: ResolvedSampling,
+    options: dict[str, Any],
+    count: int,
+    kind: str,
+    ends_at: int | None,
+    wrong: float,
+    seed: int,
+    cost: Cost | None,
+    n_max: int | None,
+    draft_slot: int,
+    dies_at: int | None,
+    shifts: bool,
+) -> None:
+    """However good the draft, also if its context is smaller, if it fails, and if the context shifts."""
+    shifts = shifts and kind == "partitioned" and options["max_tokens"] is not None
+    if shifts:
+        options = {**options, "max_tokens": 100}
+    memory: dict[str, Any] = {"num_cells": 3 * SLOT} if kind == "unified" else {}
+
+    def made(clock: Clock) -> Timed:
+        return Timed(clock, num_slots=3, slot_capacity=SLOT, batch_capacity=24, ends_at=ends_at, **memory)
+
+    clock = Clock()
+    plain, _ = steps(
+        requests(count, sampling, options), made(clock), Draft(clock, num_slots=3), clock, context_shift=shifts
+    )
+    sequences, backend = guessed(requests(count, sampling, options), n_max=n_max), made(clock)
+    draft = Draft(
+        clock,
+        wrong=wrong,
+        seed=seed,
+        dies_at=dies_at,
+        num_slots=3,
+        slot_capacity=draft_slot,
+        batch_capacity=24,
+        ends_at=ends_at,
+    )
+    answers, _ = steps(sequences, backend, draft, clock, cost=cost, context_shift=shifts)
+    for id in range(count):
+        assert answers.of(id) == plain.of(id)
+    if n_max is not None and options["prompt_logprobs"] is None and not shifts:
+        most_rows = max((len(one.tokens) for batch in backend.batches for one in batch if one.start >= 3), default=1)
+        assert most_rows <= 1 + n_max
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_good_draft_saves_time(count: int) -> None:
+    clock = Clock()
+    backend, draft = Timed(clock, slot_capacity=256), Draft(clock, slot_capacity=256, batch_capacity=64)
+    sequences = guessed([answer([id, 2, 3], 100, id) for id in range(count)])
+    answers, _ = steps(sequences, backend, draft, clock)
+    for one in sequences:
+        assert answers.of(one.id).tokens[3:] == tuple(alone(one.tokens[:3], 100))
+        accepted, rejected = answers.guesses(one.id)
+        assert accepted > 60
+        assert rejected < 10
+    assert clock.now_s < 50, "a hundred steps without"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_draft_that_is_always_wrong_soon_rests(count: int) -> None:
+    clock, experience = Clock(), Experience(has_draft=True)
+
+    def took_s(start: int) -> float:
+        before_s = clock.now_s
+        backend = Timed(clock, slot_capacity=512)
+        draft = Draft(clock, wrong=1.0, slot_capacity=512, batch_capacity=64)
+        sequences = guessed([answer([start + id, 2, 3], 200, id) for id in range(count)], experience)
+        steps(sequences, backend, draft, clock)
+        return clock.now_s - before_s
+
+    plain_s = 200 * (1 + 0.02 * count)
+    assert took_s(1) < 1.04 * plain_s, "it has to be found out once"
+    assert took_s(20) < 1.02 * plain_s
+
+
+def test_a_draft_that_is_right_again_is_found_to_be_within_an_answer() -> None:
+    class Late(Draft):
+        def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
+            row: npt.NDArray[np.float32] = 9 * np.eye(97, dtype=np.float32)[following(cells[-1])]
+            return row if len(backend.cells[0]) > 300 else np.roll(row, 1)
+
+    class Looping(Timed):
+        def _row(self, cells: list[int]) -> npt.NDArray[np.float32]:
+            row: npt.NDArray[np.float32] = np.eye(97, dtype=np.float32)[following(cells[-1])]
+            return row
+
+    def following(token: int) -> int:
+        return token * 5 % 96 + 1
+
+    clock = Clock()
+    backend = Looping(clock, slot_capacity=1024)
+    draft = Late(clock, slot_capacity=1024, batch_capacity=64)
+    answers, _ = steps(guessed([answer([1, 2, 3], 900)], sources=("draft",)), backend, draft, clock)
+    assert answers.guesses(0)[0] > 250
+    assert clock.now_s < 800
+
+
+def finish(engine: Engine, sequence: Sequence) -> None:
+    engine.submit(sequence)
+    engine.step()
+    while engine.scheduler.has_work:
+        engine.step()
+
+
+def test_the_next_turn_of_a_conversation_goes_on_where_the_draft_was() -> None:
+    clock, experience = Clock(), Experience(has_draft=True)
+    backend, draft = Timed(clock, slot_capacity=512, batch_capacity=64), Draft(clock, slot_capacity=512)
+    drafts = Drafts(draft, clock=clock, share=0.1)
+    first = guessed([answer(list(range(1, 90)), 40)], experience)[0]
+    engine = Engine(backend, lambda _: None, clock=clock, sampler=SAMPLER, proposer=Speculator(), drafting=drafts)
+    finish(engine, first)
+    num_before = sum(len(each.tokens) for batch in draft.batches for each in batch)
+    assert num_before > 89
+    second = guessed([answer([*first.tokens, 7, 8, 9], 20, 1)], experience)[0]
+    finish(engine, second)
+    num_more = sum(len(each.tokens) for batch in draft.batches for each in batch) - num_before
+    assert num_more < 60, "not the 132 tokens before it"
+    assert second.num_right_guesses > 10
+
+
+def test_conversations_of_others_are_no_help_to_a_draft() -> None:
+    """A salt keeps what is computed apart."""
+    backend = FakeBackend()
+    streams = DraftStreams(backend)
+    first = Sequence(0, [1, 2, 3, 4, 5], sampling=GREEDY, cache_salt="one")
+    stream = streams.follow(first, 8)
+    backend.cells[stream.slot] = [1, 2, 3, 4]
+    streams.computed(stream, [1, 2, 3, 4])
+    streams.release(())
+    same = streams.follow(Sequence(1, [1, 2, 3, 9], sampling=GREEDY, cache_salt="one"), 8)
+    assert same.tokens == [1, 2, 3]
+    streams.release(())
+    other = streams.follow(Sequence(2, [1, 2, 3, 9], sampling=GREEDY, cache_salt="two"), 8)
+    assert other.tokens == []
+
+
+def test_whoever_is_cancelled_leaves_the_draft_to_others() -> None:
+    """One after the other, more than there are streams."""
+    clock = Clock()
+    backend, draft = Timed(clock, num_slots=2), Draft(clock, num_slots=2)
+    engine = Engine(
+        backend,
+        lambda _: None,
+        clock=clock,
+        sampler=SAMPLER,
+        proposer=Speculator(),
+        drafting=Drafts(draft, clock=clock, share=0.1),
+    )
+    experience = Experience(has_draft=True)
+    for id in range(9):
+        one = guessed([answer([id + 1, 2, 3], 60, id)], experience)[0]
+        engine.submit(one)
+        for _ in range(8):
+            engine.step()
+        assert one.num_right_guesses > 0
+        if id % 2:
+            engine.cancel(id - 1)
+            engine.cancel(id)
+
+
+def test_a_request_may_have_no_draft() -> None:
+    for wanted in ({"sources": ("lookup",)}, {"n_max": 0}, {"sources": ()}):
+        clock = Clock()
+        backend, draft = Timed(clock), Draft(clock)
+        answers, _ = steps(guessed([answer([1, 2, 3], 40)], **wanted), backend, draft, clock)
+        assert not draft.batches
+        assert answers.guesses(0) == (0, 0)
+
+
+def test_a_draft_that_fails_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    backend, draft = Timed(clock), Draft(clock, dies_at=3)
+    answers, drafts = steps(guessed([answer([1, 2, 3], 40)]), backend, draft, clock)
+    assert drafts.is_off
+    assert answers.of(0).tokens[3:] == tuple(alone([1, 2, 3], 40))
+    assert [record.message for record in caplog.records] == ["draft_dropped"]
+
+
+def test_a_trust_is_learned_by_how_sure_the_draft_is() -> None:
+    teacher = Trust()
+    trust = Trust(teacher)
+    for _ in range(60):
+        trust.learn(0.999, is_right=True)
+        trust.learn(0.4, is_right=False)
+    assert trust.chance(0.999) > 0.95
+    assert trust.chance(0.4) < 0.05
+    assert 0.4 < trust.mean < 0.6
+    assert teacher.chance(0.4) < 0.1, "and those that come begin with it"
+
+
+def test_who_loses_stops_whatever_was_expected_and_is_tried_again_some_day() -> None:
+    accounts = Accounts()
+    assert not accounts.allows(2), "what a plain step takes is not known"
+    accounts.took(2, 2, 1.0, is_drafted=False)
+    num_tried, lost_s = 0, 0.0
+    for _ in range(1000):
+        if accounts.allows(2):
+            num_tried += 1
+            lost_s += 2.5
+            accounts.took(2, 3, 4.0, is_drafted=True)  # three tokens of two streams in the time of eight
+        else:
+            accounts.took(2, 2, 1.0, is_drafted=False)
+    assert num_tried >= 4
+    assert lost_s <= 4.0 + 2.5 + 0.01 * 1000
+    assert not accounts.allows(1), "each number of streams for itself"
+    for _ in range(1000):
+        accounts.took(2, 2, 1.0, is_drafted=False)
+    for _ in range(100):
+        assert accounts.allows(2)
+        accounts.took(2, 5, 1.5, is_drafted=True)
+    assert accounts.plain_s(2) == pytest.approx(1.0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0, 0.99), min_size=1, max_size=8), st.floats(0.01, 2.0), st.floats(0.0, 0.3))
+def test_the_best_length_gives_more_tokens_a_second_than_none(
+    chances: list[float], decode_s: float, row_s: float
+) -> None:
+    def cost(parts: Many[Part]) -> float:
+        return 1.0 + row_s * (sum(rows for _, _, rows in parts) - len(parts))
+
+    streams = [Stream(slot, 10, chance, 7) for slot, chance in enumerate(chances)]
+    found = best_length(streams, cost, lambda _: decode_s)
+    if found is None:
+        if len(chances) == 1:
+            assert 1 + chances[0] <= 1.02 * (1 + row_s + decode_s) + 1e-9, "one token would have paid"
+        return
+    assert found.rate > len(chances)
+    assert found.places <= set(range(len(chances)))
+    expected = sum(sum(chances[place] ** number for number in range(1, found.num_tokens + 1)) for place in found.places)
+    took_s = 1 + row_s * found.num_tokens * len(found.places) + decode_s * found.num_tokens
+    assert found.rate == pytest.approx((len(chances) + expected) / took_s)

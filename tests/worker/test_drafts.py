@@ -1,0 +1,117 @@
+"""`draft` from the setting to the worker: loaded beside the model, refused in words, and no answer is another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from localllm import LLM, SamplingParams
+from localllm.config import Settings
+from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound
+from localllm.gguf import read_model_info
+from localllm.load_options import LoadOptions
+from localllm.registry.drafts import find_draft, pair_of
+from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft
+from localllm.supervisor.plan import plan
+from localllm.types import DeviceInfo, ModelInfo
+from tests.models import families
+from tests.models.maker import write_llama
+
+GREEDY = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def drafts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("drafts")
+    return {
+        "good": families.write_draft(folder / "good.gguf"),
+        "short": write_llama(folder / "short.gguf", ctx=256),
+        "window": families.write_sliding_window(folder / "window.gguf"),
+        "recurrent": families.write_recurrent(folder / "recurrent.gguf"),
+        "larger": write_llama(folder / "larger.gguf", vocab=400),
+    }
+
+
+@pytest.mark.parametrize("name", ["good", "short"])
+def test_a_model_with_a_draft_answers_as_it_does_without(tiny_model: Path, drafts: dict[str, Path], name: str) -> None:
+    """Also one whose context is shorter than the model's."""
+    with LLM(tiny_model, slots=2, threads=1) as plain:
+        assert (plain.info.draft, plain.info.draft_reason) == ("", "")
+        expected = [plain.complete(prompt, params=GREEDY).text for prompt in ("Hello", "one two three " * 20)]
+    with LLM(tiny_model, slots=2, threads=1, draft=drafts[name]) as llm:
+        assert llm.info.draft == name
+        assert [llm.complete(prompt, params=GREEDY).text for prompt in ("Hello", "one two three " * 20)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("larger", "vocabularies differ: it has 400 tokens, not 320"),
+        ("window", "vocabularies differ: its tokenizer is of another kind"),
+        ("recurrent", "a recurrent memory, which cannot go back"),
+    ],
+)
+def test_a_draft_that_cannot_guess_is_refused_in_words(
+    tiny_model: Path, drafts: dict[str, Path], name: str, reason: str
+) -> None:
+    with pytest.raises(LoadFailed, match=reason) as refused:
+        LLM(tiny_model, slots=2, threads=1, draft=drafts[name])
+    assert refused.value.param == "draft"
+
+
+def test_a_model_that_cannot_take_back_tokens_has_no_draft(drafts: dict[str, Path]) -> None:
+    with pytest.raises(LoadFailed, match="cannot take back") as refused:
+        LLM(drafts["recurrent"], slots=2, threads=1, draft=drafts["good"])
+    assert refused.value.param == "draft"
+
+
+def test_a_draft_that_is_not_there_is_named(tiny_model: Path, tmp_path: Path) -> None:
+    for draft in (tmp_path / "none.gguf", "smollm2:135m"):
+        with pytest.raises(ModelNotFound, match="draft: ") as refused:
+            LLM(tiny_model, draft=draft, home=tmp_path)
+        assert refused.value.param == "draft"
+    with pytest.raises(InvalidParameter, match="nobody guesses"):
+        LoadOptions(draft="demo-draft", speculation="off")
+    with pytest.raises(InvalidParameter, match="a name or a path"):
+        LLM(tiny_model, draft=7)  # type: ignore[arg-type]
+
+
+def test_auto_takes_the_catalogs_pair_or_says_how_to_get_it(tiny_model: Path, tmp_path: Path) -> None:
+    assert pair_of("qwen3:8b") == "qwen3:0.6b"
+    assert pair_of("qwen3:0.6b") is None
+    assert "localllm pull qwen3:0.6b" in find_draft("auto", "qwen3:8b", tmp_path).reason
+    with LLM("demo", slots=1, draft="auto", home=tmp_path) as demo:
+        assert demo.info.draft == "demo-draft"
+    with LLM(tiny_model, slots=1, threads=1, draft="auto", home=tmp_path) as tiny:
+        assert tiny.info.draft == ""
+        assert "no draft for tiny" in tiny.info.draft_reason
+
+
+def info_of(path: Path) -> ModelInfo:
+    return read_model_info(path)
+
+
+def test_a_drafts_memory_is_planned_with_the_models(tiny_model: Path, drafts: dict[str, Path], tmp_path: Path) -> None:
+    info, options = info_of(tiny_model), LoadOptions(ctx=512, slots=3)
+    draft = DraftModel("short", drafts["short"], info_of(drafts["short"]))
+    wanted = draft_options(info, options, draft)
+    assert (wanted.ctx, wanted.slots) == (256, 3), "as long as it was trained for"
+    assert draft_bytes(info, options, draft) > draft.info.size_bytes
+    gpu = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=4 * 2**30, total_bytes=8 * 2**30)
+    placed, devices = place_draft(info, options, draft, [gpu])
+    assert placed.placement.devices == ("GPU0",)
+    assert devices[0].free_bytes < gpu.free_bytes - draft.info.size_bytes, "so much less is left for the model"
+    assert plan(info, options, devices).gpu_layers == info.num_layers + 1
+    small = DeviceInfo("GPU0", "a GPU", "gpu", "CUDA", free_bytes=2**20, total_bytes=8 * 2**30)
+    placed, devices = place_draft(info, options, draft, [small])
+    assert placed.placement.gpu_layers == 0
+    assert list(devices) == [small]
+    encoder = DraftModel("encoder", tmp_path, info_of(families.write_embedding(tmp_path / "encoder.gguf")))
+    with pytest.raises(LoadFailed, match="embedding model"):
+        draft_options(info, options, encoder)
+
+
+def test_a_section_gives_a_model_a_draft_of_its_own(tiny_model: Path) -> None:
+    assert Settings(draft="qwen3:0.6b").load_options().draft == "qwen3:0.6b"
+    assert Settings().load_options().draft is None
