@@ -135,7 +135,7 @@ def test_the_answer_with_a_prediction_is_the_one_without(backend: LlamaBackend, 
         assert last.reason == plain_last.reason
         assert msgspec.structs.replace(last.usage, accepted_guesses=0, rejected_guesses=0) == plain_last.usage
     guesses = backend.max_rollback and kind != "mirostat"
-    most = 0.8 if backend.rolls_back_equals else 0.7  # who guesses least says how many rows all get
+    most = 0.85 if backend.rolls_back_equals else 0.7  # who guesses least says how many rows all get
     assert num_steps_guessed < most * num_steps if guesses else num_steps_guessed == num_steps
 
 
