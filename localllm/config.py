@@ -184,7 +184,7 @@ class Settings(LoadSettings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def data_dir(self) -> Path:
-        return self.home if self.home is not None else osdep.user_data_dir()
+        return Path(self.home) if self.home is not None else osdep.user_data_dir()
 
     def keys(self) -> tuple[ApiKey, ...]:
         """All API keys, from the setting and from the file. Raises `InvalidParameter`."""
