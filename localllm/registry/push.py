@@ -22,7 +22,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.fetch.net import Net, NetOptions
 from localllm.registry.listing import store_of, stored
 from localllm.registry.manifest import Manifest, StoredFile
-from localllm.registry.names import ModelName, RegistryName, parse
+from localllm.registry.names import Demo, ModelName, RegistryName, parse
 from localllm.registry.parameters import Parameters, lines_of
 from localllm.registry.remote import Cancelled
 from localllm.registry.sources.oci import KIND
@@ -51,6 +51,11 @@ def push(
     Not `is_trusted`: names come from the network, and lead to no private address. Raises `ModelNotFound`,
     `InvalidParameter`, `UnsupportedParameter` for a split model, `AccessDenied`, `PullFailed`, `Cancelled`.
     """
+    if isinstance(parse(name), Demo):
+        raise InvalidParameter(
+            "demo is a part of localllm and in no store; push a model that is made of it (localllm create, FROM demo)",
+            param="model",
+        )
     manifest = stored(name, settings.data_dir)
     to = target_of(target or manifest.name)
     models = [file for file in manifest.files if file.role == "model"]

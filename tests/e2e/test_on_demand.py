@@ -120,15 +120,22 @@ def test_no_path_is_a_name_over_http(client: Client, tiny_chat_model: Path) -> N
 def test_gc_leaves_what_is_loaded_even_if_it_was_removed(
     client: Client, store: Store, cli: Cli, data_dir: Path
 ) -> None:
+    """Its bytes go when it is unloaded, since no name has them any more."""
     store.copy(parse("first:1b"), parse("third:1b"))
     client.load("third:1b")
+    there = store.find(parse("first:1b"))
+    assert there is not None
+    blob = store.blob_path(there.files[0].digest)
+    content = blob.read_bytes()
     removed = [store.remove(parse(name)) for name in ("first:1b", "second:1b", "third:1b")]
     try:
         done = cli("gc", f"--home={data_dir}", "--json")
         assert done.returncode == 0, done.stderr
         assert text_of(client, "third:1b", ASK), "its file is still there"
+        assert blob.exists()
         client.unload("third:1b")
-        assert store.blob_path(removed[0].files[0].digest).exists()
+        assert not blob.exists()
     finally:
+        blob.write_bytes(content)
         for manifest in removed[:2]:
             store.put(manifest)

@@ -62,7 +62,7 @@ def test_verbose_adds_timings_and_the_librarys_log_on_stderr(cli: Cli, tiny_mode
         (("{model}", "Hi", "--no-such-option"), 2, "--no-such-option"),
         (("{model}", "Hi", "--raw", "--system", "x"), 1, "--system"),
         (("{model}", "word " * 2000, "--ctx", "256"), 1, "256"),
-        (("{model}", "Hi", "--gpu-layers", "all", "--device", "no Vulkan backend"), 4, "no Vulkan backend"),
+        (("{model}", "Hi", "--gpu-layers", "all", "--device", "Vulkan9"), 4, "no Vulkan backend"),
     ],
 )
 def test_an_error_is_one_sentence_on_stderr_and_an_exit_code(
