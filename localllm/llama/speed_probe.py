@@ -22,7 +22,7 @@ ROWS = 512
 SIDE = 1024
 """Numbers in a row of the matrices, a multiple of all block sizes."""
 NARROW = 256
-CACHED_BYTES, COLD_BYTES, GROUP_BYTES = 3 * 2**20, 64 * 2**20, 6 * 2**20
+CACHED_BYTES, COLD_BYTES, GROUP_BYTES = 3 * 2**20, 256 * 2**20, 6 * 2**20
 """What stays in the caches of a usual CPU; what does not; what is read in one pass."""
 EXPERTS, EXPERTS_USED = 16, 2
 CELLS, HEADS, KV_HEADS = 512, 16, 8
