@@ -6,6 +6,8 @@ As many stay loaded as memory allows; otherwise they take turns. Knows nothing o
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -35,6 +37,9 @@ USED_SHARE = 0.5
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
+FORGOTTEN_S = 0.7
+"""After so long without a step a worker does not take what others computed meanwhile for cores that they still want:
+`IDLE_S` of `engine/team.py`, and some more."""
 NO_GUESSES = Speculative(n_max=0)
 
 
@@ -63,6 +68,10 @@ class Workers:
         self._on_load = on_load
         self._loaded: dict[Candidate, Loaded] = {}
         """The one used last at the end."""
+        self._ran: Candidate | None = None
+        """Which measured itself last."""
+        self._ended_s: dict[Candidate, float] = {}
+        """When each did so last."""
         self._text: list[int] = []
         free = osdep.available_memory()
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need_bytes(model.info, options))
@@ -84,8 +93,14 @@ class Workers:
     async def rates(self, candidate: Candidate, work: Work, number: int, *, guesses: bool) -> Rates:
         """The speed of one run with the `number`-th prompts. Raises as `load`."""
         worker = await self.load(candidate)
+        if candidate != self._ran:  # what ran between was another of ours
+            waited_s = time.monotonic() - self._ended_s.get(candidate, -math.inf)
+            await asyncio.sleep(max(0.0, FORGOTTEN_S - waited_s))
         try:
-            return await self._run(worker.session, work, number, guesses=guesses)
+            self._ran = candidate
+            rates = await self._run(worker.session, work, number, guesses=guesses)
+            self._ended_s[candidate] = time.monotonic()
+            return rates
         except WorkerCrashed:
             self._loaded.pop(candidate, None)
             raise
