@@ -41,6 +41,8 @@ class Totals:
         """Tokens of prompts and of texts to embed, without those that were cached."""
         self.cached = 0
         self.made = 0
+        self._guessed = self._accepted = 0
+        """Tokens that were computed before it was their turn, and those of them that came."""
         self._num_embedded = 0
         """Requests for embeddings."""
         self._prompt_s = 0.0
@@ -58,6 +60,8 @@ class Totals:
         self.computed += computed
         self.cached += usage.cached_tokens
         self.made += usage.completion_tokens
+        self._guessed += usage.accepted_guesses + usage.rejected_guesses
+        self._accepted += usage.accepted_guesses
         self._prompt_s += timings.prefill_s
         self._made_s += timings.decode_s
         self._longest = max(self._longest, usage.total_tokens)
@@ -89,9 +93,9 @@ class Totals:
             ("tokens_predicted_seconds_total", "Time spent on making them", self._made_s),
             ("n_decode_total", "Batches computed, each request for embeddings counted as one", decodes),
             ("n_tokens_max", "Most tokens of one prompt and its answer", self._longest),
-            ("spec_decode_num_draft_tokens_total", "Tokens of draft models, of which there are none", 0),
-            ("spec_decode_num_accepted_tokens_total", "Those of them that were accepted", 0),
-            ("spec_decode_num_drafts_total", "Drafts that were checked", 0),
+            ("spec_decode_num_draft_tokens_total", "Tokens that were guessed, by whomever, and checked", self._guessed),
+            ("spec_decode_num_accepted_tokens_total", "Those of them that came", self._accepted),
+            ("spec_decode_num_drafts_total", "Not counted here, and always 0: steps that checked guesses", 0),
         ]
         gauges: list[tuple[str, str, float]] = [
             ("prompt_tokens_seconds", "Prompt tokens a second, since the last scrape", self._prompt_rate.read()),

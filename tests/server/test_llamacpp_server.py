@@ -93,11 +93,14 @@ def _metrics(totals: Totals, statuses: dict[str, EngineStatus]) -> dict[str, flo
 def test_totals_count_tokens_once_and_rates_since_the_last_scrape() -> None:
     totals = Totals()
     status = EngineStatus((SlotStatus(1, 10), SlotStatus(None, 0)), 2, 7, 0, 0)
-    totals.finished(Finish("stop", Usage(30, 11, cached_tokens=10), Timings(0.0, 0.5, 2.0)))
+    usage = Usage(30, 11, cached_tokens=10, accepted_guesses=3, rejected_guesses=4)
+    totals.finished(Finish("stop", usage, Timings(0.0, 0.5, 2.0)))
     first = _metrics(totals, {"a": status})
     assert (first["llamacpp:prompt_tokens_total"], first["llamacpp:prompt_tokens_cached_total"]) == (20, 10)
     assert (first["llamacpp:tokens_predicted_total"], first["llamacpp:n_tokens_max"]) == (11, 41)
     assert first["llamacpp:predicted_tokens_seconds"] == 5, "ten steps in two seconds: the first token takes none"
+    guesses = (first[f"llamacpp:spec_decode_num_{kind}_tokens_total"] for kind in ("draft", "accepted"))
+    assert tuple(guesses) == (7, 3)
     assert (first["llamacpp:requests_processing"], first["llamacpp:requests_deferred"]) == (1, 2)
     second = _metrics(totals, {"a": status})
     assert second["llamacpp:predicted_tokens_seconds"] == 0
