@@ -27,8 +27,8 @@ from localllm.engine.backend import Segment
 from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.load_options import LoadOptions
 from localllm.types import Message, SamplingParams
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.tokenizers import CHATML
 

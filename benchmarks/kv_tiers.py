@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from benchmarks.embeddings import words_of
 from benchmarks.results import save
 from localllm import LLM
-from localllm.load_options import LoadOptions
 from localllm.types import SamplingParams
+from localllm.types.load_options import LoadOptions
 
 THREADS = 2
 TAIL = "say more now please"

@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 from benchmarks.prediction_child import PROMPT
 from benchmarks.prediction_models import write_all
 from benchmarks.results import save
-from localllm import config, osdep
+from localllm import osdep
 from localllm.gguf import read_model_info
-from localllm.load_options import LoadOptions
-from localllm.predicting import speeds
-from localllm.speeds import Speed
+from localllm.prediction.predicting import speeds
+from localllm.prediction.speeds import Speed
+from localllm.settings import config
 from localllm.types import ModelInfo
+from localllm.types.load_options import LoadOptions
 
 REPOSITORY = Path(__file__).parents[1]
 WITHIN = 0.2

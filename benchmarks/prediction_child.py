@@ -19,9 +19,9 @@ from localllm.engine.sampling import native
 from localllm.engine.sequence import Sequence
 from localllm.gguf import read_model_info
 from localllm.llama import library, selftest
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import plan
 from localllm.types import ResolvedSampling
+from localllm.types.load_options import LoadOptions
 from localllm.worker.loading import load_model
 from localllm.worker.messages import Load
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.load import text
-from localllm.config import load
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import load
 from localllm.types import Finish, GpuLayers, SamplingParams
+from localllm.types.load_options import LoadOptions
 
 PROMPT_WORDS = 400
 

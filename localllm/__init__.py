@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from localllm.client.async_sidecar import AsyncSidecar as AsyncSidecar
     from localllm.client.server_process import SidecarExit as SidecarExit
     from localllm.client.sidecar import Sidecar as Sidecar
-    from localllm.config import Settings as Settings
     from localllm.errors import AccessDenied as AccessDenied
     from localllm.errors import Cancelled as Cancelled
     from localllm.errors import ContextLengthExceeded as ContextLengthExceeded
@@ -54,10 +53,7 @@ if TYPE_CHECKING:
     from localllm.llm.parsed import ParsedStream as ParsedStream
     from localllm.llm.stream import AsyncStream as AsyncStream
     from localllm.llm.stream import Stream as Stream
-    from localllm.load_options import LoadOptions as LoadOptions
-    from localllm.states import AvailableModel as AvailableModel
-    from localllm.states import ModelEvent as ModelEvent
-    from localllm.states import PullState as PullState
+    from localllm.settings.config import Settings as Settings
     from localllm.types import CallDelta as CallDelta
     from localllm.types import Chat as Chat
     from localllm.types import Delta as Delta
@@ -71,6 +67,10 @@ if TYPE_CHECKING:
     from localllm.types import TokenLogprob as TokenLogprob
     from localllm.types import ToolCall as ToolCall
     from localllm.types import Usage as Usage
+    from localllm.types.load_options import LoadOptions as LoadOptions
+    from localllm.types.states import AvailableModel as AvailableModel
+    from localllm.types.states import ModelEvent as ModelEvent
+    from localllm.types.states import PullState as PullState
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ _NAMES = {
     "client.async_sidecar": "AsyncSidecar",
     "client.server_process": "SidecarExit",
     "client.sidecar": "Sidecar",
-    "config": "Settings",
+    "settings.config": "Settings",
     "errors": "AccessDenied Cancelled ContextLengthExceeded DeviceUnavailable DiskFull Draining ForbiddenAddress "
     "IncompleteDocument InternalError InvalidModelFile InvalidParameter LoadConflict LoadFailed Loading LocalLLMError "
     "ModelNotFound NoChatTemplate PullFailed QueueFull RequestError RequestTimeout SlotBusy SlotNotFound TemplateError "
@@ -90,8 +90,8 @@ _NAMES = {
     "llm.models": "AsyncModels ModelDetails Models",
     "llm.parsed": "AsyncParsedStream ParsedChat ParsedStream",
     "llm.stream": "AsyncStream Stream",
-    "load_options": "LoadOptions",
-    "states": "AvailableModel ModelEvent PullState",
+    "types.load_options": "LoadOptions",
+    "types.states": "AvailableModel ModelEvent PullState",
     "types": "CallDelta Chat Delta Finish LoadedModel Message ModelInfo SamplingParams Structure Timings "
     "TokenLogprob ToolCall Usage",
 }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from localllm.states import AvailableModel, ModelPhase, PullState
+from localllm.types.states import AvailableModel, ModelPhase, PullState
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

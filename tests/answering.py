@@ -18,8 +18,10 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.chat.formats.known import DESCRIBED
-from localllm.conversation import Function
-from localllm.formats import (
+from localllm.grammar.compose import composed
+from localllm.grammar.literals import Literals
+from localllm.types.conversation import Function
+from localllm.types.formats import (
     AnswerSource,
     CallChoice,
     Calls,
@@ -29,9 +31,7 @@ from localllm.formats import (
     Slot,
     TaggedArguments,
 )
-from localllm.grammar.compose import composed
-from localllm.grammar.literals import Literals
-from localllm.structures import Preface, Structure
+from localllm.types.structures import Preface, Structure
 from tests.nonsense import END, TOKENS
 
 _MARKER = re.compile(r"""<[^<>\s"=]+>|\[[A-Z_]+\]""")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from localllm.formats import Calls
 from localllm.types import Message, Rendering
+from localllm.types.formats import Calls
 
 
 class RenderRequest(msgspec.Struct, frozen=True, tag=True):

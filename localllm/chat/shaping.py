@@ -23,8 +23,8 @@ from localllm.chat.formats.known import HERMES
 from localllm.chat.formats.writer import written_calls
 from localllm.chat.probing import SHORT_ID, Abilities, CallShape, named_id
 from localllm.chat.telling import described
-from localllm.formats import Calls
 from localllm.types import Message, ToolCall
+from localllm.types.formats import Calls
 
 BETWEEN = "\n\n"
 SYSTEM_MOVED = "system-moved"

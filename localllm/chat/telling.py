@@ -8,8 +8,8 @@ from typing import Any
 
 from localllm.chat.formats.known import HERMES
 from localllm.chat.formats.writer import written_calls
-from localllm.formats import Calls
 from localllm.types import ToolCall
+from localllm.types.formats import Calls
 
 _TOOLS = """# Tools
 

@@ -264,8 +264,8 @@ def serve(
 ) -> None:
     """Serve models over an OpenAI-style HTTP API: MODELs at once, others when they are asked for."""
     given = {name: value for name, value in locals().items() if name not in ("models", "ready")}
-    from localllm import config
     from localllm.cli.serve import serve_model
+    from localllm.settings import config
 
     raise Exit(serve_model(config.load(given), models or [], ready=ready))
 
@@ -321,16 +321,16 @@ def show(
     home: opt.Home = None,
 ) -> None:
     """Print what a model's file says, and what is set with it."""
-    from localllm import config
     from localllm.cli.show import show_model
+    from localllm.settings import config
 
     raise Exit(show_model(config.load({"home": home}), model, modelfile=modelfile, as_json=as_json))
 
 
 def ps(host: opt.Host = None, port: opt.Port = None, as_json: opt.AsJson = False) -> None:
     """List the models that the running server has loaded."""
-    from localllm import config
     from localllm.cli.processes import list_processes
+    from localllm.settings import config
 
     raise Exit(list_processes(config.load({"host": host, "port": port}), as_json=as_json))
 
@@ -342,8 +342,8 @@ def stop(
     port: opt.Port = None,
 ) -> None:
     """Unload models of the running server."""
-    from localllm import config
     from localllm.cli.processes import stop_models
+    from localllm.settings import config
 
     if not names and not every:
         raise InvalidParameter("name the models to unload, or --all", param="names")
@@ -363,8 +363,8 @@ def doctor(
     verbose: opt.Verbose = None,
 ) -> None:
     """Check the library and the devices, and say what would be faster."""
-    from localllm import config
     from localllm.cli.doctor import doctor as examine
+    from localllm.settings import config
 
     settings = config.load({"runtime": runtime, "rpc": rpc, "plugin_dir": plugin_dir, "home": home, "verbose": verbose})
     raise Exit(examine(settings, model, as_json=as_json, fresh=fresh))

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from localllm import __version__, config, osdep
+from localllm import __version__, osdep
 from localllm.bench.answer import clean
 from localllm.bench.load import LevelRun, Load
 from localllm.bench.plan import DEFAULT_LEVELS, Plan, parse_levels
@@ -29,6 +29,7 @@ from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter
+from localllm.settings import config
 
 MOST_SLOTS = 32
 SPARE_TOKENS = 320

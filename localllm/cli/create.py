@@ -10,8 +10,8 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.bars import Bar
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.registry.manifest import Manifest

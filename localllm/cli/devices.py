@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from localllm import osdep
 from localllm.cli import report
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
 
 

@@ -17,8 +17,8 @@ from localllm.cli.formats import in_generic_format
 from localllm.cli.report import write, write_json
 from localllm.cli.tuned import summary
 from localllm.cli.units import size
-from localllm.config import Settings
-from localllm.diagnosis import Candidate, Question, Report
+from localllm.llama.diagnosis import Candidate, Question, Report
+from localllm.settings.config import Settings
 from localllm.types import DeviceInfo
 
 EXIT_WORKS, EXIT_BROKEN = 0, 4

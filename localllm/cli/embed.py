@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from localllm import config
 from localllm.cli import report, serving
 from localllm.errors import InvalidParameter, LocalLLMError, RequestError
+from localllm.settings import config
 
 if TYPE_CHECKING:
     import numpy as np

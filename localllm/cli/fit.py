@@ -12,11 +12,11 @@ from localllm.cli import report
 from localllm.cli.devices import devices_of
 from localllm.cli.speed_words import speed_cells, speed_object, speed_sentence, why_no_speed
 from localllm.cli.units import size, table
-from localllm.config import Settings
 from localllm.errors import LocalLLMError, ModelNotFound
-from localllm.load_options import LoadOptions
-from localllm.speeds import NotPredicted, Speed
+from localllm.prediction.speeds import NotPredicted, Speed
+from localllm.settings.config import Settings
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from localllm.registry.sources.headers import Offer
@@ -63,7 +63,7 @@ def _offers(settings: Settings, model: str) -> list[Offer]:
 
 def _show_table(settings: Settings, offers: Sequence[Offer], options: LoadOptions, *, as_json: bool) -> int:
     """A row for each quantization; returns 0 if one fits."""
-    from localllm.predicting import speeds
+    from localllm.prediction.predicting import speeds
 
     devices = devices_of(settings)
     free_bytes = osdep.available_memory()
@@ -124,7 +124,7 @@ def _table_row(one: Offer, plan: Fit | str, speed: Speed | NotPredicted) -> tupl
 
 
 def _show_one(settings: Settings, info: ModelInfo, options: LoadOptions, *, as_json: bool) -> int:
-    from localllm.predicting import speeds
+    from localllm.prediction.predicting import speeds
     from localllm.supervisor.fit import fit
 
     devices, free_bytes = devices_of(settings), osdep.available_memory()

@@ -36,7 +36,7 @@ def fit(
     """Say what a model needs and whether it fits, before it is loaded or even downloaded."""
     given = dict(locals())
     name, shown_as_json = given.pop("model"), given.pop("as_json")
-    from localllm import config
     from localllm.cli.fit import show_fit
+    from localllm.settings import config
 
     raise Exit(show_fit(config.load(given), name, as_json=shown_as_json))

@@ -14,8 +14,8 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.units import size
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound
+from localllm.settings.config import Settings
 
 ForeignModel = Any
 """`registry.foreign.model.ForeignModel`; the registry is imported when the command runs, for the sake of `--help`."""

@@ -9,10 +9,10 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.units import ago, size
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, Unavailable
 from localllm.kvdisk.folder import Busy
 from localllm.kvdisk.survey import Kept, clear, survey
+from localllm.settings.config import Settings
 
 UNKNOWN = "?"
 """In place of the name of a model that nobody wrote down."""

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from localllm import config
 from localllm.cli import launch_server, report
 from localllm.cli.launch_process import run_agent
 from localllm.cli.launch_server import Plan, Served
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.launch import exports, journal
 from localllm.launch.journal import Journal, Planned
 from localllm.launch.known import AGENTS, agent_named
 from localllm.launch.setup import Agent, Place, Setup, Target
+from localllm.settings import config
+from localllm.settings.config import Settings
 
 PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 

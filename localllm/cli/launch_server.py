@@ -18,16 +18,16 @@ from localllm.cli.progress import LoadProgress
 from localllm.client.discovery import address_of, find_server, is_anybody_there
 from localllm.client.server_process import SidecarExit
 from localllm.client.sidecar import Sidecar
-from localllm.config import Settings
 from localllm.errors import LocalLLMError, ModelNotFound
 from localllm.launch import choosing
 from localllm.launch.choosing import Candidate, Size
 from localllm.launch.setup import Agent, Target
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
     from localllm.client.replies import ModelEntry
-    from localllm.load_options import LoadOptions
+    from localllm.types.load_options import LoadOptions
 from localllm.types import ModelInfo
 
 ROOM_SHARE = 0.75

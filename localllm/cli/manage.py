@@ -48,16 +48,16 @@ def pull(
     """Download models; what was stopped goes on from where it was."""
     options = {"force": force, "dry_run": dry_run, "quiet": quiet, "as_json": as_json}
     given = {key: value for key, value in locals().items() if key not in {"names", "options", *options}}
-    from localllm import config
     from localllm.cli.pull import pull_models
+    from localllm.settings import config
 
     raise Exit(pull_models(config.load(given), names, **options))
 
 
 def list_(as_json: opt.AsJson = False, home: opt.Home = None) -> None:
     """List the models on this machine."""
-    from localllm import config
     from localllm.cli.models import list_models
+    from localllm.settings import config
 
     raise Exit(list_models(config.load({"home": home}), as_json=as_json))
 
@@ -68,8 +68,8 @@ def verify(
     home: opt.Home = None,
 ) -> None:
     """Read models whole; what is damaged is set aside, and fetched again by the next pull."""
-    from localllm import config
     from localllm.cli.verify import verify_models
+    from localllm.settings import config
 
     raise Exit(verify_models(config.load({"home": home}), names or [], as_json=as_json))
 
@@ -80,8 +80,8 @@ def rm(
     home: opt.Home = None,
 ) -> None:
     """Remove models."""
-    from localllm import config
     from localllm.cli.models import remove_models
+    from localllm.settings import config
 
     raise Exit(remove_models(config.load({"home": home}), names, keep_files=keep_files))
 
@@ -92,8 +92,8 @@ def cp(
     home: opt.Home = None,
 ) -> None:
     """Give a model another name."""
-    from localllm import config
     from localllm.cli.models import copy_model
+    from localllm.settings import config
 
     raise Exit(copy_model(config.load({"home": home}), source, target))
 
@@ -108,8 +108,8 @@ def search(
     as_json: opt.AsJson = False,
 ) -> None:
     """Find models in the catalog and on Hugging Face."""
-    from localllm import config
     from localllm.cli.models import search_models
+    from localllm.settings import config
 
     settings = config.load({"hub_endpoint": hub_endpoint, "proxy": proxy, "ca_file": ca_file})
     text = " ".join(words or [])
@@ -135,8 +135,8 @@ def import_(
     home: opt.Home = None,
 ) -> None:
     """Take in models that Ollama, LM Studio and others have on this disk, without copying them."""
-    from localllm import config
     from localllm.cli.import_models import import_models
+    from localllm.settings import config
 
     settings, list_only = config.load({"home": home}), not wanted and not every
     code = import_models(settings, wanted or (), list_only=list_only, tool=tool, name=name, how=how, as_json=as_json)
@@ -152,8 +152,8 @@ def create(
     home: opt.Home = None,
 ) -> None:
     """Make a model of another one, with parameters and a system message of its own, from a Modelfile."""
-    from localllm import config
     from localllm.cli.create import create_model
+    from localllm.settings import config
 
     raise Exit(create_model(config.load({"home": home}), name, file, as_json=as_json))
 
@@ -171,8 +171,8 @@ def push(
 ) -> None:
     """Upload a model to a registry, from where others pull it."""
     given = {"insecure_registries": insecure_registries, "proxy": proxy, "ca_file": ca_file, "home": home}
-    from localllm import config
     from localllm.cli.push import push_model
+    from localllm.settings import config
 
     raise Exit(push_model(config.load(given), name, target, as_json=as_json))
 
@@ -193,8 +193,8 @@ def quantize(
     home: opt.Home = None,
 ) -> None:
     """Write a model in a smaller type."""
-    from localllm import config
     from localllm.cli.quantize import quantize_named
+    from localllm.settings import config
 
     code = quantize_named(
         config.load({"home": home}), source, target, type,
@@ -212,8 +212,8 @@ def gc(
     home: opt.Home = None,
 ) -> None:
     """Delete files that no model needs."""
-    from localllm import config
     from localllm.cli.models import collect_garbage
+    from localllm.settings import config
 
     settings = config.load({"home": home})
     raise Exit(collect_garbage(settings, dry_run=dry_run, keep_partials_days=keep_partials_days, as_json=as_json))
@@ -240,8 +240,8 @@ def runtime(
     home: opt.Home = None,
 ) -> None:
     """Show, test, build, install, choose or remove llama.cpp libraries."""
-    from localllm import config
     from localllm.cli.runtimes import manage_runtimes
+    from localllm.settings import config
 
     settings = config.load({"home": home})
     raise Exit(manage_runtimes(settings, action, target, name=name, background=background, as_json=as_json))
@@ -255,8 +255,8 @@ def kv(
     home: opt.Home = None,
 ) -> None:
     """List or remove the conversations that are saved on disk, so that they go on without computing them again."""
-    from localllm import config
     from localllm.cli.kv import clear_saved, list_saved
+    from localllm.settings import config
 
     settings = config.load({"home": home})
     if action == "list":

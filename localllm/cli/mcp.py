@@ -11,14 +11,14 @@ import signal
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from localllm import config
 from localllm.cli import report, serving
 from localllm.cli.options import as_arguments
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.mcp import check_installed
+from localllm.settings import config
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.client.api import Client

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from localllm.cli import report, tools
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, RequestError
 from localllm.mcp import check_installed
 from localllm.mcp.names import is_allowed
 from localllm.mcp.servers import load_servers
+from localllm.settings.config import Settings
 from localllm.types import Delta, ToolCall
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm import config
 from localllm.cli import report
 from localllm.cli.serving import is_here, is_name
 from localllm.cli.toml_table import changed
-from localllm.config import MODELS, Settings
 from localllm.errors import InvalidParameter
-from localllm.load_settings import LOADING
-from localllm.sections import KEYS, SAMPLING, is_pattern, title
-from localllm.setting_values import converted
+from localllm.settings import config
+from localllm.settings.config import MODELS, Settings
+from localllm.settings.load_settings import LOADING
+from localllm.settings.sections import KEYS, SAMPLING, is_pattern, title
+from localllm.settings.values import converted
 
 LISTS = ("aliases", "stop", "stop_token_ids", "dry_sequence_breakers")
 
@@ -186,7 +186,7 @@ def _locked(target: Path) -> Iterator[None]:
 
 
 def _tables(path: Path) -> Any:
-    from localllm.setting_values import read_toml
+    from localllm.settings.values import read_toml
 
     return read_toml(path).get(MODELS, {})
 

@@ -18,7 +18,7 @@ def set_(
     home: opt.Home = None,
 ) -> None:
     """Set how a model is loaded and answers from now on, or show what is set."""
-    from localllm import config
     from localllm.cli.model_settings import set_model
+    from localllm.settings import config
 
     raise Exit(set_model(config.load({"home": home}), model, pairs or [], as_json=as_json))

@@ -8,8 +8,8 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.units import ago, size
-from localllm.config import Settings
 from localllm.errors import PullFailed
+from localllm.settings.config import Settings
 
 
 def list_models(settings: Settings, *, as_json: bool) -> int:

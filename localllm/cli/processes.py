@@ -7,7 +7,7 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.units import duration, size
 from localllm.client.discovery import server_of
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.wire import Process
 
 

@@ -16,11 +16,11 @@ from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
-from localllm.config import Settings
 from localllm.errors import LocalLLMError, PullFailed
-from localllm.speeds import NotPredicted
-from localllm.states import AvailableModel, PullState
+from localllm.prediction.speeds import NotPredicted
+from localllm.settings.config import Settings
 from localllm.types import ModelInfo
+from localllm.types.states import AvailableModel, PullState
 
 if TYPE_CHECKING:
     from localllm.registry.remote import PullPlan
@@ -162,7 +162,7 @@ def download(settings: Settings, name: str, *, force: bool = False, volume: Volu
 def _expected_speed(settings: Settings, info: ModelInfo) -> str:
     from localllm.cli.devices import devices_of
     from localllm.cli.speed_words import speed_sentence
-    from localllm.predicting import speeds
+    from localllm.prediction.predicting import speeds
 
     try:
         (speed,) = speeds(settings, settings.load_options(), [info], devices_of(settings))

@@ -9,8 +9,8 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
-from localllm.config import Settings
-from localllm.states import PushState
+from localllm.settings.config import Settings
+from localllm.types.states import PushState
 
 
 def push_model(settings: Settings, name: str, target: str | None, *, as_json: bool) -> int:

@@ -11,10 +11,10 @@ import msgspec
 from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.units import duration, size
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
-from localllm.quantizer import job_of, quantize
-from localllm.quantizing import Step
+from localllm.quantization.process import job_of, quantize
+from localllm.quantization.protocol import Step
+from localllm.settings.config import Settings
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

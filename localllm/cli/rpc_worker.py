@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from localllm.cli import report
 from localllm.cli.units import size
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.rpc.endpoints import Endpoint, check_bind, parse_endpoint, parse_networks
 from localllm.rpc.front import Front
 from localllm.rpc.messages import Serve, Serving
 from localllm.rpc.serving_child import ServingChild
+from localllm.settings.config import Settings
 
 CACHE = "rpc-cache"
 """Below the data directory."""

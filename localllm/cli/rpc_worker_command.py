@@ -41,8 +41,8 @@ def worker(
         "home": home,
         "verbose": verbose,
     }
-    from localllm import config
     from localllm.cli.rpc_worker import WorkerOptions, serve_devices
+    from localllm.settings import config
 
     raise Exit(serve_devices(config.load(given), WorkerOptions(rpc, clients, max_clients, allow_public, cache)))
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from localllm import config, osdep
+from localllm import osdep
 from localllm.cli import mcp_tools, report, serving, tools
 from localllm.cli.answer import Look, PrintedAnswer, Talk, cut, describe, prepare, stats_line
 from localllm.cli.mcp_tools import McpOptions, McpTools
@@ -18,11 +18,12 @@ from localllm.cli.schema import DocumentFormat
 from localllm.cli.thinking import Think
 from localllm.cli.tools import Tools
 from localllm.errors import InvalidParameter, NoChatTemplate
+from localllm.settings import config
 from localllm.types import Message, SamplingParams
 
 if TYPE_CHECKING:
     from localllm.client.api import Client
-    from localllm.config import Settings
+    from localllm.settings.config import Settings
 
 
 class RunOptions(NamedTuple):

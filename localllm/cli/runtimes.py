@@ -13,11 +13,11 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.units import duration
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import building, builds, installed, runtimes, selftest
 from localllm.llama.builds import Seen
 from localllm.llama.runtimes import AUTO, Listed, Runtime
+from localllm.settings.config import Settings
 
 TELL_EVERY_S = 5.0
 """Without a terminal."""

@@ -15,8 +15,8 @@ import msgspec
 from localllm import __version__
 from localllm.cli import report
 from localllm.client.ready import Failure, Line, Progress, Ready, encode
-from localllm.config import Settings
 from localllm.errors import LocalLLMError
+from localllm.settings.config import Settings
 
 ReadyLines = Literal["json", "json-progress"]
 

@@ -13,9 +13,9 @@ from localllm.cli.options import as_arguments
 from localllm.cli.progress import LoadProgress
 from localllm.client.discovery import find_server, is_anybody_there
 from localllm.client.sidecar import Sidecar
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.registry.names import Demo, PathName, parse
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.client.api import Client

@@ -11,8 +11,8 @@ import msgspec
 
 from localllm.cli import report
 from localllm.cli.units import duration
-from localllm.config import Settings
-from localllm.ranges import check_range
+from localllm.settings.config import Settings
+from localllm.types.ranges import check_range
 
 if TYPE_CHECKING:
     from localllm.tuning.tuner import Result, Row

@@ -41,9 +41,9 @@ def tune(
     given = dict(locals())
     for own in ("model", "minutes", "kv", "listing", "forget", "as_json"):
         del given[own]
-    from localllm import config
     from localllm.cli import tune as tuning
     from localllm.cli import tuned
+    from localllm.settings import config
 
     settings = config.load(given)
     if listing and forget:

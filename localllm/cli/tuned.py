@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from localllm import tuned
 from localllm.cli import report
-from localllm.config import Settings
 from localllm.errors import ModelNotFound
-from localllm.tuned import Kept, Tunings
+from localllm.settings.config import Settings
+from localllm.tuning import results as tuned
+from localllm.tuning.results import Kept, Tunings
 
 
 def list_tunings(settings: Settings, model: str | None, *, as_json: bool) -> int:

@@ -11,7 +11,7 @@ from localllm.cli import report
 from localllm.cli.bars import Bar
 from localllm.cli.interrupts import stopped_by_ctrl_c
 from localllm.cli.units import size
-from localllm.config import Settings
+from localllm.settings.config import Settings
 
 
 def verify_models(settings: Settings, names: list[str], *, as_json: bool) -> int:

@@ -22,8 +22,8 @@ from localllm.client.replies import EmbeddedTexts as EmbeddedTexts
 from localllm.client.replies import ModelEntry, RankedTexts
 from localllm.client.sse import EventDecoder
 from localllm.errors import Cancelled, InternalError, LocalLLMError, Unavailable, UnsupportedParameter
-from localllm.states import AvailableModel, PullState
 from localllm.types import Delta, Finish, FinishReason, Message, SamplingParams, Timings, Usage
+from localllm.types.states import AvailableModel, PullState
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
-from localllm.config import Settings
 from localllm.errors import LocalLLMError
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.client.api import Client

@@ -18,9 +18,9 @@ from typing import IO, NamedTuple, cast
 
 from localllm import osdep
 from localllm.client.ready import Failure, Line, Ready, decode
-from localllm.config import ENV_PREFIX
 from localllm.errors import InvalidParameter, LoadFailed, from_info
 from localllm.printable import printable
+from localllm.settings.config import ENV_PREFIX
 
 STOP_TIMEOUT_S = 5.0
 STDERR_BYTES = 8 * 1024

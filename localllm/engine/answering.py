@@ -20,8 +20,8 @@ from localllm.engine.sampling.sampler import NO_TOKEN, Sampled
 from localllm.engine.scheduling.scheduler import Scheduler
 from localllm.engine.sequence import Sequence
 from localllm.errors import InternalError, InvalidParameter
-from localllm.states import SourceGuesses
 from localllm.types import Delta, Finish, FinishReason, SourceName, TokenLogprob
+from localllm.types.states import SourceGuesses
 
 
 @dataclass(slots=True)

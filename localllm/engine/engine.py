@@ -37,7 +37,7 @@ from localllm.engine.sequence import Sequence
 from localllm.engine.stepping import Stepper
 from localllm.engine.team import Team
 from localllm.errors import InvalidParameter, RequestTimeout
-from localllm.states import EngineStatus
+from localllm.types.states import EngineStatus
 
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from localllm.engine.sequence import Sequence
 from localllm.errors import LocalLLMError
-from localllm.states import EngineStatus
 from localllm.types import Delta
+from localllm.types.states import EngineStatus
 
 
 class StepOutput(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm.gguf.header import TensorInfo
-from localllm.products import Matrices, Products
+from localllm.types.products import Matrices, Products
 
 _LOOKED_UP = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.", "rope_")
 """Rows are read from these, one for each token."""

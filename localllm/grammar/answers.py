@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.formats import AnswerSource, Calls
 from localllm.grammar.arguments import ArgumentRules
 from localllm.grammar.call_rules import CallRules
 from localllm.grammar.literals import ANY, FREE, Literals, escaped, joined, quoted
@@ -25,7 +24,8 @@ from localllm.grammar.openings import Marked, Openings, openings_of
 from localllm.grammar.refusals import refused
 from localllm.grammar.rules import Grammar, Rules
 from localllm.grammar.whitespace import options
-from localllm.structures import Structure
+from localllm.types.formats import AnswerSource, Calls
+from localllm.types.structures import Structure
 
 TEXT = "text"
 """The name of the grammar of a text that has to be of a structure, which somebody else writes."""

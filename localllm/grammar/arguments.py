@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localllm.conversation import Function
 from localllm.errors import InvalidParameter
-from localllm.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
 from localllm.grammar.keywords import OF_TYPE
 from localllm.grammar.literals import either, joined
 from localllm.grammar.loosening import found, loosened
@@ -23,7 +21,9 @@ from localllm.grammar.shapes import NotWritable, Schema, Shapes, Writing
 from localllm.grammar.sources import json_of
 from localllm.grammar.tagged import Tagged
 from localllm.grammar.writings import Bare, Nested, Python, PythonCall
-from localllm.structures import Structure
+from localllm.types.conversation import Function
+from localllm.types.formats import AnswerSource, BareArguments, JsonArguments, PythonArguments, TaggedArguments
+from localllm.types.structures import Structure
 
 JSON_ALONE = ("allOf", "maxProperties", "minProperties", "patternProperties")
 """Keywords that no other writing keeps."""

@@ -16,7 +16,7 @@ from localllm.grammar.references import base_of
 from localllm.grammar.refusals import under
 from localllm.grammar.schemas import Part, Rewriter
 from localllm.grammar.sources import json_of
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 
 MAX_TRIES = 300
 

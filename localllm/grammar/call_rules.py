@@ -12,10 +12,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from localllm.conversation import Function
-from localllm.formats import Calls, ObjectCall, SlotKind
 from localllm.grammar.literals import either, joined
 from localllm.grammar.rules import Rules
+from localllm.types.conversation import Function
+from localllm.types.formats import Calls, ObjectCall, SlotKind
 
 MAX_ID_CHARS = 64
 NUMBER = "/0|[1-9][0-9]{0,3}/"

@@ -23,7 +23,7 @@ from localllm.grammar.schemas import checked
 from localllm.grammar.sources import json_of
 from localllm.grammar.tags import grammars_of_tags, regex
 from localllm.grammar.whitespace import options
-from localllm.structures import Preface, Structure, StructureKind
+from localllm.types.structures import Preface, Structure, StructureKind
 
 NO_TOKENS = Literals()
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from localllm.formats import Calls, ChatFormat, ObjectCall
 from localllm.grammar.literals import BLANKS, Literals, Segments, escaped
+from localllm.types.formats import Calls, ChatFormat, ObjectCall
 
 LEAST_PART = 4
 """Characters of a literal's last part that opens a call without the others."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from localllm.grammar.literals import ANY, FREE, Literals, joined, quoted
 from localllm.grammar.rules import Grammar, Rules, mark_of
-from localllm.structures import Preface, Tags
+from localllm.types.structures import Preface, Tags
 
 
 def with_preface(grammars: Sequence[Grammar], preface: Preface, literals: Literals) -> list[Grammar]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from localllm.errors import InvalidParameter
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 
 MAX_DEPTH = 100
 """Levels of nesting of a source; llguidance itself gives up at 128."""

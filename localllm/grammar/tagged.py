@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from localllm.formats import TaggedArguments
 from localllm.grammar.literals import either, joined
 from localllm.grammar.rules import Rules, mark_of
 from localllm.grammar.shapes import NotWritable, Schema, Shapes
 from localllm.grammar.writings import NAME, UNLIKE_JSON, Plain, body_of, other_name
+from localllm.types.formats import TaggedArguments
 
 _SIMPLE = {"type", "$defs"}
 NOT_TEXT: dict[str, Any] = {"type": ["number", "boolean", "null", "object", "array"]}

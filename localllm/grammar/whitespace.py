@@ -6,7 +6,7 @@ from typing import Any
 
 from localllm.grammar.patterns import PatternRefused, whitespace
 from localllm.grammar.refusals import refused
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 
 PRETTY = r"\n {0,40}| "
 """A new line with its indentation, or one blank: bounded, since a model may like blanks without end."""

@@ -10,11 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from localllm.formats import BareArguments, NestedArguments
 from localllm.grammar.literals import ANY, either, joined, quoted
 from localllm.grammar.rules import Rules
 from localllm.grammar.shapes import NotWritable, Schema, Shapes
 from localllm.grammar.tags import regex
+from localllm.types.formats import BareArguments, NestedArguments
 
 NAME = "[A-Za-z_][A-Za-z0-9_.-]*"
 """Of a member that the schema does not name."""

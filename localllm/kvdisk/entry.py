@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from localllm.kvdisk.file import Damaged, Foreign, Saved, read_head, read_saved, read_tokens
 from localllm.kvdisk.folder import Folder, Item
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 
 
 class Entry:

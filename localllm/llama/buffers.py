@@ -23,7 +23,8 @@ from mmap import mmap
 import numpy as np
 import numpy.typing as npt
 
-from localllm import osdep, pages
+from localllm import osdep
+from localllm.llama import pages
 from localllm.llama.arena import Arena
 
 BLOCK_BYTES = 64 * 1024

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from localllm import __version__, compiled, osdep
-from localllm.diagnosis import Candidate, Question, Report, RuntimeRow
 from localllm.engine.sampling import native
 from localllm.errors import LocalLLMError
 from localllm.llama import gains, installed, runtimes, selftest
+from localllm.llama.diagnosis import Candidate, Question, Report, RuntimeRow
 from localllm.llama.installed import Installed
 from localllm.llama.library import Library
 from localllm.llama.selftest_memory import Memory, Outcome, Trial

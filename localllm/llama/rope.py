@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from localllm.load_options import LoadOptions
 from localllm.types import RopeScaling
+from localllm.types.load_options import LoadOptions
 
 
 class Rope(NamedTuple):

@@ -12,7 +12,7 @@ import msgspec
 
 from localllm.gguf.tables import BLOCK_TYPES
 from localllm.llama.speed_graph import Cpu, Maker, Operation, Passes, Times
-from localllm.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
+from localllm.prediction.speeds import AttentionSpeed, AttentionWay, KernelSpeed, MachineSpeed, tensor_type
 
 USUAL_SHARE, DISTURBED = 0.25, 1.2
 """A pass is taken as usual that is slower than so many others; one that took so many times the fastest one's time was

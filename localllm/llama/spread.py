@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from localllm.devices import Numa, Split
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
 from localllm.llama.devices import Ggml, buffer_types
+from localllm.types.devices import Numa, Split
 
 _SPLITS: dict[Split, int] = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 """LLAMA_SPLIT_MODE_*."""

@@ -16,16 +16,16 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from localllm import config
 from localllm.cancel import Cancel
-from localllm.config import Settings
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter
 from localllm.llm.messages import Messages, to_messages
 from localllm.llm.schemas import Shape
 from localllm.llm.tools import Tools, toolbox
-from localllm.load_options import LoadOptions
+from localllm.settings import config
+from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, GpuLayers, Pooling, Rendering, SamplingParams
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
+from localllm.types.load_options import LoadOptions
 
 T = TypeVar("T")
 THINKING = ("enable_thinking", "thinking")

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
-from localllm.config import Settings
-from localllm.embeddings import Embeddings
 from localllm.errors import InvalidParameter, ModelNotFound, RequestTimeout, WrongOwner
 from localllm.llm import arguments as given
 from localllm.llm.arguments import Asked, AskedChat, Texts
@@ -28,10 +26,12 @@ from localllm.llm.parsed import AsyncParsedStream, ParsedChat
 from localllm.llm.schemas import SchemaLike, Shape, to_shape
 from localllm.llm.stream import AsyncStream
 from localllm.llm.tools import Tools, toolbox
-from localllm.load_options import LoadOptions
-from localllm.runtime import Answer, Runtime
-from localllm.states import ModelEvent
+from localllm.runtime.runtime import Answer, Runtime
+from localllm.settings.config import Settings
 from localllm.types import Chat, GenerationRequest, GpuLayers, LoadedModel, Pooling, SamplingParams
+from localllm.types.embeddings import Embeddings
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import ModelEvent
 
 if TYPE_CHECKING:  # imported where it is used: commands that embed nothing start sooner
     import numpy as np

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from localllm.cancel import Cancel
-from localllm.config import Settings
 from localllm.llm.arguments import Asked, AskedChat, Texts
 from localllm.llm.async_llm import AsyncLLM
 from localllm.llm.loop_thread import LoopThread
@@ -23,9 +22,10 @@ from localllm.llm.parsed import AsyncParsedStream, ParsedChat, ParsedStream
 from localllm.llm.schemas import SchemaLike
 from localllm.llm.stream import AsyncStream, Stream
 from localllm.llm.tools import Tools
-from localllm.load_options import LoadOptions
-from localllm.states import ModelEvent
+from localllm.settings.config import Settings
 from localllm.types import Chat, GpuLayers, LoadedModel, Pooling, SamplingParams
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import ModelEvent
 
 if TYPE_CHECKING:
     import numpy as np

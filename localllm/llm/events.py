@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from localllm.errors import LocalLLMError
-from localllm.runtime import Observer
-from localllm.states import ModelEvent
+from localllm.runtime.runtime import Observer
 from localllm.types import LoadedModel
+from localllm.types.states import ModelEvent
 
 T = TypeVar("T")
 logger = logging.getLogger("localllm")

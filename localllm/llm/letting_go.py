@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from localllm.cancel import Cancel
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
 
 T = TypeVar("T")
 _closing: set[asyncio.Task[None]] = set()

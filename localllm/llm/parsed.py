@@ -9,7 +9,7 @@ from localllm.cancel import Cancel
 from localllm.errors import IncompleteDocument
 from localllm.llm.schemas import Shape
 from localllm.llm.stream import AsyncStream, Caller, Stream
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.types import Chat, FinishReason
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from localllm.cancel import Cancel
 from localllm.errors import WrongOwner
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.types import CallDelta, Chat, Delta, Finish, Timings, TokenLogprob, Usage, whole_calls
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from localllm.registry.disk.store import Store
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import DEMO, Demo, parse
 from localllm.registry.resolve import canonical, carried, find, not_here
-from localllm.states import AvailableModel
+from localllm.types.states import AvailableModel
 
 logger = logging.getLogger("localllm")
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import InvalidModelFile, InvalidParameter, LoadFailed, PullFailed
 from localllm.registry import catalog
 from localllm.registry.credentials import hub_token, registry_login
@@ -44,7 +43,8 @@ from localllm.registry.sources import hub, oci, web
 from localllm.registry.sources.headers import Measure, Offer, plan_offer
 from localllm.registry.sources.ollama_only import refused_header
 from localllm.registry.sources.source import CancellableFetch, Fetch
-from localllm.states import AvailableModel, PullState
+from localllm.settings.config import Settings
+from localllm.types.states import AvailableModel, PullState
 
 OnState = Callable[[PullState], None]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed, UnsupportedParameter
 from localllm.gguf import read_header
 from localllm.registry.credentials import registry_login
@@ -28,7 +27,8 @@ from localllm.registry.remote import Cancelled
 from localllm.registry.sources.oci import KIND
 from localllm.registry.sources.oci_layers import JINJA
 from localllm.registry.sources.oci_push import Uploads
-from localllm.states import PushState
+from localllm.settings.config import Settings
+from localllm.types.states import PushState
 
 CONFIG_TYPE = "application/vnd.docker.container.image.v1+json"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"

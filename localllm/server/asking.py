@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localllm.errors import LocalLLMError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.body import notes_header, placement_header
 from localllm.server.callers import caller_of

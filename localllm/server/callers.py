@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
-from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey
 from localllm.server.errors import PermissionDenied
+from localllm.settings.config import Settings
+from localllm.settings.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey
 from localllm.types import GenerationRequest
 
 logger = logging.getLogger("localllm")

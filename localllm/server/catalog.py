@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from localllm.errors import LocalLLMError
 from localllm.server.state import ServerState
-from localllm.states import AvailableModel
 from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
+from localllm.types.states import AvailableModel
 
 MOST_WAIT_S = 2.0
 """For the headers of files that nobody has read yet; later lists say what this one leaves out."""

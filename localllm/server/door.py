@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from localllm.config import Settings
 from localllm.errors import LocalLLMError
 from localllm.server.callers import KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import response_parts
 from localllm.server.gate import Gate
+from localllm.settings.config import Settings
 
 
 def guarded(app: ASGIApp, settings: Settings) -> ASGIApp:

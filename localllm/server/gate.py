@@ -17,11 +17,11 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from localllm.config import Settings
 from localllm.errors import clipped
 from localllm.server.callers import Caller, KeyRing
 from localllm.server.cors import Cors
 from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey, headers_too_large
+from localllm.settings.config import Settings
 
 OPEN_PATHS = frozenset({"/", "/health", "/v1/health", "/ready"})
 """What answers without a key, and the page's files, which hold nothing of anybody's."""

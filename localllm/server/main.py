@@ -22,13 +22,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
 from localllm.server import log
 from localllm.server.callers import KeyRing
 from localllm.server.reloading import Reloading, warn_of_equal_keys
 from localllm.server.tls import tls_context
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.server.http import HttpServer

@@ -10,10 +10,10 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from localllm.config import Settings
 from localllm.mcp import check_installed
 from localllm.mcp.servers import McpServer, load_servers
 from localllm.server import log
+from localllm.settings.config import Settings
 
 if TYPE_CHECKING:
     from localllm.mcp.hub import Hub

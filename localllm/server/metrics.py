@@ -21,13 +21,13 @@ from prometheus_client import (
 )  # fmt: skip
 
 from localllm import __version__
-from localllm.config import MetricsNames
 from localllm.errors import LocalLLMError
-from localllm.runtime import Observer, Runtime
+from localllm.runtime.runtime import Observer, Runtime
 from localllm.server.tally import Tally
 from localllm.server.totals import CONTENT_TYPE, Totals
-from localllm.states import EngineStatus
+from localllm.settings.config import MetricsNames
 from localllm.types import Finish, LoadedModel, SourceName
+from localllm.types.states import EngineStatus
 
 STATUS_TIMEOUT_S = 2.0
 """A model in the middle of a long step, or dead, does not hold up the answer; its gauges stay as they were."""

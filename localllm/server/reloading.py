@@ -17,11 +17,11 @@ from pathlib import Path
 from types import FrameType
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.server import log
 from localllm.server.callers import KeyRing
 from localllm.server.tls import load_certificate, tls_context
+from localllm.settings.config import Settings
 
 
 class Reloading:

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from starlette.types import Receive
 
-from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound, Unavailable
-from localllm.runtime import Answer, Runtime, canonical_id
+from localllm.runtime.runtime import Answer, Runtime, canonical_id
+from localllm.runtime.threads import Threads
 from localllm.server import sse
 from localllm.server.mcp import McpHubs
 from localllm.server.metrics import Metrics
 from localllm.server.responses.store import ResponseStore
-from localllm.threads import Threads
+from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, LoadedModel
 
 

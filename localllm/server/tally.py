@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from localllm.errors import LocalLLMError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.types import Delta, LoadedModel
 
 logger = logging.getLogger("localllm")

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Protocol, TypeVar
 
 from localllm.errors import InternalError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server.body import field_notes
 from localllm.types import Delta, Finish
 

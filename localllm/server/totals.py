@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from localllm.states import EngineStatus
 from localllm.types import Finish
+from localllm.types.states import EngineStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 

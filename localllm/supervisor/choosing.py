@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localllm.devices import named
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.load_options import LoadOptions
 from localllm.supervisor.placing import CPU, Placed
 from localllm.types import DeviceInfo
+from localllm.types.devices import named
+from localllm.types.load_options import LoadOptions
 
 GPU_KINDS = ("gpu", "igpu")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from itertools import accumulate
 
-from localllm.embeddings import Embeddings
 from localllm.errors import LocalLLMError
+from localllm.types.embeddings import Embeddings
 from localllm.worker.messages import Tokenized, Vectors
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import (
     cpu_compute_bytes,
     cpu_memory_bytes,
@@ -20,6 +19,7 @@ from localllm.supervisor.plan import (
     plan,
 )
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 
 STEPS = (16_384, 32_768, 65_536, 131_072)
 """Beyond what every model gets, `plan.MAX_DEFAULT_CTX`. Agents need 32 k and more."""

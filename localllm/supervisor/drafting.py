@@ -12,11 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from localllm.errors import LoadFailed
-from localllm.load_options import LoadOptions
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.plan import compute_bytes, context_of, memory_bytes, plan, slots_of
 from localllm.supervisor.room import FIXED_BYTES, need_bytes
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DraftLoad
 
 

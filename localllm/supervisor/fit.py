@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.load_options import LoadOptions
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import (
     CTX_STEP,
@@ -23,6 +22,7 @@ from localllm.supervisor.plan import (
 )
 from localllm.supervisor.room import FIXED_BYTES, USABLE_SHARE, embedding_bytes
 from localllm.types import DeviceInfo, KvType, ModelInfo
+from localllm.types.load_options import LoadOptions
 
 LEAST_CTX = 1024
 """Less is no conversation; what is proposed instead never has less."""

@@ -15,11 +15,8 @@ from typing import Protocol
 
 import msgspec
 
-from localllm import tuned
-from localllm.config import Settings
 from localllm.errors import Loading, LocalLLMError
-from localllm.load_options import LoadOptions
-from localllm.states import ModelPhase, RunningModel
+from localllm.settings.config import Settings
 from localllm.supervisor.contexts import on_devices
 from localllm.supervisor.drafting import DraftModel, draft_bytes, place_draft
 from localllm.supervisor.ledger import Ledger
@@ -30,8 +27,11 @@ from localllm.supervisor.plan import context_of, pooling_of
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.room import Held, embedding_bytes, need_bytes
 from localllm.supervisor.session import Session
-from localllm.tuned import Tuning
+from localllm.tuning import results as tuned
+from localllm.tuning.results import Tuning
 from localllm.types import DeviceInfo, Finish, LoadedModel, ModelDefaults, ModelInfo
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import ModelPhase, RunningModel
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from localllm.errors import DeviceUnavailable, LocalLLMError
-from localllm.load_options import LoadOptions
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.placing import CPU, DRIVER_BYTES
 from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import Placement
 
 logger = logging.getLogger("localllm")

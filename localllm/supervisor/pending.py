@@ -12,10 +12,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import LocalLLMError, RequestTimeout
 from localllm.supervisor.mailbox import Mailbox
 from localllm.types import Delta, Finish, GenerationRequest
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 
 DEADLINE_GRACE_S = 5.0
 """For the worker to end a request whose time is over, with what was made of it."""
@@ -24,6 +24,7 @@ DEADLINE_GRACE_S = 5.0
 MIN_TIMEOUT_S = 0.001
 """The least that a request may have."""
 
+TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 R = TypeVar("R", bound=GenerationRequest | EmbeddingRequest | RerankRequest)
 
 
@@ -122,3 +123,14 @@ def remaining(request: R, elapsed_s: float) -> R:
             "the model's process had crashed"
         )
     return msgspec.structs.replace(request, timeout_s=left_s)
+
+
+def with_less_time(request: TimedT, waited_s: float) -> TimedT:
+    """`request` with the rest of its time limits after a wait of `waited_s`."""
+
+    def rest(limit_s: float | None) -> float | None:
+        return None if limit_s is None else max(MIN_TIMEOUT_S, limit_s - waited_s)
+
+    return msgspec.structs.replace(
+        request, timeout_s=rest(request.timeout_s), queue_timeout_s=rest(request.queue_timeout_s)
+    )

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.devices import Split
 from localllm.errors import InvalidParameter
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.devices import Split
 from localllm.worker.messages import DeviceShare
 
 CPU = "CPU"

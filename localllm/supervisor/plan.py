@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from localllm.errors import DeviceUnavailable, InvalidParameter, LoadFailed
-from localllm.load_options import LoadOptions
 from localllm.supervisor import buffers, choosing
 from localllm.supervisor.buffers import Step, scores_bytes
 from localllm.supervisor.placing import CPU, Demand, Placed, Sizes, Wish, fit_layers, put_layers, sizes_of
 from localllm.supervisor.snapshots import snapshots_of
 from localllm.types import DeviceInfo, FlashAttn, KvLayout, KvType, LayerMemory, ModelInfo, Pooling
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import Placement
 
 DEFAULT_SLOTS = 4

@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from localllm.errors import LoadConflict
-from localllm.load_options import LoadOptions
 from localllm.supervisor.buffers import Step, compute_bytes, encoder_bytes
 from localllm.supervisor.plan import (
     EMBEDDING_STATES,
@@ -22,6 +21,7 @@ from localllm.supervisor.plan import (
     output_bytes,
 )
 from localllm.types import ModelInfo
+from localllm.types.load_options import LoadOptions
 
 USABLE_SHARE = 0.9
 """Of all main memory: the rest is the system's."""

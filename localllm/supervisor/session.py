@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from localllm.embeddings import EmbeddingRequest, Embeddings, RerankRequest
 from localllm.errors import (
     Draining,
     InternalError,
@@ -30,6 +29,7 @@ from localllm.supervisor.process import WorkerProcess
 from localllm.supervisor.retries import Retries
 from localllm.supervisor.waiting import QueueTimes, check_calls
 from localllm.types import Finish, GenerationRequest, LoadedModel
+from localllm.types.embeddings import EmbeddingRequest, Embeddings, RerankRequest
 from localllm.worker.messages import (
     SLOT_METHODS,
     Accepted,

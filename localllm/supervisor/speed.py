@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from localllm.load_options import LoadOptions
-from localllm.products import Matrices
-from localllm.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
+from localllm.prediction.speeds import AttentionWay, MachineSpeed, NotPredicted, Speed, expert_kernel
 from localllm.types import ModelInfo
+from localllm.types.load_options import LoadOptions
+from localllm.types.products import Matrices
 
 PROMPT_TOKENS = 512
 """Of the prompt that is predicted; the answer is that behind it."""

@@ -16,10 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import LoadConflict, Loading, ModelNotFound, QueueFull, clipped
-from localllm.load_options import LoadOptions
-from localllm.states import RunningModel
+from localllm.settings.config import Settings
 from localllm.supervisor.contexts import Memory, with_context
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.ledger import Ledger
@@ -29,8 +27,10 @@ from localllm.supervisor.plan import context_of, longest_context
 from localllm.supervisor.room import USABLE_SHARE, Evict, Held, Room, WaitFor, decide, decide_devices, need_bytes
 from localllm.supervisor.room import Load as Fits
 from localllm.supervisor.session import Session
-from localllm.tuned import Tuning
+from localllm.tuning.results import Tuning
 from localllm.types import LoadedModel, ModelDefaults, ModelInfo
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import RunningModel
 
 logger = logging.getLogger("localllm")
 

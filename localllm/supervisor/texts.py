@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InvalidParameter, QueueFull, RequestTimeout
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 
 MAX_WAITING_TEXTS = 20_000
 """That one model may have at a time, those of all its requests together."""

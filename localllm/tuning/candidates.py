@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from localllm.load_options import DEFAULT_UBATCH, LoadOptions
-from localllm.tuned import Values
+from localllm.tuning.results import Values
 from localllm.types import KvType, LoadedModel
+from localllm.types.load_options import DEFAULT_UBATCH, LoadOptions
 
 UBATCHES = (1024, 256, 2048)
 """In the order in which they are tried."""

@@ -14,19 +14,19 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
-from localllm.finding import Finder
-from localllm.load_options import LoadOptions
+from localllm.runtime.finding import Finder
+from localllm.settings.config import Settings
 from localllm.supervisor.plan import context_of
 from localllm.supervisor.supervisor import Candidate as Model
-from localllm.tuned import Tuning, Tunings, base_of
 from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
+from localllm.tuning.results import Tuning, Tunings, base_of
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import PAIRS, Entry, Search
 from localllm.tuning.workers import Loaded, Workers
 from localllm.tuning.workload import Work, work_for
+from localllm.types.load_options import LoadOptions
 
 OTHERS_S = 0.5
 """For a look at what other programs use."""

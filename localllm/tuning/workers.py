@@ -15,18 +15,18 @@ import msgspec
 
 from localllm import osdep
 from localllm.bench.prompts import words
-from localllm.config import Settings
 from localllm.errors import InternalError, Loading, WorkerCrashed
-from localllm.load_options import LoadOptions
+from localllm.settings.config import Settings
 from localllm.supervisor.plan import plan
 from localllm.supervisor.room import need_bytes
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Candidate as Model
-from localllm.tuned import Place, place_of
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Rates
+from localllm.tuning.results import Place, place_of
 from localllm.tuning.workload import DEPTHS, Timed, Work, prompt_tokens, rates_of
 from localllm.types import Finish, GenerationRequest, LoadedModel, SamplingParams, Speculative
+from localllm.types.load_options import LoadOptions
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.ranges import shown
+from localllm.types.ranges import shown
 
 T = TypeVar("T")
 

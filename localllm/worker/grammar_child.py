@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from localllm.errors import ErrorInfo, InvalidParameter, LocalLLMError, from_info
-from localllm.structures import GrammarLimits, Preface, Structure
+from localllm.types.structures import GrammarLimits, Preface, Structure
 from localllm.worker.framing import encode
 from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 

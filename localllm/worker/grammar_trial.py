@@ -15,12 +15,12 @@ import msgspec
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from localllm.errors import InvalidParameter
-from localllm.formats import AnswerSource
 from localllm.grammar.answers import source_of
 from localllm.grammar.blame import culprit
 from localllm.grammar.compose import Composed, composed, grammar_of
 from localllm.grammar.literals import Literals
-from localllm.structures import Structure
+from localllm.types.formats import AnswerSource
+from localllm.types.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
 SEARCH_S = 0.5

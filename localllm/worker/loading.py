@@ -18,7 +18,7 @@ from localllm.llama.model import LlamaModel
 from localllm.llama.rope import rope_of
 from localllm.llama.spread import Spread, use_numa
 from localllm.llama.vocab import Vocab
-from localllm.tuned import AS_TUNED
+from localllm.tuning.results import AS_TUNED
 from localllm.types import ChatFormat, LoadedModel, SamplingParams
 from localllm.worker.attention import Settled, settle
 from localllm.worker.drafting import load_draft

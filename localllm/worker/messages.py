@@ -10,9 +10,7 @@ from typing import Any
 
 import msgspec
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import ErrorInfo
-from localllm.load_options import LoadOptions
 from localllm.types import (
     Beginning,
     CacheReport,
@@ -27,6 +25,8 @@ from localllm.types import (
     ModelInfo,
     Pooling,
 )
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
+from localllm.types.load_options import LoadOptions
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):

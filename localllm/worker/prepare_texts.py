@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.engine.embedding.texts import TextJob
 from localllm.errors import ContextLengthExceeded, InvalidParameter
 from localllm.types import LoadedModel
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prompts import MOST_COUNTED, Memo
 from localllm.worker.refusals import deadline_s, errors_to, too_long

@@ -15,7 +15,7 @@ import numpy as np
 from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.thoughts import switched
 from localllm.errors import InvalidParameter, TemplateError, UnsupportedParameter
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 from localllm.types import GenerationRequest, Infill, LoadedModel, Message, ModelDefaults, Rendering, ThinkingDefault
 from localllm.worker.infill import HERE, LEAST_ANSWER, PROJECT, SNIPPET, Marks, Pieces, infill_tokens
 from localllm.worker.refusals import too_long

@@ -11,8 +11,8 @@ import msgspec
 
 from localllm.chat.thoughts import beginning_of
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.structures import Preface, Structure, Tags
 from localllm.types import AnswerSource, Beginning, Calling, ChatFormat, GenerationRequest
+from localllm.types.structures import Preface, Structure, Tags
 from localllm.worker.prompts import Tokenizer
 
 

@@ -19,7 +19,7 @@ from localllm.engine.engine import Engine
 from localllm.errors import LocalLLMError, UnsupportedParameter
 from localllm.kvdisk import file
 from localllm.kvdisk.named import NamedStates
-from localllm.states import SlotTransfer
+from localllm.types.states import SlotTransfer
 from localllm.worker.messages import SLOT_METHODS, Call, Reply, Up
 from localllm.worker.refusals import errors_to
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import localllm
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.e2e.conftest import Cli
 from tests.models.maker import write_llama
 

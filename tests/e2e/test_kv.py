@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from localllm.cli.kv import clear_saved
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.e2e.conftest import Cli
 from tests.kvdisks import OTHER_PARTS, files, opened, put, tokens_of
 

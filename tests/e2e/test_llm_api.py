@@ -138,7 +138,7 @@ def test_a_timeout_ends_what_runs_and_refuses_what_waits(llm: LLM) -> None:
 def test_a_timeout_counts_while_the_model_is_started_again(
     tiny_chat_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from localllm.runtime import Runtime
+    from localllm.runtime.runtime import Runtime
 
     async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()

@@ -15,8 +15,8 @@ import pytest
 from localllm import LLM, SamplingParams
 from localllm.client.sidecar import Sidecar
 from localllm.errors import InvalidParameter, LoadFailed
-from localllm.load_options import LoadOptions
 from localllm.types import GenerationRequest, MemoryKind, Message
+from localllm.types.load_options import LoadOptions
 from tests.homes import share_findings
 from tests.models import families
 from tests.models.maker import write_llama

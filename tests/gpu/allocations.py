@@ -15,8 +15,8 @@ from localllm.llama import library, selftest
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
 from localllm.llama.spread import Spread
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import plan
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import Placement
 
 MIB = 2**20

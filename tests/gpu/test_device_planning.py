@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from localllm.gguf import read_model_info
-from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
+from localllm.types.load_options import LoadOptions
 from tests.gpu.allocations import MIB, Case, Outcome
 from tests.llama.test_buffer_planning import SMALL, STEPS
 from tests.models.hollow import SHAPES, write_hollow

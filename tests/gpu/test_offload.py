@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from localllm.config import load
 from localllm.errors import DeviceUnavailable
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
+from localllm.types.load_options import LoadOptions
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")
 

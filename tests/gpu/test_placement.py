@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from localllm.config import load
 from localllm.errors import DeviceUnavailable, LoadFailed
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import load
 from localllm.types import SamplingParams
+from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")

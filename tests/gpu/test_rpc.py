@@ -19,13 +19,13 @@ import pytest
 
 from localllm.cli import rpc_worker
 from localllm.cli.doctor import examine, story
-from localllm.config import Settings, load
 from localllm.errors import LoadFailed, WorkerCrashed
-from localllm.load_options import LoadOptions
 from localllm.rpc import hello
 from localllm.rpc.endpoints import Endpoint
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings, load
 from localllm.types import GpuLayers, LoadedModel, SamplingParams
+from localllm.types.load_options import LoadOptions
 from tests.rpc_plugin import plugin_folder
 
 pytestmark = pytest.mark.gpu

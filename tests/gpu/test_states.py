@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from localllm.config import load
-from localllm.embeddings import EmbeddingRequest
-from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import load
 from localllm.types import GenerationRequest, SamplingParams, Usage
+from localllm.types.embeddings import EmbeddingRequest
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 
 PLUGIN_DIR = os.environ.get("LOCALLLM_PLUGIN_DIR")

@@ -16,9 +16,9 @@ from localllm.llama import attention_probe, library
 from localllm.llama.attention import Figures, Point
 from localllm.llama.attention_probe import ALL, MAX_PASS_S, MIN_DEEP, MIN_PASS_S, SHALLOW, Probe
 from localllm.llama.model import LlamaModel
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import plan
 from localllm.types import ModelDefaults
+from localllm.types.load_options import LoadOptions
 from localllm.worker import attention
 from localllm.worker.attention import FILE_NAME, Settled, shape_of
 from localllm.worker.messages import Load

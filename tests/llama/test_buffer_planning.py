@@ -14,11 +14,11 @@ from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.embedding import LlamaEmbedder
 from localllm.llama.model import LlamaModel
-from localllm.load_options import LoadOptions
 from localllm.registry.resolve import carried
 from localllm.supervisor.plan import compute_bytes, memory_bytes, output_bytes, plan
 from localllm.supervisor.room import embedding_bytes
 from localllm.types import FlashAttn, ModelInfo
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.hollow import ENCODERS, SHAPES, write_hollow
 from tests.models.maker import write_llama

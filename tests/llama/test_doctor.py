@@ -13,12 +13,12 @@ import pytest
 from localllm import osdep
 from localllm.cli import doctor as command
 from localllm.cli.formats import in_generic_format
-from localllm.config import Settings
-from localllm.diagnosis import Candidate, Report
 from localllm.llama import doctor as child
 from localllm.llama import installed
+from localllm.llama.diagnosis import Candidate, Report
 from localllm.llama.library import CpuChoice
 from localllm.llama.selftest_memory import Outcome
+from localllm.settings.config import Settings
 from tests.models.maker import write_llama
 
 real = pytest.mark.skipif(not installed.is_installed(), reason="llama-cpp-python is not installed")
@@ -100,7 +100,7 @@ def test_a_plugin_that_does_not_load_is_the_problem_and_the_exit_code(
 def test_doctor_never_loads_the_library_into_the_command(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from localllm.cli.doctor import doctor; from localllm.config import Settings\n"
+        "from localllm.cli.doctor import doctor; from localllm.settings.config import Settings\n"
         "doctor(Settings(home=Path(sys.argv[1])), as_json=True);"
         "sys.exit(any(name.startswith(('llama_cpp', 'localllm.llama', 'rich')) for name in sys.modules))"
     )

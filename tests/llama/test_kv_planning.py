@@ -13,8 +13,8 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import memory_bytes, plan
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.maker import write_llama
 

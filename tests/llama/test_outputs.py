@@ -17,8 +17,8 @@ from localllm.gguf import read_model_info
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.llama.model import LlamaModel
-from localllm.load_options import LoadOptions
 from localllm.supervisor.plan import compute_bytes, outputs_of, plan
+from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 
 MIB = 2**20

@@ -22,14 +22,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.cli.quantize import quantize_model
-from localllm.config import Settings
 from localllm.errors import DiskFull, InvalidModelFile, InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_header, read_model_info
 from localllm.gguf.tables import FILE_TYPES
 from localllm.llama import quantize
 from localllm.llama.imatrix import read_imatrix
 from localllm.llama.library import Library
-from localllm.quantizing import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
+from localllm.quantization.protocol import GROUPS, NEED_IMPORTANCE, NUMBERS, Job, Step, type_of
+from localllm.settings.config import Settings
 from tests.foreign_stores import write_adapter, write_projector
 from tests.models.maker import shards_of, write_llama
 
@@ -268,7 +268,7 @@ def test_ctrl_c_or_a_death_leaves_nothing_behind(
     slow_source: Path, home: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     code = (
-        "import sys; from pathlib import Path; from localllm.config import Settings;"
+        "import sys; from pathlib import Path; from localllm.settings.config import Settings;"
         "from localllm.cli.quantize import quantize_model;"
         "quantize_model(Settings(home=Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]), 'IQ4_XS', threads=1)"
     )

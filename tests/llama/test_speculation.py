@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from localllm.details import Detail
 from localllm.engine.engine import Engine, StepOutput
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Part
@@ -23,6 +22,7 @@ from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.llama import library
 from localllm.llama.context import LlamaBackend
 from localllm.types import Delta, DrySampling, ResolvedSampling, Speculative
+from localllm.types.details import Detail
 from tests.llama.test_rows import LAYOUTS, Layout, opened, text_of
 
 REQUESTS: dict[str, tuple[ResolvedSampling, dict[str, Any]]] = {

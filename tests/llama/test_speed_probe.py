@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from localllm import predicting
-from localllm.config import Settings, load
 from localllm.gguf import read_model_info
 from localllm.llama.speed_probe import MAX_ATTEMPTS, NOISY_SPREAD
-from localllm.load_options import LoadOptions
+from localllm.prediction import predicting
+from localllm.prediction.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
 from localllm.registry.resolve import carried
-from localllm.speeds import MachineSpeed, NotPredicted, ProbeQuestion, Speed
+from localllm.settings.config import Settings, load
+from localllm.types.load_options import LoadOptions
 from tests.models.families import write_mixture
 
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="wants the extra `mcp`")
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.mcp.test_responses_mcp import TOOL_SERVER
 from tests.server.conftest import Served, running
 

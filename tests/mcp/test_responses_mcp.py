@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 pytest.importorskip("mcp", reason="wants the extra `mcp`")
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.e2e.conftest import COMMAND, TIMEOUT_S
 from tests.mcp.test_mcp_hub import children, is_running, needs_proc

@@ -14,7 +14,7 @@ import pytest
 
 from localllm.cli import app as command_line
 from localllm.cli.group import COMMANDS, OnDemand
-from localllm.config import ENV_PREFIX, Settings
+from localllm.settings.config import ENV_PREFIX, Settings
 
 PACKAGE = Path(__file__).parents[2] / "localllm"
 

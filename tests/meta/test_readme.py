@@ -66,7 +66,7 @@ def test_the_readme_lists_every_endpoint_and_no_other() -> None:
 def test_every_setting_has_an_option_of_its_name_somewhere() -> None:
     import msgspec
 
-    from localllm.config import Settings
+    from localllm.settings.config import Settings
 
     known = " ".join(help_of(command) for command in commands())
     for field in msgspec.structs.fields(Settings):

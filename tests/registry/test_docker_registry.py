@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from localllm import config
-from localllm.config import Settings
 from localllm.errors import (
     AccessDenied,
     ForbiddenAddress,
@@ -29,7 +27,9 @@ from localllm.registry.names import RegistryName
 from localllm.registry.pull import Puller
 from localllm.registry.push import push
 from localllm.registry.sources import oci
-from localllm.states import PushState
+from localllm.settings import config
+from localllm.settings.config import Settings
+from localllm.types.states import PushState
 from tests.models.maker import write_llama
 from tests.registry.docker_registry import BINARY, Registry, docker_registry
 

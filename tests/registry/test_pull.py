@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import (
     ForbiddenAddress,
     InvalidModelFile,
@@ -27,8 +26,9 @@ from localllm.registry.names import parse
 from localllm.registry.pull import Puller
 from localllm.registry.remote import Cancelled, PullPlan
 from localllm.registry.resolve import resolve
-from localllm.states import AvailableModel, PullState
+from localllm.settings.config import Settings
 from localllm.types import SamplingParams
+from localllm.types.states import AvailableModel, PullState
 from tests.foreign_stores import write_fused
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import HubServer, Repo

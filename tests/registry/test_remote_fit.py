@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from localllm import osdep
 from localllm.cli.fit import show_fit
-from localllm.config import Settings, load
 from localllm.errors import ModelNotFound, PullFailed
 from localllm.gguf import read_model_info
 from localllm.llm.models import Models
-from localllm.load_options import LoadOptions
 from localllm.registry import catalog
 from localllm.registry.fetch.net import Net
 from localllm.registry.pull import Puller
 from localllm.registry.remote import RemoteFile
 from localllm.registry.sources import remote_header
 from localllm.registry.sources.headers import Offer, resized
+from localllm.settings.config import Settings, load
 from localllm.supervisor.fit import measure, needs
+from localllm.types.load_options import LoadOptions
 from tests.models.maker import shards_of, write_llama
 from tests.registry.hub_server import COMMIT, HubServer, Repo
 from tests.registry.loopback import Answer, no_pause

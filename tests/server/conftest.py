@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm.config import Settings
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
 from localllm.server.main import serve
+from localllm.settings.config import Settings
 from tests.server.fake_runtime import FakeRuntime
 
 

@@ -11,22 +11,9 @@ from typing import Any
 
 import msgspec
 
-from localllm.config import Settings
-from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, ModelNotFound, SlotNotFound, clipped
-from localllm.load_options import LoadOptions
-from localllm.runtime import NOTHING, Answer, Described, OnProgress, Runtime
-from localllm.states import (
-    AvailableModel,
-    EngineStatus,
-    MakeState,
-    NewModel,
-    PullState,
-    RunningModel,
-    SlotStatus,
-    SlotTransfer,
-    SourceGuesses,
-)  # fmt: skip
+from localllm.runtime.runtime import NOTHING, Answer, Described, OnProgress, Runtime
+from localllm.settings.config import Settings
 from localllm.supervisor.observer import Observer
 from localllm.types import (
     Delta,
@@ -41,6 +28,19 @@ from localllm.types import (
     SamplingParams,
     Timings,
     Usage,
+)  # fmt: skip
+from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import (
+    AvailableModel,
+    EngineStatus,
+    MakeState,
+    NewModel,
+    PullState,
+    RunningModel,
+    SlotStatus,
+    SlotTransfer,
+    SourceGuesses,
 )  # fmt: skip
 
 FINISH = Finish("stop", Usage(prompt_tokens=7, completion_tokens=3, cached_tokens=2), Timings(0.1, 0.2, 0.3))

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from localllm.config import Settings
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError, ModelNotFound, QueueFull
 from localllm.server.anthropic.events import encode
 from localllm.server.anthropic.story import Story
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH, HANG, tiny_model

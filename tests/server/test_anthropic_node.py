@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LocalLLMError, ModelNotFound, QueueFull
 from localllm.server.errors import Overloaded, PermissionDenied
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH, Step

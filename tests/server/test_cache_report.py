@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.server.conftest import RequestLog, running, serving
 
 TIMEOUT_S = 60

@@ -11,8 +11,8 @@ import pytest
 from localllm import Cancel, Cancelled, DiskFull, Loading
 from localllm.client.api import Client, ServerGone
 from localllm.errors import InternalError, ModelNotFound, QueueFull, WorkerCrashed
-from localllm.states import PullState
 from localllm.types import CallDelta, Delta, Message, SamplingParams, ToolCall, whole_calls
+from localllm.types.states import PullState
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 

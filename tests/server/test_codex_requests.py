@@ -14,8 +14,8 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from localllm.config import Settings
 from localllm.server.responses.items import sealed
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Message, ToolCall
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH

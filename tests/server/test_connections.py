@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.server.connections import MAX_REFUSED, Connections, most_connections
+from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import HANG

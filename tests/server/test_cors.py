@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.server.cors import Cors
 from localllm.server.main import serve
+from localllm.settings.config import Settings
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import make_fake
 

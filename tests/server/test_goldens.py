@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from localllm import __version__
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, TokenLogprob
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH, Step

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.server import hostile
 from tests.server.conftest import serving
 

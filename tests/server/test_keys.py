@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from localllm.client.discovery import server_of
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, QueueFull, WorkerCrashed
 from localllm.server.callers import KeyRing
+from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import RequestLog, Served, running
 from tests.server.fake_runtime import HANG

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, RequestError
 from localllm.server.embeddings.requests import parse_embeddings, parse_rerank
 from localllm.server.main import serve
 from localllm.server.openai.requests import parse_chat, parse_completion
 from localllm.server.parse import MAX_NESTED, MAX_VALUES, check_size
 from localllm.server.responses.requests import parse_response
+from localllm.settings.config import Settings
 from tests.server.conftest import running
 
 SIZE = 8 * 1024 * 1024

@@ -10,12 +10,12 @@ from functools import partial
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, QueueFull
 from localllm.server.callers import Caller
 from localllm.server.errors import RateLimited
 from localllm.server.limits import KeyLimits
 from localllm.server.state import ServerState
+from localllm.settings.config import Settings
 from localllm.types import Delta, GenerationRequest
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import HANG, HELLO, FakeRuntime

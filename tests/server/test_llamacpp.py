@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import DiskFull, Loading, SlotBusy
+from localllm.settings.config import Settings
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import tiny_model
 

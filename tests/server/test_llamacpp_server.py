@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.server.totals import Totals
-from localllm.states import EngineStatus, SlotStatus
+from localllm.settings.config import Settings
 from localllm.types import Finish, Timings, Usage
+from localllm.types.states import EngineStatus, SlotStatus
 from tests.server.conftest import Served, running
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.server import main
+from localllm.settings.config import Settings
 from localllm.supervisor import managed
 from tests.worker.conftest import bad_worker
 

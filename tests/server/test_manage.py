@@ -11,8 +11,8 @@ import pytest
 
 from localllm.client.sse import EventDecoder
 from localllm.errors import DiskFull, LoadFailed, PullFailed
-from localllm.states import PullState
 from localllm.types import LoadedModel
+from localllm.types.states import PullState
 from tests.server.conftest import Served
 
 HALF = PullState(phase="downloading", id="new:1b", done_bytes=50, total_bytes=100, license="MIT", quant="Q8_0")

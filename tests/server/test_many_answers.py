@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import QueueFull
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
 from localllm.server.openai.requests import CompletionRequest, parse_completion
+from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, SamplingParams
+from localllm.types.load_options import LoadOptions
 from tests.server.conftest import Served, running
 
 BIASES = {str(token): 1.0 for token in range(1024)}

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from localllm.errors import LoadFailed
 from localllm.server.anthropic.models import Page, model_page
 from localllm.server.catalog import Entry
-from localllm.states import AvailableModel
-from localllm.structures import Tags
 from localllm.types import ChatFormat
+from localllm.types.states import AvailableModel
+from localllm.types.structures import Tags
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
 

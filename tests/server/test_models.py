@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from localllm.structures import Tags
 from localllm.types import ChatFormat, LoadedModel
+from localllm.types.structures import Tags
 from tests.server.conftest import Served
 from tests.server.fake_runtime import tiny_model
 

@@ -10,10 +10,10 @@ import httpx
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import ContextLengthExceeded, QueueFull, WorkerCrashed
-from localllm.states import PullState
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, Finish, Message, Timings, TokenLogprob, ToolCall, Usage
+from localllm.types.states import PullState
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 

@@ -9,10 +9,10 @@ import httpx
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import ContextLengthExceeded, UnsupportedParameter
-from localllm.states import PullState
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Delta, GenerationRequest
+from localllm.types.states import PullState
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH
 from tests.server.test_ollama import HI, TIME, asked, error, lines, whole

@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.registry.disk.store import Store
 from localllm.registry.fetch.net import Net
 from localllm.registry.listing import store_of
 from localllm.registry.manifest import Manifest
 from localllm.registry.names import RegistryName, parse
 from localllm.registry.sources import oci
+from localllm.settings.config import Settings
 from tests.homes import share_findings
 from tests.models.families import write_lora
 from tests.models.maker import shards_of, write_llama

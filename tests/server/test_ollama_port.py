@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import LocalLLMError
 from localllm.server.main import bind_ollamas
+from localllm.settings.config import Settings
 from tests.server.conftest import running
 
 

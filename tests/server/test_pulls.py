@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from localllm.client.sse import EventDecoder
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from tests.registry.nasty_server import Asked, Nasty, Reply
 from tests.server.conftest import serving
 

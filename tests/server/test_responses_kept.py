@@ -10,7 +10,7 @@ import pytest
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.types import Delta, Message, TokenLogprob
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH

@@ -10,7 +10,7 @@ import openai
 import pydantic
 import pytest
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.types import CallDelta, Calling, Delta, Finish, Function, Message, Timings, ToolCall, Usage
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH

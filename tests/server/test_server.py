@@ -9,12 +9,12 @@ import socket
 
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import Draining, Loading, LocalLLMError, ModelNotFound
 from localllm.server.errors import _STATUS, status_of
 from localllm.server.log import LineFormatter
 from localllm.server.main import serve
 from localllm.server.state import ServerState
+from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served
 from tests.server.fake_runtime import HANG, FakeRuntime, make_fake

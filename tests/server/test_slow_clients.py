@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from localllm.config import Settings
+from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH, HANG

@@ -13,7 +13,7 @@ from localllm.server.common.structures import JsonSchema, ResponseFormat
 from localllm.server.openai.requests import parse_chat, parse_completion
 from localllm.server.responses.requests import parse_response
 from localllm.server.responses.tools import Offered
-from localllm.structures import MAX_SOURCE_BYTES, Structure
+from localllm.types.structures import MAX_SOURCE_BYTES, Structure
 from tests.server.conftest import Served
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}

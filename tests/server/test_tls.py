@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
 from localllm.server.main import serve
 from localllm.server.tls import tls_context
+from localllm.settings.config import Settings
 from tests.server.conftest import running
 from tests.server.fake_runtime import make_fake
 

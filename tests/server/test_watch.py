@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from localllm.server import log
 from localllm.server.metrics import Metrics
 from localllm.server.tally import Tally
-from localllm.states import EngineStatus
 from localllm.types import Finish, Timings, Usage
+from localllm.types.states import EngineStatus
 from tests.server.conftest import RequestLog, Served
 from tests.server.fake_runtime import FINISH, FakeRuntime
 

@@ -12,7 +12,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402
 
-from localllm.config import Settings  # noqa: E402
+from localllm.settings.config import Settings  # noqa: E402
 from tests.server.conftest import Served, running, serving  # noqa: E402
 
 ARGUMENTS = [

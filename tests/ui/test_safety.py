@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import BrowserContext, Page, expect
 
-from localllm.config import Settings
 from localllm.server.ui.files import files
+from localllm.settings.config import Settings
 from localllm.types import Delta
 from tests.server.conftest import Served, running
 from tests.server.fake_runtime import FINISH

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from localllm.errors import PullFailed
-from localllm.states import PullState
 from localllm.types import Delta
+from localllm.types.states import PullState
 from tests.server.conftest import Served
 from tests.server.fake_runtime import FINISH, HANG
 from tests.ui.conftest import answered, press, write

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from localllm.answers import Reading, reading_for
-from localllm.formats import Calls, ObjectCall
-from localllm.structures import THOUGHTS, Structure, Tags
+from localllm.runtime.answers import Reading, reading_for
 from localllm.types import (
     Beginning,
     Calling,
@@ -26,6 +24,8 @@ from localllm.types import (
     Usage,
     whole_calls,
 )  # fmt: skip
+from localllm.types.formats import Calls, ObjectCall
+from localllm.types.structures import THOUGHTS, Structure, Tags
 
 HERMES = Calls(call=ObjectCall(before="<tool_call>\n", after="\n</tool_call>"), between="\n")
 FORMAT = ChatFormat(thought=THOUGHTS[0], calls=HERMES)

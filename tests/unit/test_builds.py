@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from localllm.cli import runtimes as command
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.llama import builds
+from localllm.settings.config import Settings
 
 CHILD = """
 import signal, subprocess, sys

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from localllm.chat.formats.reader import reader_of
-from localllm.formats import ChatFormat
-from localllm.structures import Structure
 from localllm.types import whole_calls
+from localllm.types.formats import ChatFormat
+from localllm.types.structures import Structure
 from tests.answering import FORMATS, FUNCTIONS, Vocabulary, markers_of, structure
 
 CLOSED = Structure.json({"const": {"ok": True}})

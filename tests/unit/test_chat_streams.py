@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server.common.choices import collect
 from localllm.server.common.tool_choice import Tooling
 from localllm.server.openai.replies import CalledDelta

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from localllm import config
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.settings import config
+from localllm.settings.config import Settings
 
 
 def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_limits_are_not_negative(name: str, value: str, tmp_path: Path) -> None:
 
 
 def test_limits_of_sampling_and_loading_name_the_field() -> None:
-    from localllm.load_options import LoadOptions
     from localllm.types import SamplingParams
+    from localllm.types.load_options import LoadOptions
 
     for bad, field in (
         (lambda: SamplingParams(temperature=float("nan")), "temperature"),

@@ -13,7 +13,7 @@ from localllm.engine.constraint.budget import Budget
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
-from localllm.structures import Preface, Structure, Tags
+from localllm.types.structures import Preface, Structure, Tags
 
 END, OPEN, CLOSE = 256, 257, 258
 THINK = Tags("<think>", "</think>")

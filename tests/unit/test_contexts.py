@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.load_options import LoadOptions
 from localllm.supervisor.contexts import SHARE, STEPS, Memory, on_devices, with_context
 from localllm.supervisor.plan import context_of, cpu_memory_bytes, plan
 from localllm.types import LayerMemory, ModelInfo
+from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MODEL
 
 GIB = 1 << 30

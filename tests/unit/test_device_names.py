@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from localllm.config import load
-from localllm.devices import named, parse_overrides
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.load_options import LoadOptions
+from localllm.settings.config import load
 from localllm.types import DeviceInfo
+from localllm.types.devices import named, parse_overrides
+from localllm.types.load_options import LoadOptions
 
 DEVICES = [
     DeviceInfo("CPU", "a CPU", "cpu", "CPU", 1, 1),

@@ -17,8 +17,8 @@ from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.states import EngineStatus
 from localllm.types import Delta, DrySampling, Finish, ResolvedSampling
+from localllm.types.states import EngineStatus
 from tests.fakes import END, FakeBackend, alone, next_token
 
 GREEDY = ResolvedSampling(temperature=0)

@@ -6,12 +6,12 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from localllm.config import Settings
-from localllm.finding import Finder, Started
-from localllm.load_options import LoadOptions
 from localllm.registry.disk.store import now_text
 from localllm.registry.listing import remove, store_of
 from localllm.registry.manifest import Manifest
+from localllm.runtime.finding import Finder, Started
+from localllm.settings.config import Settings
+from localllm.types.load_options import LoadOptions
 
 
 def remembered(finder: Finder, model: str | Path) -> str:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DeviceUnavailable
-from localllm.load_options import LoadOptions
 from localllm.supervisor.fit import LEAST_CTX, fit, fits, largest_ctx, needs
 from localllm.supervisor.plan import CTX_STEP
 from localllm.supervisor.room import need_bytes
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import GPU, MODEL
 
 GIB = 1 << 30
@@ -100,7 +100,7 @@ def test_memory_that_the_system_does_not_tell_is_enough() -> None:
 
 def test_the_carried_model_is_told_of_in_words_and_as_json(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     from localllm.cli.fit import show_fit
-    from localllm.config import load
+    from localllm.settings.config import load
 
     settings = load({"home": home, "device": "cpu", "ctx": 1024, "slots": 2})
     assert show_fit(settings, "demo", as_json=False) == 0

@@ -16,11 +16,11 @@ from jsonschema import Draft202012Validator
 
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.writer import written, written_calls
-from localllm.conversation import Function, ToolCall
 from localllm.errors import InvalidParameter
-from localllm.formats import CallChoice, ChatFormat
 from localllm.grammar.compose import composed
-from localllm.structures import Preface, Tags
+from localllm.types.conversation import Function, ToolCall
+from localllm.types.formats import CallChoice, ChatFormat
+from localllm.types.structures import Preface, Tags
 from tests.answering import FORMATS, FUNCTIONS, OPTIONAL, WEATHER, Vocabulary, function, markers_of, structure
 
 ANSWERS = 3

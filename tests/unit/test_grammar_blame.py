@@ -9,7 +9,7 @@ import pytest
 from llguidance import LLMatcher
 
 from localllm.grammar.blame import MAX_TRIES, culprit
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER
 
 

@@ -13,7 +13,7 @@ from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
 from localllm.grammar.gbnf import _Parser
 from localllm.grammar.nodes import Alt, Chars, Node, Ref, Rep, Rules, Seq
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER, accepts, compiled, document
 
 

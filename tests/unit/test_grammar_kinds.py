@@ -9,7 +9,7 @@ import pytest
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
-from localllm.structures import Structure, StructureKind
+from localllm.types.structures import Structure, StructureKind
 from tests.nonsense import accepts, compiled
 
 POINT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}

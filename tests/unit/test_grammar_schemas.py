@@ -23,7 +23,7 @@ from llguidance import LLMatcher
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 from tests import schemas
 from tests.nonsense import accepts, compiled, document
 

@@ -13,7 +13,7 @@ from llguidance import LLMatcher
 
 from localllm.errors import InvalidParameter
 from localllm.grammar.compose import grammar_of
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 from tests.nonsense import TOKENIZER, accepts
 
 SUITE = os.environ.get("JSON_SCHEMA_TEST_SUITE")

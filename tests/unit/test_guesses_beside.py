@@ -10,13 +10,13 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from localllm.details import Detail, Lines
 from localllm.engine.engine import Engine
 from localllm.engine.sampling.dry import Dry
 from localllm.engine.scheduling.rows import Cost, assumed_cost
 from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.types import DrySampling, ResolvedSampling, Speculative
+from localllm.types.details import Detail, Lines
 from tests.fakes import END, FakeBackend
 from tests.unit.test_constraints import HELPED_S, INLINE_S, FakeConstraint
 from tests.unit.test_proposals import SAMPLER, Answer, Answers, dear, free

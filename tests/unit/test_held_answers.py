@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from localllm.chat.formats.reader import reader_of
-from localllm.conversation import whole_calls
 from localllm.errors import InvalidParameter
-from localllm.formats import AnswerSource, ChatFormat
 from localllm.grammar.compose import composed
-from localllm.structures import Structure
+from localllm.types.conversation import whole_calls
+from localllm.types.formats import AnswerSource, ChatFormat
+from localllm.types.structures import Structure
 from tests.answering import FORMATS, Vocabulary, function, markers_of
 
 SCHEMA = {

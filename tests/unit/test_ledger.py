@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.load_options import LoadOptions
 from localllm.supervisor.ledger import Ledger
 from localllm.supervisor.on_devices import OnDevices, layers_on_gpus
 from localllm.supervisor.placing import DRIVER_BYTES
 from localllm.supervisor.room import Evict, Held, Load, decide_devices
 from localllm.types import DeviceInfo
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import DeviceShare
 from tests.unit.test_placing import NAMED
 from tests.unit.test_plan import CPU, MB

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import DeviceUnavailable, InvalidParameter
-from localllm.load_options import LoadOptions
 from localllm.supervisor.placing import DRIVER_BYTES, divided
 from localllm.supervisor.plan import memory_bytes, plan
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 from tests.unit.test_plan import CPU, GPU, MB, MODEL
 
 TENSORS = {

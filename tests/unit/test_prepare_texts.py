@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import pytest
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.engine.embedding.texts import TextJob
 from localllm.errors import InvalidParameter
 from localllm.types import LoadedModel, ModelInfo, Pooling
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker.messages import Embed, Rejected, Tokenized, Up
 from localllm.worker.prepare_texts import MAX_VECTORS_BYTES, TextPreparer
 from localllm.worker.prompts import Memo

@@ -17,7 +17,7 @@ from localllm.engine.engine import Engine
 from localllm.engine.scheduling.ways import cheapest
 from localllm.engine.sequence import Sequence
 from localllm.errors import InvalidParameter, SlotBusy
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 from localllm.types import ResolvedSampling
 from tests.fakes import FakeBackend, FakeDiskCache, alone
 from tests.unit.test_engine import Collector, drain, text_of

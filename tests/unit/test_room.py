@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.load_options import LoadOptions
 from localllm.supervisor.room import Evict, Held, Load, Room, WaitFor, decide, need_bytes
+from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO
 
 ROOM = Room(max_models=0, max_bytes=100, free_bytes=100)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.config import Settings, load
 from localllm.errors import InvalidParameter, LoadFailed
 from localllm.rpc import endpoints, hello
 from localllm.rpc.endpoints import Endpoint, check_bind, parse_endpoint, parse_endpoints, parse_networks
+from localllm.settings.config import Settings, load
 
 
 def test_an_endpoint_is_a_host_and_a_port_or_llama_cpps_usual_one() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from localllm import config
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
+from localllm.settings import config
+from localllm.settings.config import Settings
 from localllm.types import ModelDefaults, SamplingParams
 
 SECTIONS = """

@@ -10,9 +10,9 @@ import pytest
 
 from localllm.chat.formats.odd import FUNCTIONARY_3_2
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.formats import Calls, ObjectCall
-from localllm.structures import THOUGHTS, Preface, Structure, Tags
 from localllm.types import AnswerSource, Calling, ChatFormat, Function, GenerationRequest, Message, Rendering
+from localllm.types.formats import Calls, ObjectCall
+from localllm.types.structures import THOUGHTS, Preface, Structure, Tags
 from localllm.worker.shapes import control_tokens, shape_of
 
 THINK = THOUGHTS[0]

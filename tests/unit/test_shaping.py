@@ -12,8 +12,8 @@ from localllm.chat.request import RenderedText, RenderRequest
 from localllm.chat.shaping import CALLS_AS_TEXT, SYSTEM_MOVED, SYSTEMS_JOINED, TOOLS_AS_TEXT, TURNS_JOINED
 from localllm.chat.template import render
 from localllm.errors import TemplateError
-from localllm.formats import Calls, ObjectCall
 from localllm.types import Message, Rendering, ToolCall
+from localllm.types.formats import Calls, ObjectCall
 
 CHATML = (
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>"

@@ -20,8 +20,8 @@ from localllm.engine.sequence import Sequence
 from localllm.engine.speculation.guesser import Experience, Guesser, Speculator
 from localllm.engine.speculation.lookup import NGRAM, Lookup
 from localllm.engine.speculation.rates import Rates
-from localllm.states import EngineStatus
 from localllm.types import ResolvedSampling, SourceName, Speculative
+from localllm.types.states import EngineStatus
 from tests.fakes import FakeBackend
 from tests.unit.test_proposals import GREEDY, OPTIONS, SAMPLINGS, SLOT, Answers, dear, free, memory, requests, run
 

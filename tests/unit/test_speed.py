@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.load_options import LoadOptions
-from localllm.products import Matrices, Products
-from localllm.speeds import (
+from localllm.prediction.speeds import (
     AttentionSpeed,
     AttentionWay,
     KernelSpeed,
@@ -20,6 +18,8 @@ from localllm.speeds import (
 )
 from localllm.supervisor.speed import kernels, predict
 from localllm.types import LayerMemory, ModelInfo
+from localllm.types.load_options import LoadOptions
+from localllm.types.products import Matrices, Products
 from tests.unit.test_plan import MODEL
 
 KERNEL = KernelSpeed(cached_byte_s=2e-11, byte_s=5e-11, matrix_s=1e-6, product_s=1e-11, output_s=1e-10, spread=0.05)

@@ -12,8 +12,8 @@ from llguidance._tokenizer import TokenizerWrapper
 from localllm.chat.thoughts import beginning_of, switched
 from localllm.grammar.compose import composed
 from localllm.grammar.literals import Literals
-from localllm.structures import THOUGHTS, Preface, Structure, Tags
 from localllm.types import Beginning, ChatFormat, Message, Rendering
+from localllm.types.structures import THOUGHTS, Preface, Structure, Tags
 
 THINK = THOUGHTS[0]
 OPEN = Preface(thought=THINK, is_open=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from localllm.errors import QueueFull
-from localllm.threads import Threads
+from localllm.runtime.threads import Threads
 
 
 class Gate:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm import tuned
 from localllm.errors import InvalidParameter
-from localllm.load_options import LoadOptions
-from localllm.tuned import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
+from localllm.tuning import results as tuned
 from localllm.tuning.candidates import Machine, candidates
+from localllm.tuning.results import MAX_TUNINGS, WITHOUT_EFFECT, Place, Tuning, Tunings, Values, base_of, match
 from localllm.types import DeviceInfo, LoadedModel
+from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO
 
 HERE = Place(cpu="c", cores=4, library="l", backend="zen4")

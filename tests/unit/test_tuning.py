@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localllm.errors import LoadFailed
-from localllm.tuned import Values
 from localllm.tuning.candidates import DEFAULT, Candidate, combined
 from localllm.tuning.comparing import (
     MOST_CHECKED,
@@ -26,6 +25,7 @@ from localllm.tuning.comparing import (
     noise,
     pairs_needed,
 )
+from localllm.tuning.results import Values
 from localllm.tuning.rounds import CandidateFailed, Rounds
 from localllm.tuning.search import MOST_PAIRS, Entry, Search
 from localllm.tuning.tuner import Outcome, outcome_of

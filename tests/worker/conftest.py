@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from localllm.load_options import LoadOptions
 from localllm.supervisor.session import Session
 from localllm.types import LayerMemory, ModelInfo
+from localllm.types.load_options import LoadOptions
 from localllm.worker.messages import Hello, Load, Placement
 
 INFO = ModelInfo(

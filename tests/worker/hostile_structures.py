@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from localllm.structures import Structure
+from localllm.types.structures import Structure
 
 
 def _nested(depth: int) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from localllm.answers import Answer
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.answers import Answer
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings
 from localllm.types import Delta, GenerationRequest, Message, Rendering, SamplingParams, ToolCall
+from localllm.types.load_options import LoadOptions
 from tests.models.maker import write_llama
 from tests.models.tokenizers import bpe
 from tests.unit.test_shaping import STRICT

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from localllm import LLM, SamplingParams
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, LoadFailed, ModelNotFound
 from localllm.gguf import read_model_info
-from localllm.load_options import LoadOptions
 from localllm.registry.drafts import find_draft, pair_of
+from localllm.settings.config import Settings
 from localllm.supervisor.drafting import DraftModel, draft_bytes, draft_options, place_draft
 from localllm.supervisor.plan import plan
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.maker import write_llama
 

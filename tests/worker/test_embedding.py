@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from localllm import LLM, AsyncLLM, SamplingParams, config
-from localllm.embeddings import EmbeddingRequest, RerankRequest
+from localllm import LLM, AsyncLLM, SamplingParams
 from localllm.errors import (
     ContextLengthExceeded,
     InvalidParameter,
@@ -20,10 +19,12 @@ from localllm.errors import (
     QueueFull,
     RequestTimeout,
 )  # fmt: skip
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings import config
 from localllm.supervisor.texts import MAX_WAITING_TEXTS
 from localllm.types import GenerationRequest
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
+from localllm.types.load_options import LoadOptions
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.models.tokenizers import wordpiece

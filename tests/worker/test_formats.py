@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from localllm.config import Settings
-from localllm.runtime import Runtime
-from localllm.structures import THOUGHTS
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings
 from localllm.types import ChatFormat, LoadedModel
+from localllm.types.structures import THOUGHTS
 from tests.models.maker import write_llama
 from tests.worker.test_template_child import HERMES
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.types import Delta, GenerationRequest, Message, SamplingParams
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from localllm.worker import framing
 from localllm.worker.framing import FrameReader, FrameWriter, FramingError, NotEncodable, UndecodableFrame, encode
 from localllm.worker.messages import Call, Deltas, Down, Embed, Loading, Submit, Up, down_decoder, up_decoder

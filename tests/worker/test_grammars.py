@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from llguidance import LLTokenizer, TokenizerWrapper
 
-from localllm.conversation import Function
 from localllm.engine.constraint.matcher import MatcherConstraint
 from localllm.errors import InvalidParameter, LocalLLMError, UnsupportedParameter
-from localllm.formats import AnswerSource, Calls, ChatFormat, ObjectCall
-from localllm.structures import GrammarLimits, Preface, Structure, Tags
+from localllm.types.conversation import Function
+from localllm.types.formats import AnswerSource, Calls, ChatFormat, ObjectCall
+from localllm.types.structures import GrammarLimits, Preface, Structure, Tags
 from localllm.worker import grammars
 from localllm.worker.grammar_child import Composed, GrammarChild, SpecialTokens
 from localllm.worker.grammars import SMALL_CHARACTERS, Grammars, Result

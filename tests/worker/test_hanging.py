@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import RequestTimeout, WorkerCrashed
 from localllm.supervisor import pending, process
 from localllm.supervisor import session as session_module
 from localllm.supervisor.session import Session
 from localllm.types import GenerationRequest
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 from tests.worker.conftest import StartSession
 from tests.worker.test_session import TIMEOUT_S, read_all, read_until_error
 

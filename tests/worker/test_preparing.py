@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import ContextLengthExceeded, InvalidParameter, QueueFull
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, Message, SamplingParams
 from tests.models.maker import write_llama
 from tests.models.tokenizers import CHATML, bpe

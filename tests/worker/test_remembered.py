@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from localllm.formats import Calls, ObjectCall
 from localllm.llama import library, selftest
 from localllm.types import (
     Calling,
@@ -25,6 +24,7 @@ from localllm.types import (
     Tags,
     ToolCall,
 )  # fmt: skip
+from localllm.types.formats import Calls, ObjectCall
 from tests.models import families
 from tests.models.maker import write_llama
 from tests.worker.scripted import ScriptedWorker, scripted_worker

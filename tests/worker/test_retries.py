@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from localllm import osdep
-from localllm.config import Settings
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import Draining, RequestTimeout, WorkerCrashed
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import Settings
 from localllm.supervisor import managed, pending
 from localllm.types import GenerationRequest
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
+from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import bad_worker
 from tests.worker.test_supervisor import Seen, candidate
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from localllm.config import load
 from localllm.errors import DeviceUnavailable, LoadFailed
-from localllm.load_options import LoadOptions
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
+from localllm.settings.config import load
 from localllm.types import LoadedModel, SamplingParams
+from localllm.types.load_options import LoadOptions
 
 
 async def _text(runtime: Runtime, model: LoadedModel) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.runtime import Answer, Runtime
-from localllm.structures import Structure
+from localllm.runtime.runtime import Answer, Runtime
+from localllm.settings.config import Settings
 from localllm.types import GenerationRequest, SamplingParams
+from localllm.types.structures import Structure
 from tests.models.families import write_embedding
 from tests.models.maker import write_llama
 from tests.worker import test_preparing

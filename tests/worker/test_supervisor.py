@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from localllm.config import Settings
 from localllm.errors import WorkerCrashed
-from localllm.load_options import LoadOptions
+from localllm.settings.config import Settings
 from localllm.supervisor import managed
 from localllm.supervisor.observer import Observer
 from localllm.supervisor.supervisor import Candidate, Supervisor
 from localllm.types import Finish, GenerationRequest, ModelDefaults
+from localllm.types.load_options import LoadOptions
 from tests.worker.conftest import INFO, bad_worker
 
 TIMEOUT_S = 20

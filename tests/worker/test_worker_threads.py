@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from localllm.embeddings import EmbeddingRequest, RerankRequest
 from localllm.errors import InternalError, InvalidParameter, WorkerCrashed
 from localllm.gguf import read_model_info
-from localllm.load_options import LoadOptions
 from localllm.supervisor import process
 from localllm.supervisor.plan import plan
 from localllm.supervisor.session import Session
 from localllm.types import GenerationRequest, Message, SamplingParams
+from localllm.types.embeddings import EmbeddingRequest, RerankRequest
+from localllm.types.load_options import LoadOptions
 from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 from tests.worker.test_session import TIMEOUT_S, read_all

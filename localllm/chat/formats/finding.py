@@ -35,8 +35,8 @@ from localllm.chat.formats.found.rendering import (
 from localllm.chat.formats.found.thinking import SWITCHES, Facts, facts_of, without_thought
 from localllm.chat.formats.known import DESCRIBED, GENERIC, SHOWN_BY
 from localllm.chat.formats.odd import ODD
-from localllm.conversation import ToolCall
-from localllm.formats import ChatFormat, ObjectCall
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import ChatFormat, ObjectCall
 
 MOST_ANSWER = 2000
 """Characters of an answer made of sentinels."""

@@ -9,7 +9,7 @@ the first is taken.
 from __future__ import annotations
 
 from localllm.chat.formats.odd import ODD
-from localllm.formats import (
+from localllm.types.formats import (
     Calls,
     ChatFormat,
     JsonArguments,

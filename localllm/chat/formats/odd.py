@@ -4,7 +4,7 @@ texts, arguments that are no JSON. As their templates write them, white space in
 
 from __future__ import annotations
 
-from localllm.formats import (
+from localllm.types.formats import (
     BareArguments,
     Calls,
     ChatFormat,
@@ -15,7 +15,7 @@ from localllm.formats import (
     SlotKind,
     TaggedArguments,
 )
-from localllm.structures import Tags
+from localllm.types.structures import Tags
 
 HARMONY = ChatFormat(
     name="harmony",

@@ -15,8 +15,8 @@ from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD, Opening, Sect
 from localllm.chat.formats.parts.thoughts import UNCLOSED, Thoughts
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.conversation import Function
-from localllm.formats import ChatFormat
+from localllm.types.conversation import Function
+from localllm.types.formats import ChatFormat
 
 MOST_AGAIN = 256
 """Characters behind a marker of calls that are read again, as text with other markers, if they are none."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from localllm.chat.formats.arguments.json_scan import value_of
 from localllm.chat.formats.arguments.kinds import written_arguments
-from localllm.conversation import ToolCall
-from localllm.formats import Calls, ChatFormat, ObjectCall, PatternCall
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import Calls, ChatFormat, ObjectCall, PatternCall
 
 
 def written_calls(calls: Calls, made: Sequence[ToolCall]) -> str:

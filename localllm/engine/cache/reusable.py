@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from localllm.engine.cache.domain import Domain
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 
 
 def reusable(

@@ -18,7 +18,7 @@ from localllm.engine.scheduling.waits import MAX_READING_S, Leader, WaitMemory, 
 from localllm.engine.scheduling.ways import Way, cheapest, steps
 from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import Entry as DiskEntry
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 
 WORTH_WAITING = 32
 """Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""

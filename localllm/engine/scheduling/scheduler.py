@@ -32,7 +32,7 @@ from localllm.engine.scheduling.waits import Waits
 from localllm.engine.scheduling.ways import LOSS
 from localllm.engine.scheduling.whole import WholeBatches
 from localllm.engine.sequence import Sequence
-from localllm.states import SlotStatus
+from localllm.types.states import SlotStatus
 
 STEPS_TO_COME = 128
 """How much longer a request without a limit of its own is taken to run."""

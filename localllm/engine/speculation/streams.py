@@ -17,7 +17,7 @@ import numpy as np
 from localllm.engine.backend import Backend
 from localllm.engine.cache.domain import COMMON, Domain
 from localllm.engine.sequence import Sequence
-from localllm.prefix import common_prefix
+from localllm.kvdisk.prefix import common_prefix
 
 
 class DraftStream:

@@ -12,7 +12,6 @@ import msgspec
 
 from localllm.errors import InvalidModelFile, LocalLLMError, PullFailed
 from localllm.gguf import Header, model_info
-from localllm.products import Products
 from localllm.registry.remote import PullPlan, RemoteFile
 from localllm.registry.sources.choose import Candidate
 from localllm.registry.sources.quants import without_quant
@@ -20,6 +19,7 @@ from localllm.registry.sources.remote_header import remote_header
 from localllm.registry.sources.retyping import retyped
 from localllm.registry.sources.source import Fetch
 from localllm.types import ModelInfo
+from localllm.types.products import Products
 
 MAX_MODELS = 8
 """Whose headers are read in one repository; of more the first ones."""

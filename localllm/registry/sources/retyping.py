@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 from localllm.gguf.tables import BLOCK_TYPES
-from localllm.products import Matrices, Products
 from localllm.registry.sources.quants import plain
+from localllm.types.products import Matrices, Products
 
 _RECIPES: dict[str, tuple[str, str, str]] = {
     "F32": ("F32", "F32", "F32"), "F16": ("F16", "F16", "F16"), "BF16": ("BF16", "BF16", "BF16"),

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from localllm.ranges import check_range
 from localllm.server.anthropic.contents import Block, InputMessage, to_messages, unknown_in_messages
 from localllm.server.anthropic.replies import THREAD
 from localllm.server.anthropic.tools import (
@@ -27,8 +26,9 @@ from localllm.server.common.sampling import SamplingFields
 from localllm.server.common.structures import SchemaField, schema_structure
 from localllm.server.fields import Fates, Refused, parse_known, unknown_fields
 from localllm.server.parse import Fields, fields_of
-from localllm.structures import Structure
 from localllm.types import GenerationRequest, Message, Rendering, SamplingParams
+from localllm.types.ranges import check_range
+from localllm.types.structures import Structure
 
 MAX_TOKENS = 2**31 - 1
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
 from localllm.errors import InternalError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000

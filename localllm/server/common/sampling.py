@@ -11,14 +11,14 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.ranges import check_range
 from localllm.server.common.biases import Biases, biases_of
 from localllm.server.common.speculating import SpeculativeField, speculative_of
 from localllm.server.fields import Fates
-from localllm.structures import Structure
+from localllm.settings.durations import keep_alive_seconds
 from localllm.types import NO_LIMIT, RANDOM_SEED, Calling, GenerationRequest, SamplingParams, TokenId
+from localllm.types.ranges import check_range
+from localllm.types.structures import Structure
 
 _AS_GIVEN = (
     "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "top_k", "min_p", "typical_p",

@@ -17,7 +17,7 @@ from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common.sampling import SamplingFields
 from localllm.server.fields import Fates, unknown_fields
 from localllm.server.parse import Fields, fields_of
-from localllm.structures import Structure, StructureKind, Whitespace
+from localllm.types.structures import Structure, StructureKind, Whitespace
 
 _OBJECT_OR_TEXT: dict[str, Any] = {"type": ["object", "boolean", "string", "null"]}
 SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "boolean", "null"]})]

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from localllm.embeddings import Embeddings
 from localllm.server.common.decimals import short_decimals
 from localllm.server.embeddings.replies import EmbeddingList, EmbeddingObject, cut, usage
+from localllm.types.embeddings import Embeddings
 
 _NUMBERS_AT_A_TIME = 32_768
 

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.embeddings import Embeddings, Ranking
 from localllm.server import sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.embeddings import making
@@ -19,6 +18,7 @@ from localllm.server.embeddings.requests import RerankBody, parse_embeddings, pa
 from localllm.server.parse import Fields
 from localllm.server.state import ServerState
 from localllm.server.tei.errors import answer_as_tei
+from localllm.types.embeddings import Embeddings, Ranking
 
 
 def routes() -> list[Route]:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
-from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, LocalLLMError
 from localllm.server import sse
 from localllm.server.callers import caller_of
@@ -18,6 +17,7 @@ from localllm.server.embeddings.requests import WorkFields
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
 from localllm.types import LoadedModel
+from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 
 MadeT = TypeVar("MadeT", Embeddings, Ranking)
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from localllm.embeddings import Ranking
+from localllm.types.embeddings import Ranking
 
 PROBABILITIES = frozenset({"qwen3", "qwen3vl"})
 """Architectures whose scores llama.cpp ends with a softmax: they are between 0 and 1 already (src/llama-graph.cpp)."""

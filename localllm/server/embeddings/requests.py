@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, UnsupportedParameter
 from localllm.server.common import fields
 from localllm.server.embeddings.inputs import Inputs, check_number
 from localllm.server.fields import Fates, fates_of, parse_known, unknown_fields
 from localllm.server.parse import Fields, parse
+from localllm.settings.durations import keep_alive_seconds
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1
 """llama-server's `embd_normalize`; it has other norms, which nobody asks for."""

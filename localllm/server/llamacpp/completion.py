@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm.errors import InternalError, UnsupportedParameter
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server import log, sse
 from localllm.server.asking import Asking, asking_of
 from localllm.server.body import read_json, unknown_fields_header

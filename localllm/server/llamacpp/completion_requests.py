@@ -11,13 +11,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, UnsupportedParameter
-from localllm.ranges import check_range
 from localllm.server.common.sampling import SamplingFields, seed_of, with_seed
 from localllm.server.common.structures import SchemaField, is_given, schema_structure
 from localllm.server.fields import Fates
 from localllm.server.llamacpp.fields import COMPLETION_FATES
 from localllm.server.llamacpp.samplers import samplers_of, switched_off
-from localllm.structures import Structure
 from localllm.types import (
     NO_LIMIT,
     RANDOM_SEED,
@@ -30,6 +28,8 @@ from localllm.types import (
     Shift,
     TokenId,
 )
+from localllm.types.ranges import check_range
+from localllm.types.structures import Structure
 
 ANY_SLOT = -1
 LLAMA_RANDOM_SEED = 2**32 - 1

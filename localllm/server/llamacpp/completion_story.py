@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import Draining
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server.body import field_notes
 from localllm.server.common.remarks import remarks
 from localllm.server.llamacpp.completion_replies import (

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.runtime import Runtime
+from localllm.runtime.runtime import Runtime
 from localllm.server.common.biases import FORBIDS, MAX_DIGITS
 from localllm.server.llamacpp.completion_requests import AnswerFields, PromptText
 

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localllm import wire as body
-from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError
 from localllm.server import log, sse
 from localllm.server.body import json_response, read_json, unknown_fields_header
@@ -24,7 +23,8 @@ from localllm.server.callers import caller_of
 from localllm.server.errors import defect, error_body
 from localllm.server.fields import parse_known
 from localllm.server.state import ServerState
-from localllm.states import PullState, RunningModel
+from localllm.settings.durations import keep_alive_seconds
+from localllm.types.states import PullState, RunningModel
 
 T = TypeVar("T", bound=msgspec.Struct)
 logger = logging.getLogger("localllm")

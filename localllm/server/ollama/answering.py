@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from localllm.errors import ContextLengthExceeded, InvalidParameter, LocalLLMError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server import sse
 from localllm.server.asking import Asking
 from localllm.server.body import json_response, notes_header
@@ -26,8 +26,8 @@ from localllm.server.ollama.lines import LineStream
 from localllm.server.ollama.requests import ChatRequest, GenerateRequest
 from localllm.server.ollama.truncating import LEFT_OUT, room_of, shortened
 from localllm.server.state import ServerState
-from localllm.states import RunningModel
 from localllm.types import GenerationRequest, LoadedModel, Message
+from localllm.types.states import RunningModel
 
 STAYS_S = 1.0
 """A model that leaves sooner is not asked for the tokens of its answer."""

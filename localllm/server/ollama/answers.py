@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from localllm.errors import InternalError
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server.ollama import replies as out
 from localllm.types import CallDelta, Delta, TokenLogprob, ToolCall, whole_calls
 

@@ -20,7 +20,7 @@ from localllm.server.ollama.fields import CommonFields, unknown, without_effect
 from localllm.server.ollama.names import found
 from localllm.server.parse import Fields, parse
 from localllm.server.state import ServerState
-from localllm.states import AvailableModel
+from localllm.types.states import AvailableModel
 
 T = TypeVar("T", bound=msgspec.Struct)
 C = TypeVar("C", bound=CommonFields)

@@ -18,7 +18,7 @@ from localllm.server.ollama.pulling import pull
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.ollama.requests import CreateRequest, PushRequest
 from localllm.server.state import ServerState
-from localllm.states import MakeState, PushState
+from localllm.types.states import MakeState, PushState
 
 QUANTIZING_DIGEST = "0" * 19
 """By which clients tell this from a download."""

@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, clipped
 from localllm.server.fields import Fates, fates_of, unknown_fields
 from localllm.server.parse import Fields, fields_of
-from localllm.structures import Structure
+from localllm.settings.durations import keep_alive_seconds
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Rendering, SamplingParams
+from localllm.types.structures import Structure
 
 FormatField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})]
 SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from localllm.errors import LocalLLMError
-from localllm.runtime import Described
+from localllm.runtime.runtime import Described
 from localllm.server.ollama.names import shown
 from localllm.server.ollama.replies import FOREVER, ReplyMessage, moment
 from localllm.server.state import ServerState
-from localllm.states import AvailableModel, RunningModel
 from localllm.types import LoadedModel, ModelInfo
+from localllm.types.states import AvailableModel, RunningModel
 
 _THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
 """What templates of models that think have in them; of one that is loaded it is known better."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.runtime import canonical_id
+from localllm.runtime.runtime import canonical_id
 
 DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 _HUB = ("hf.co", "huggingface.co")

@@ -10,7 +10,7 @@ from localllm.server.ollama.names import found, in_registry, ours, parse
 from localllm.server.ollama.progress import Tell
 from localllm.server.ollama.replies import ProgressLine
 from localllm.server.state import ServerState
-from localllm.states import PullState
+from localllm.types.states import PullState
 
 DEMO = "demo"
 _ENDING = ("verifying sha256 digest", "writing manifest")

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from localllm.embeddings import EmbeddingRequest
 from localllm.errors import InvalidParameter
 from localllm.server.fields import Fates, Refused
 from localllm.server.ollama.fields import IGNORED, AnswerFields, CommonFields, named
 from localllm.server.ollama.messages import IMAGES, ChatMessage, Tool, to_messages, tooling
-from localllm.states import NewModel
 from localllm.types import GenerationRequest, Message, TokenId
+from localllm.types.embeddings import EmbeddingRequest
+from localllm.types.states import NewModel
 
 MAX_INPUTS = 2048
 """Texts of one request, as for /v1/embeddings."""

@@ -8,7 +8,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from localllm.embeddings import EmbeddingRequest, Embeddings
 from localllm.errors import ContextLengthExceeded, LocalLLMError, UnsupportedParameter
 from localllm.server import sse
 from localllm.server.body import json_response
@@ -19,6 +18,7 @@ from localllm.server.ollama.errors import too_long
 from localllm.server.ollama.requests import EmbeddingsRequest, EmbedRequest
 from localllm.server.state import ServerState
 from localllm.server.tally import tally_of
+from localllm.types.embeddings import EmbeddingRequest, Embeddings
 
 
 async def embed(request: Request) -> Response:

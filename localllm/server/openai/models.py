@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from localllm.server.catalog import Entry, can_chat
-from localllm.states import ModelPhase, RunningModel
 from localllm.types import Capability, ChatFormat, KvLayout, MemoryKind, ModelInfo, Pooling
+from localllm.types.states import ModelPhase, RunningModel
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):

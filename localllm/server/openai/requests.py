@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm.errors import InvalidParameter, clipped
-from localllm.ranges import check_range, shown
 from localllm.server.common import fields
 from localllm.server.common.messages import ChatMessage as ChatMessage
 from localllm.server.common.messages import to_messages as to_messages
@@ -24,8 +23,9 @@ from localllm.server.common.tool_choice import LegacyChoice, ToolChoice, Tooling
 from localllm.server.common.tools import FunctionTool, Tool, unknown_in_tools
 from localllm.server.fields import Fates, parse_known
 from localllm.server.speed import detail_of
-from localllm.structures import Structure
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, Calling, GenerationRequest, SamplingParams, TokenId
+from localllm.types.ranges import check_range, shown
+from localllm.types.structures import Structure
 
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from localllm.errors import InternalError, InvalidParameter
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server import sse
 from localllm.server.body import field_notes
 from localllm.server.common import choices

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range
 from localllm.server.call_ids import with_ids
 from localllm.server.common import fields
 from localllm.server.common.rendering import (
@@ -42,6 +41,7 @@ from localllm.server.responses.tools import (
 from localllm.server.responses.turns import to_messages
 from localllm.server.speed import detail_of
 from localllm.types import MAX_LOGPROBS, NO_LIMIT, GenerationRequest, Message, Rendering
+from localllm.types.ranges import check_range
 
 MAX_OUTPUT_TOKENS = 2**31 - 1
 MAX_METADATA = 16

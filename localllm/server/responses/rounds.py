@@ -14,7 +14,7 @@ import msgspec
 
 from localllm.errors import InternalError
 from localllm.mcp.outcome import Outcome
-from localllm.runtime import Answer
+from localllm.runtime.runtime import Answer
 from localllm.server.asking import Asking
 from localllm.server.body import field_notes
 from localllm.server.common.remarks import finish_reason

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from localllm.embeddings import Embeddings
 from localllm.errors import InvalidParameter, ModelNotFound
 from localllm.server.body import json_response, read_json, unknown_fields_header
 from localllm.server.embeddings import making
@@ -22,6 +21,7 @@ from localllm.server.parse import fields_of
 from localllm.server.state import ServerState
 from localllm.server.tei.replies import info as info_of
 from localllm.server.tei.requests import EmbedBody, InputsBody, SimilarityBody, SimilarityParameters
+from localllm.types.embeddings import Embeddings
 
 T = TypeVar("T", bound=msgspec.Struct)
 

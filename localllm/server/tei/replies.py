@@ -6,8 +6,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from localllm import __version__
-from localllm.config import Settings
 from localllm.server.embeddings.inputs import MAX_INPUTS
+from localllm.settings.config import Settings
 from localllm.types import LoadedModel
 
 

@@ -18,7 +18,7 @@ from localllm.registry import catalog
 from localllm.server import sse
 from localllm.server.body import json_response
 from localllm.server.state import ServerState
-from localllm.states import EngineStatus, RunningModel
+from localllm.types.states import EngineStatus, RunningModel
 
 INTERVAL_S = 0.5
 """Between two looks at the models."""

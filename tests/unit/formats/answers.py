@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from localllm.chat.formats.reader import reader_of
-from localllm.conversation import Function
-from localllm.formats import (
+from localllm.types.conversation import Function
+from localllm.types.formats import (
     Calls,
     ChatFormat,
     ObjectCall,
@@ -19,7 +19,7 @@ from localllm.formats import (
     Slot,
     TaggedArguments,
 )
-from localllm.structures import Tags
+from localllm.types.structures import Tags
 
 THINK = Tags("<think>\n", "\n</think>")
 HERMES = ChatFormat(

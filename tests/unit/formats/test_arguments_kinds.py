@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from localllm.chat.formats.arguments import bare_arguments, nested_arguments, python_arguments
 from localllm.chat.formats.arguments.reading import ArgumentsReader
-from localllm.conversation import Function
-from localllm.formats import BareArguments, NestedArguments
+from localllm.types.conversation import Function
+from localllm.types.formats import BareArguments, NestedArguments
 
 QUOTE = '<|"|>'
 PREFIX = "]<]minimax[>["

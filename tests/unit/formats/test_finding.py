@@ -23,9 +23,9 @@ from localllm.chat.formats.reader import reader_of
 from localllm.chat.request import RenderRequest
 from localllm.chat.template import render
 from localllm.chat.thoughts import switched
-from localllm.formats import ChatFormat, PatternCall
-from localllm.structures import Tags
 from localllm.types import Message, Rendering, ToolCall
+from localllm.types.formats import ChatFormat, PatternCall
+from localllm.types.structures import Tags
 
 NAMED = os.environ.get("LOCALLLM_CHAT_TEMPLATES")
 TEMPLATES = sorted(Path(NAMED).glob("*.jinja")) if NAMED else []

@@ -11,8 +11,8 @@ import pytest
 from localllm.chat.formats.known import DESCRIBED
 from localllm.chat.formats.odd import ODD
 from localllm.chat.formats.writer import written_calls
-from localllm.conversation import ToolCall
-from localllm.formats import ChatFormat
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import ChatFormat
 from tests.unit.formats.answers import Answer, at_all_cuts, at_cuts, at_some_cuts, without_ids
 
 FORMATS = {each.name: each for each in DESCRIBED}

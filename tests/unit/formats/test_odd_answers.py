@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from localllm.chat.formats import odd
 from localllm.chat.formats.known import DESCRIBED
 from localllm.chat.formats.reader import reader_of
-from localllm.conversation import Function
-from localllm.formats import ChatFormat
-from localllm.structures import Tags
+from localllm.types.conversation import Function
+from localllm.types.formats import ChatFormat
+from localllm.types.structures import Tags
 from tests.unit.formats.answers import FUNCTIONS, Answer, at_all_cuts, read, without_ids
 
 NASTY = {"city": 'Ulm "x" }{ </a> \\ <|end|>', "deep": {"a": [True, "]}"], "b": {}}, "days": -3}

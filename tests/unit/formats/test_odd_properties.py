@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from localllm.chat.formats import odd
 from localllm.chat.formats.writer import written
-from localllm.conversation import ToolCall
-from localllm.formats import ChatFormat
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import ChatFormat
 from tests.unit.formats.answers import Answer, at_some_cuts, read, without_ids
 
 WORDS = st.lists(st.sampled_from(["Hm.", "1 < 2", "{", '"x"', "ü🎉", "to=day", "\n"]), min_size=1, max_size=4)

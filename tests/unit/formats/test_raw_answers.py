@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localllm.formats import ChatFormat
+from localllm.types.formats import ChatFormat
 from tests.unit.formats.answers import (
     APERTUS,
     COHERE,

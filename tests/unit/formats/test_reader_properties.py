@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from localllm.chat.formats.known import DESCRIBED
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.writer import written
-from localllm.conversation import ToolCall
-from localllm.formats import ChatFormat, JsonArguments, PatternCall, TaggedArguments
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import ChatFormat, JsonArguments, PatternCall, TaggedArguments
 from tests.unit.formats.answers import (
     COHERE,
     DSML,

@@ -9,8 +9,8 @@ import pytest
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.reading import Read
 from localllm.chat.formats.writer import written, written_calls
-from localllm.conversation import Function, ToolCall
-from localllm.formats import ChatFormat
+from localllm.types.conversation import Function, ToolCall
+from localllm.types.formats import ChatFormat
 from tests.unit.formats.answers import COHERE, FORMATS, FUNCTIONS, HERMES, KIMI, LLAMA, QWEN_CODER, read
 
 

@@ -23,7 +23,7 @@ from localllm.chat.formats.arguments.scanning import (
     object_opening,
 )
 from localllm.chat.formats.arguments.words import json_of_text, json_of_word, quoted
-from localllm.formats import BareArguments
+from localllm.types.formats import BareArguments
 
 _KEY = re.compile(r"[^:{}\[\],\"]+")
 _WORD = re.compile(r"[^,{}\[\]]+")

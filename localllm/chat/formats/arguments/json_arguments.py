@@ -9,8 +9,8 @@ from typing import Any
 from localllm.chat.formats.arguments.json_scan import JsonScanner, is_object, value_of
 from localllm.chat.formats.arguments.reading import ArgumentsReader, Piece
 from localllm.chat.formats.tape import parts_of
-from localllm.conversation import Function
-from localllm.formats import JsonArguments
+from localllm.types.conversation import Function
+from localllm.types.formats import JsonArguments
 
 STOPS = frozenset("<`|")
 """Beginnings of literals that no JSON has outside its texts, so that they end arguments whose brackets are missing."""

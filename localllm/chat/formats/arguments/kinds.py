@@ -13,8 +13,8 @@ from localllm.chat.formats.arguments import (
     tagged_arguments,
 )
 from localllm.chat.formats.arguments.reading import ArgumentsReader
-from localllm.conversation import Function
-from localllm.formats import (
+from localllm.types.conversation import Function
+from localllm.types.formats import (
     Arguments,
     BareArguments,
     JsonArguments,

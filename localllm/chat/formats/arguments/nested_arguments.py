@@ -24,8 +24,8 @@ from localllm.chat.formats.arguments.scanning import (
 )
 from localllm.chat.formats.arguments.value_schemas import ValueSchema
 from localllm.chat.formats.arguments.words import json_of_text, json_of_word
-from localllm.conversation import Function
-from localllm.formats import NestedArguments
+from localllm.types.conversation import Function
+from localllm.types.formats import NestedArguments
 
 _TAG = re.compile(r"[^<>]+")
 _ITEM = "item"

@@ -25,7 +25,7 @@ from localllm.chat.formats.arguments.scanning import (
 )
 from localllm.chat.formats.arguments.value_schemas import ValueSchema
 from localllm.chat.formats.arguments.words import json_of_text, json_of_word, quoted
-from localllm.conversation import Function
+from localllm.types.conversation import Function
 
 _KEY = re.compile(r"[^=,()\[\]{}'\"]+")
 _WORD = re.compile(r"[^\s,()\[\]{}:='\"]+")

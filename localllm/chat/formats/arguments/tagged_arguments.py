@@ -17,8 +17,8 @@ from localllm.chat.formats.arguments.stepped_arguments import Outcome, SteppedRe
 from localllm.chat.formats.arguments.value_schemas import ValueSchema, type_of
 from localllm.chat.formats.arguments.words import json_of_word
 from localllm.chat.formats.tape import Markers, Steps, parts_of
-from localllm.conversation import Function
-from localllm.formats import TaggedArguments
+from localllm.types.conversation import Function
+from localllm.types.formats import TaggedArguments
 
 MOST_KEY = 1000
 """Characters of an argument's name."""

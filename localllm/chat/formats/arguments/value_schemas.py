@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from localllm.conversation import Function
+from localllm.types.conversation import Function
 
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _MOST_PARTS = 200

@@ -11,8 +11,8 @@ import json
 import re
 from typing import NamedTuple
 
-from localllm.conversation import ToolCall
-from localllm.formats import (
+from localllm.types.conversation import ToolCall
+from localllm.types.formats import (
     Arguments,
     Calls,
     JsonArguments,

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from localllm.chat.formats.reader import reader_of
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.writer import written_calls
-from localllm.conversation import Function, ToolCall
-from localllm.formats import ChatFormat
+from localllm.types.conversation import Function, ToolCall
+from localllm.types.formats import ChatFormat
 
 
 class Whole(NamedTuple):

@@ -13,8 +13,8 @@ from localllm.chat.probing import abilities
 from localllm.chat.request import RenderRequest
 from localllm.chat.shaping import CALLS_AS_TEXT, TOOLS_AS_TEXT
 from localllm.chat.template import render
-from localllm.conversation import Function, Message, Rendering, ToolCall
 from localllm.errors import TemplateError
+from localllm.types.conversation import Function, Message, Rendering, ToolCall
 
 USER, TEXT, THOUGHT, LATER = "qzuser", "qztext", "qzthought", "qzlater"
 NAME, OTHER, KEY, LAST = "qzname", "qzother", "qzkey", "qzlast"

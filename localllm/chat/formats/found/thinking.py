@@ -26,9 +26,9 @@ from localllm.chat.formats.found.rendering import (
     Answer,
     Renderings,
 )
-from localllm.conversation import Message
-from localllm.formats import ChatFormat, Thinking
-from localllm.structures import THOUGHTS, Tags
+from localllm.types.conversation import Message
+from localllm.types.formats import ChatFormat, Thinking
+from localllm.types.structures import THOUGHTS, Tags
 
 _EFFORTS = ("low", "high")
 _MARKER = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")

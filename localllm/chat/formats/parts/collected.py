@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from localllm.chat.formats.arguments.json_scan import is_object
 from localllm.chat.formats.arguments.reading import LOST
 from localllm.chat.formats.reading import Read
-from localllm.conversation import CallDelta, Function
+from localllm.types.conversation import CallDelta, Function
 
 USABLE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 MOST_NOTES = 20

@@ -19,7 +19,7 @@ from localllm.chat.formats.parts.sections import CUT_CALL, UNREAD
 from localllm.chat.formats.parts.thoughts import UNCLOSED
 from localllm.chat.formats.reading import Read
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.conversation import Function
+from localllm.types.conversation import Function
 
 MESSAGE = "<|message|>"
 HEADERS = ("<|start|>", "<|channel|>")

@@ -9,7 +9,7 @@ from localllm.chat.formats.arguments.json_scan import JsonScanner, value_of
 from localllm.chat.formats.parts.call_reading import MOST_NAME, CallOutcome, read_arguments
 from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import CHUNK, Steps, Tape, parts_of
-from localllm.formats import ObjectCall, SlotKind
+from localllm.types.formats import ObjectCall, SlotKind
 
 ALIASES: dict[str, SlotKind] = {"name": "name", "arguments": "arguments", "parameters": "arguments", "id": "id"}
 """Keys that models write for those of their format."""

@@ -8,7 +8,7 @@ from localllm.chat.formats.arguments.kinds import argument_openings, arguments_r
 from localllm.chat.formats.parts.call_reading import MOST_NAME, CallOutcome, read_arguments
 from localllm.chat.formats.parts.collected import Draft
 from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
-from localllm.formats import Arguments, PatternCall
+from localllm.types.formats import Arguments, PatternCall
 
 
 class PatternReading:

@@ -11,8 +11,8 @@ from localllm.chat.formats.parts.messages import MessageReader, Messages
 from localllm.chat.formats.parts.pattern_calls import PatternReading
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.tape import Steps, Tape, parts_of
-from localllm.conversation import Function
-from localllm.formats import Calls, ChatFormat, PatternCall, Slot
+from localllm.types.conversation import Function
+from localllm.types.formats import Calls, ChatFormat, PatternCall, Slot
 
 HARMONY = Messages(ends=("<|end|>", "<|call|>", "<|return|>"), thinks=("analysis",))
 

@@ -16,7 +16,7 @@ from localllm.chat.formats.parts.collected import Collected, Draft
 from localllm.chat.formats.parts.protocols import merged
 from localllm.chat.formats.reading import Read, Reader
 from localllm.chat.formats.tape import Markers, Steps, Tape
-from localllm.conversation import CallDelta, Function
+from localllm.types.conversation import CallDelta, Function
 
 TAG = "<|python_tag|>"
 RUN_CODE = ("python", "code_interpreter", "ipython")

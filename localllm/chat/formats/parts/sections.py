@@ -10,8 +10,8 @@ from localllm.chat.formats.parts.collected import Collected, Draft
 from localllm.chat.formats.parts.object_calls import ObjectReading
 from localllm.chat.formats.parts.pattern_calls import PatternReading
 from localllm.chat.formats.tape import Steps, Tape, parts_of
-from localllm.conversation import Function
-from localllm.formats import Calls, ObjectCall
+from localllm.types.conversation import Function
+from localllm.types.formats import Calls, ObjectCall
 
 CUT_CALL = "the answer ended within a call, which is in the text"
 UNREAD = "what could not be read as a call is in the text"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from localllm.chat.formats.tape import Markers, Steps, Tape, parts_of
-from localllm.structures import Tags
+from localllm.types.structures import Tags
 
 BETWEEN = "\n\n"
 """Thoughts of one answer."""

@@ -12,34 +12,40 @@ import struct
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from localllm.answers import Answer as Answer
-from localllm.answers import reading_for
-from localllm.config import Settings
-from localllm.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
 from localllm.errors import InvalidParameter, LoadFailed, LocalLLMError, ModelNotFound, RequestTimeout, clipped
-from localllm.finding import Described as Described
-from localllm.finding import Finder, Started
-from localllm.finding import canonical_id as canonical_id
-from localllm.load_options import LoadOptions
-from localllm.making import Making
-from localllm.pulling import Pulls
-from localllm.states import AvailableModel, EngineStatus, MakeState, NewModel, PullState, RunningModel, SlotTransfer
+from localllm.runtime.answers import Answer as Answer
+from localllm.runtime.answers import reading_for
+from localllm.runtime.finding import Described as Described
+from localllm.runtime.finding import Finder, Started
+from localllm.runtime.finding import canonical_id as canonical_id
+from localllm.runtime.making import Making
+from localllm.runtime.pulling import Pulls
+from localllm.runtime.threads import Threads
+from localllm.settings.config import Settings
 from localllm.supervisor.managed import FOREVER_S
 from localllm.supervisor.observer import Observer as Observer
-from localllm.supervisor.pending import MIN_TIMEOUT_S, Pending
+from localllm.supervisor.pending import Pending, TimedT, with_less_time
 from localllm.supervisor.session import Session
 from localllm.supervisor.supervisor import Supervisor
-from localllm.threads import Threads
 from localllm.types import GenerationRequest, LoadedModel, Message, Rendering, SamplingParams
+from localllm.types.embeddings import EmbeddingRequest, Embeddings, Ranking, RerankRequest
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import (
+    AvailableModel,
+    EngineStatus,
+    MakeState,
+    NewModel,
+    PullState,
+    RunningModel,
+    SlotTransfer,
+)
 
 logger = logging.getLogger("localllm")
 OnProgress = Callable[[float], None]
-TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
-
 
 NO_RENDERING = Rendering()
 NOTHING: Mapping[str, Any] = {}
@@ -280,7 +286,7 @@ class Runtime:
             ) from None
         waited_s = time.monotonic() - began_s
         if limits_s and waited_s >= NOTICEABLE_S:
-            requests = [_with_less_time(each, waited_s) for each in requests]
+            requests = [with_less_time(each, waited_s) for each in requests]
         return requests, session
 
     async def _session(self, model_id: str, keep_alive_s: float | None = None, *, embeds: bool = False) -> Session:
@@ -384,14 +390,3 @@ class Runtime:
             load.cancel()
         await asyncio.gather(*loads, return_exceptions=True)
         await self._supervisor.aclose()
-
-
-def _with_less_time(request: TimedT, waited_s: float) -> TimedT:
-    """What is left of its time limits, so that the wait for a load counts."""
-
-    def rest(limit_s: float | None) -> float | None:
-        return None if limit_s is None else max(MIN_TIMEOUT_S, limit_s - waited_s)
-
-    return msgspec.structs.replace(
-        request, timeout_s=rest(request.timeout_s), queue_timeout_s=rest(request.queue_timeout_s)
-    )

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from localllm import osdep
-from localllm.config import Settings
 from localllm.errors import LocalLLMError
-from localllm.load_options import LoadOptions
-from localllm.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
+from localllm.prediction.speeds import NotPredicted, ProbeAnswer, ProbeQuestion, Speed
+from localllm.settings.config import Settings
 from localllm.supervisor.plan import plan
 from localllm.supervisor.speed import Kernels, kernels, predict
 from localllm.types import DeviceInfo, ModelInfo
+from localllm.types.load_options import LoadOptions
 
 TIMEOUT_S = 90.0
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range, check_texts, check_token_ids
+from localllm.types.ranges import check_range, check_texts, check_token_ids
 
 MAX_TOKEN_ID = 2**31 - 1
 """llama.cpp's tokens are 32-bit integers."""

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.durations import keep_alive_seconds
 from localllm.errors import InvalidParameter, LocalLLMError
-from localllm.load_settings import LOADING
-from localllm.setting_values import converted
+from localllm.settings.durations import keep_alive_seconds
+from localllm.settings.load_settings import LOADING
+from localllm.settings.values import converted
 from localllm.types import ModelDefaults, SamplingParams
 
 logger = logging.getLogger("localllm")

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from localllm.config import Settings
 from localllm.errors import InvalidParameter
-from localllm.load_options import LoadOptions
-from localllm.states import AvailableModel
+from localllm.runtime.threads import Threads
+from localllm.settings.config import Settings
 from localllm.supervisor.drafting import DraftModel
 from localllm.supervisor.supervisor import Candidate
-from localllm.threads import Threads
-from localllm.tuned import Tunings
+from localllm.tuning.results import Tunings
 from localllm.types import ModelDefaults, ModelInfo
+from localllm.types.load_options import LoadOptions
+from localllm.types.states import AvailableModel
 
 Found = tuple[Candidate, int | None]
 """A model, and the context that its manifest sets."""

@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from localllm.conversation import Function
-from localllm.structures import Structure, Tags
+from localllm.types.conversation import Function
+from localllm.types.structures import Structure, Tags
 
 SlotKind = Literal["name", "id", "number", "arguments"]
 """Of a call: the function's name, the call's id, its number among the answer's calls, its arguments."""

@@ -17,7 +17,7 @@ import msgspec
 
 from localllm import osdep
 from localllm.errors import LoadFailed, from_info
-from localllm.quantizing import Done, Failed, Job, Message, Step, type_of
+from localllm.quantization.protocol import Done, Failed, Job, Message, Step, type_of
 
 END_S = 5.0
 """For the child to end when it is told to."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from localllm.ranges import check_range, check_token_ids
 from localllm.types import MAX_TOKEN_ID, TokenId
+from localllm.types.ranges import check_range, check_token_ids
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,15 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from localllm.devices import Numa, Split, parse_overrides, parse_shares
-from localllm.load_options import LoadOptions
 from localllm.rpc.endpoints import parse_endpoints
-from localllm.setting_values import comma_list
+from localllm.settings.values import comma_list
 from localllm.types import FlashAttn, GpuLayers, KvType, Pooling, Repack, RopeScaling, ThinkingDefault
+from localllm.types.devices import Numa, Split, parse_overrides, parse_shares
+from localllm.types.load_options import LoadOptions
 
 
 class LoadSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Their defaults; `localllm.config.Settings` has them beside all others."""
+    """Their defaults; `localllm.settings.config.Settings` has them beside all others."""
 
     ctx: int | None = None
     slots: int = 4

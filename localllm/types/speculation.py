@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from localllm.ranges import check_range
+from localllm.types.ranges import check_range
 
 SourceName = Literal["lookup", "prediction", "draft"]
 """Who guesses: what the prompt and the answer say already; the text that a request predicts; a draft model."""

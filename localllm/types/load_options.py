@@ -9,11 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from localllm.devices import Numa, Split, check_devices, check_overrides, check_reading, check_split
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range
-from localllm.ropes import RopeScaling, check_rope
 from localllm.types import FlashAttn, GpuLayers, GrammarLimits, KvType, Pooling, Repack, ThinkingDefault
+from localllm.types.devices import Numa, Split, check_devices, check_overrides, check_reading, check_split
+from localllm.types.ranges import check_range
+from localllm.types.ropes import RopeScaling, check_rope
 
 DEFAULT_UBATCH = 512
 """Tokens."""
@@ -27,7 +27,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     slots: int | None = None
     gpu_layers: GpuLayers = "auto"
     devices: tuple[str, ...] | None = None
-    """As `localllm.devices.names_device` reads them; None: all GPUs there are."""
+    """As `localllm.types.devices.names_device` reads them; None: all GPUs there are."""
     split: Split = "layer"
     """How a model is divided among several devices; none: it is on one of them."""
     main_gpu: str | None = None

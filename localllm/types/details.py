@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range
-from localllm.sampling import ResolvedSampling
+from localllm.types.ranges import check_range
+from localllm.types.sampling import ResolvedSampling
 
 MAX_EXTRAS = 1000
 """Other files of one request to fill in the middle."""

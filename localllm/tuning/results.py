@@ -20,8 +20,8 @@ import msgspec
 
 from localllm import __version__, osdep
 from localllm.errors import InvalidParameter
-from localllm.load_options import LoadOptions
 from localllm.types import DeviceInfo
+from localllm.types.load_options import LoadOptions
 
 logger = logging.getLogger("localllm")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range
+from localllm.types.ranges import check_range
 
 RopeScaling = Literal["none", "linear", "yarn"]
 """`none`: not even as the file says."""

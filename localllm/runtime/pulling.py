@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from localllm.config import Settings
-from localllm.states import AvailableModel, PullState, PushState
+from localllm.runtime.threads import Threads
+from localllm.settings.config import Settings
 from localllm.supervisor.fit import measure
-from localllm.threads import Threads
+from localllm.types.states import AvailableModel, PullState, PushState
 
 T = TypeVar("T")
 

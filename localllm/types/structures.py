@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from localllm.errors import InvalidParameter
-from localllm.ranges import check_range
+from localllm.types.ranges import check_range
 
 StructureKind = Literal["json_object", "json_schema", "regex", "choice", "lark", "gbnf", "structural_tag", "answer"]
 """`gbnf`: as llama.cpp writes grammars; `choice`: one of several texts; `structural_tag`: free text, but for what

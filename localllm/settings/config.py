@@ -12,17 +12,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from localllm import osdep, sections
+from localllm import osdep
 from localllm.errors import InvalidParameter, sentence_of
-from localllm.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
-from localllm.load_options import LoadOptions
-from localllm.load_settings import LOADING, LoadSettings
-from localllm.sections import NO_SECTIONS, Section, Sections
-from localllm.setting_values import comma_list, converted, origin_of, read_toml
-from localllm.setting_values import parse_gpu_layers as parse_gpu_layers
+from localllm.settings import sections
+from localllm.settings.keys import HIGHEST_PRIORITY, LOWEST_PRIORITY, ApiKey, parse_keys
+from localllm.settings.load_settings import LOADING, LoadSettings
+from localllm.settings.sections import NO_SECTIONS, Section, Sections
+from localllm.settings.values import comma_list, converted, origin_of, read_toml
+from localllm.settings.values import parse_gpu_layers as parse_gpu_layers
 from localllm.types import GrammarLimits
 from localllm.types import RopeScaling as RopeScaling
 from localllm.types import ThinkingDefault as ThinkingDefault
+from localllm.types.load_options import LoadOptions
 
 ENV_PREFIX = "LOCALLLM_"
 MODELS = "models"

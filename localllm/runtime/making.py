@@ -10,8 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from localllm.states import AvailableModel, MakeState, NewModel
-from localllm.threads import Threads
+from localllm.runtime.threads import Threads
+from localllm.types.states import AvailableModel, MakeState, NewModel
 
 WRITTEN_BYTES = 1024 * 1024
 """At a time, of a file that arrives."""

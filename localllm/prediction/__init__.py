@@ -1,0 +1,1 @@
+"""Speed of models on this machine, predicted before they are loaded."""

@@ -1,0 +1,1 @@
+"""Quantizing a model in a process of its own."""

@@ -1,0 +1,1 @@
+"""What every face of the runtime shares: finding a model, loading it, answering, pulling, making models."""

@@ -1,0 +1,1 @@
+"""Settings: their names, types and defaults, where they come from, and those of single models."""
