@@ -1,6 +1,6 @@
-"""The ASGI application: routes, with the gate before them and the edge around everything.
+"""The ASGI application: routes behind the gate, and the edge around everything.
 
-The edge gives each request an id, turns errors into responses and writes the log line. Knows of no model.
+The edge gives each request an id, turns errors into responses and writes the log line. Knows nothing of models.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from localllm.server.ui import handlers as ui
 
 logger = logging.getLogger("localllm")
 _ANTHROPIC = "/v1/messages"
-"""How the paths of Anthropic's API begin."""
+"""Path prefixes of Anthropic's API."""
 MAX_MODEL_CHARS = 200
-"""Of a name that no model has."""
+"""The label in metrics for names that no model has."""
 
 
 def routes() -> list[Route]:
-    """Everything that is answered."""
+    """All endpoints."""
     return [
         *watch.routes(),
         Route("/openapi.json", openapi_document),
@@ -102,7 +102,7 @@ def build_app(state: ServerState, *, keys: KeyRing | None = None, allowed_hosts:
 
 async def openapi_document(_: Request) -> Response:
     """`GET /openapi.json`."""
-    from localllm.server import openapi  # few ask, and it costs
+    from localllm.server import openapi  # rarely needed, and expensive
 
     return Response(openapi.document(), media_type="application/json")
 
@@ -141,7 +141,7 @@ class Edge:
         finally:
             exchange.log()
             self._metrics.asked(exchange.key_name, exchange.tally, exchange.end)
-            # What nobody serves has one name in all: a scanner must not fill the memory with its paths.
+            # Unknown paths share one label: a scanner must not fill the memory with its paths.
             self._metrics.answered(self._paths.get(scope.get("endpoint"), "other"), exchange.status)
 
     async def _answer(self, scope: Scope, receive: Receive, exchange: Exchange) -> LocalLLMError | None:
@@ -157,7 +157,7 @@ class Edge:
         except HTTPException as error:
             return self._routing_error(scope, error)
         except Exception as error:
-            logger.exception("defect in a request")
+            logger.exception("unexpected error in a request")
             return defect(error)
         return None
 
@@ -166,11 +166,11 @@ class Edge:
         if error.status_code == 405:
             allowed = (error.headers or {}).get("Allow", "")
             return MethodNotAllowed(f"{path} takes {allowed}, not {clipped(scope['method'], 20)}", allow=allowed)
-        return NotFound(f"there is no {path} here{hint(scope['path'], self._routes)}")
+        return NotFound(f"{path} is not served here{hint(scope['path'], self._routes)}")
 
 
 def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
-    """A response, as the clients that ask for it read errors."""
+    """An error response in the format of the API that the path belongs to."""
     path = scope["path"]
     if tei_errors.is_teis(scope):
         return tei_errors.response_parts(error)
@@ -184,7 +184,7 @@ def _refused(error: LocalLLMError, scope: Scope, id: str) -> dict[str, Any]:
 
 
 class Exchange:
-    """One request and its response, as the log sees them."""
+    """One request and its response, as logged."""
 
     def __init__(self, scope: Scope, send: Send, cors: Cors) -> None:
         headers = Headers(scope=scope)
@@ -205,12 +205,12 @@ class Exchange:
 
     @property
     def key_name(self) -> str | None:
-        """None where no key is looked for, or none was found."""
+        """None if no key was required or none was found."""
         return caller_in(self._scope).name if "caller" in self._scope["state"] else None
 
     @property
     def end(self) -> str | None:
-        """What ended it early, if something did: before the answer, or in the middle of a stream."""
+        """The error that ended it, before the answer or in the middle of a stream."""
         return self.outcome or self.tally.error
 
     def log(self) -> None:

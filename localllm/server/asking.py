@@ -1,6 +1,6 @@
-"""What every request for an answer does, whatever API it came by: whose it is, which model is meant, how it ends.
+"""Steps common to every request for an answer in every API: identify the caller, find the model, end the answer.
 
-Knows no API's fields or words.
+Knows no API's fields or wording.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ logger = logging.getLogger("localllm")
 
 T = TypeVar("T")
 Failed = Callable[[LocalLLMError], Iterable[bytes]]
-"""The last bytes of a stream that goes wrong, as an API says it."""
+"""Makes the last bytes of a failed stream in an API's format."""
 
 
 class Wishes(Protocol):
-    """What a request may say in every API, beside its question."""
+    """Fields that requests have in every API, beside the prompt."""
 
     @property
     def model(self) -> str | None:
-        """The model's name, as the client knows it."""
+        """The model's name as the client gave it."""
 
     @property
     def priority(self) -> int | None:
-        """Lower ones wait less."""
+        """Lower values are served first."""
 
     @property
     def cache_salt(self) -> str | None:
-        """Only prompts of the same salt share what was computed of them."""
+        """Only prompts with the same salt share cached prefixes."""
 
     def keep_alive_s(self) -> float | None:
-        """How long the model stays. Raises `InvalidParameter`."""
+        """How long the model stays loaded. Raises `InvalidParameter`."""
 
 
 class Asking:
-    """One request for answers, from its body to its last byte. An answer is closed in every case."""
+    """One request for answers, from its body to its last byte. Every answer is closed."""
 
     def __init__(self, request: Request, model: str, wishes: Wishes, headers: dict[str, str] | None = None) -> None:
-        """`model`: the id of the one that is meant; `headers`: of the response. Raises `PermissionDenied`."""
+        """`model`: the requested model's id; `headers`: of the response. Raises `PermissionDenied`."""
         self.state: ServerState = request.app.state.server
         self.model = model
         self.headers = {} if headers is None else headers
@@ -67,7 +67,7 @@ class Asking:
 
     @property
     def loaded(self) -> LoadedModel | None:
-        """What answers to that name so far."""
+        """What the name stands for so far."""
         return self.state.loaded(self.model)
 
     async def answers(
@@ -100,7 +100,7 @@ class Asking:
         return answering
 
     async def one_more(self, generation: GenerationRequest) -> Answer:
-        """Another answer to the same request, once one has been begun. Raises as `Runtime.submit` does."""
+        """One more answer to the same request, after the first has begun. Raises as `Runtime.submit` does."""
         state, wishes = self.state, self._wishes
         asked = self._caller.owned(state.timed([generation]), priority=wishes.priority, cache_salt=wishes.cache_salt)
         answers = await state.runtime.submit(state.named(self.model), asked, keep_alive_s=self.keep_alive_s)
@@ -117,9 +117,9 @@ class Asking:
         silence: bytes = sse.COMMENT,
         silence_s: float | None = None,
     ) -> Response:
-        """The response whose bytes come as they are made. Whatever goes wrong ends it with what `failed` says, never
-        in silence; `id` is in the log's line then, and `silence` is sent while there is nothing else, after
-        `silence_s` (0: never; None: as the settings say).
+        """The streamed response. An error always ends it with what `failed` makes of it.
+
+        `id` goes to the log line; `silence` is sent after `silence_s` without anything else (0: never; None: as set).
         """
         return sse.EventStream(
             guarded(self.state, chunks, failed, id=id),
@@ -130,7 +130,7 @@ class Asking:
         )
 
     async def whole(self, answers: Sequence[Answer], work: Awaitable[T]) -> T:
-        """What is made of the answers, which end with it. Raises what ends one early, and `ClientGone`."""
+        """The result of `make`, which ends the answers. Raises what ended an answer early, and `ClientGone`."""
         try:
             return await sse.unless_gone(self._request.receive, work)
         except LocalLLMError as error:
@@ -140,7 +140,7 @@ class Asking:
 
 
 async def asking_of(request: Request, wishes: Wishes, headers: dict[str, str]) -> Asking:
-    """That of a request whose body is understood; without a model the one that is loaded is meant.
+    """The `Asking` of a parsed request; without a model name, the loaded one is used.
 
     Raises `ModelNotFound`, `PermissionDenied`.
     """
@@ -151,7 +151,7 @@ async def asking_of(request: Request, wishes: Wishes, headers: dict[str, str]) -
 async def guarded(
     state: ServerState, chunks: AsyncGenerator[bytes, None], failed: Failed, *, id: str | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """The chunks; if they go wrong, then what is said of it."""
+    """The chunks, and after an error what `failed` makes of it."""
     try:
         async for chunk in chunks:
             yield chunk
@@ -160,7 +160,7 @@ async def guarded(
         log.event(logging.WARNING, "stream_failed", id=id, code=error.code, message=error.message)
         failure = state.seen_by_client(error)
     except Exception as error:
-        logger.exception("defect in a stream")
+        logger.exception("unexpected error in a stream")
         failure = defect(error)
     finally:
         await chunks.aclose()
@@ -169,13 +169,13 @@ async def guarded(
 
 
 async def close(answers: Sequence[Answer]) -> None:
-    """Cancel what still runs."""
+    """Cancel the answers still running."""
     for answer in answers:
         await answer.aclose()
 
 
 async def abandon(answering: asyncio.Future[list[Answer]]) -> None:
-    """`close`, also of answers that are still to be begun."""
+    """`close`, including answers not yet begun."""
     answers = await sse.abandon(answering)
     if answers is not None:
         await close(answers)

@@ -1,6 +1,6 @@
-"""JSON in and out: a request's body within its limits, a typed answer, and what becomes of fields that are nobody's.
+"""JSON in and out: request bodies within their limits, typed replies, and headers about ignored fields.
 
-Knows nothing of any API's fields.
+Knows no API's fields.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from localllm.server.sse import ClientGone
 from localllm.types import LoadedModel
 
 MAX_NAMED_FIELDS = 32
-"""Of those that were ignored, in the header and the log; of notes in theirs."""
+"""Maximum length of the header and log line about ignored fields, and of notes."""
 
 
 STREAMED = "/api/blobs/"
-"""How the paths begin whose bodies are files: they go to the disk as they come, and may take as long as that takes."""
+"""Path prefixes of file uploads, which are written to disk as they arrive, without a time limit in all."""
 
 
 def is_streamed(scope: Scope) -> bool:
-    """Whether the body is written away piece by piece."""
+    """Whether the body is processed piece by piece."""
     return bool(scope["path"].startswith(STREAMED))
 
 
 class TimedBody:
-    """ASGI middleware: a body is there within `timeout_s` (0: in any time) of being asked for, or `SlowRequest`; of one
-    that is streamed the next piece is.
+    """ASGI middleware: raises `SlowRequest` if a body, or the next piece of a streamed one, takes longer than
+    `timeout_s` (0: no limit).
 
-    What is received after the body, the client's going away, may take for ever.
+    Waiting for the disconnect after the body has no limit.
     """
 
     def __init__(self, app: ASGIApp, *, timeout_s: float) -> None:
@@ -70,13 +70,13 @@ class TimedBody:
 
 
 UNCOUNTED_BYTES = 64 * 1024
-"""Of each body: small requests are taken however much the large ones hold."""
+"""Bytes of each body that do not count: small requests are accepted however much large ones hold."""
 
 
 class HeldBodies:
-    """ASGI middleware: the bodies of all requests, from their first byte to the end of the answer, have a bound.
+    """ASGI middleware: limits the memory of all requests' bodies, each held until its answer ends.
 
-    Raises `Overloaded` where one more piece does not fit.
+    Raises `Overloaded` if one more piece does not fit.
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
@@ -97,7 +97,7 @@ class HeldBodies:
             more = max(0, received - UNCOUNTED_BYTES) - counted
             if self.held_bytes + more > self.max_bytes:
                 raise Overloaded(
-                    f"the requests at hand hold {self.held_bytes >> 20} of {self.max_bytes >> 20} MiB for their bodies "
+                    f"running requests hold {self.held_bytes >> 20} of {self.max_bytes >> 20} MiB for their bodies "
                     f"(--max-bodies-mb); try again later, or send at most {UNCOUNTED_BYTES >> 10} KiB"
                 )
             self.held_bytes += more
@@ -111,9 +111,9 @@ class HeldBodies:
 
 
 async def read_json(request: Request, max_bytes: int) -> bytes:
-    """The bytes of a body that says it is JSON. Raises `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
+    """The bytes of a body declared as JSON. Raises `TooLarge`, `UnsupportedMediaType`, `ClientGone`.
 
-    The type is checked because a page of another site may post text/plain, but not JSON, without asking first.
+    The type is checked because a page of another site may post text/plain without a preflight, but not JSON.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -122,7 +122,7 @@ async def read_json(request: Request, max_bytes: int) -> bytes:
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The bytes of a body, whatever it says it is. Raises `TooLarge`, `ClientGone`."""
+    """The bytes of a body of any type. Raises `TooLarge`, `ClientGone`."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
@@ -135,7 +135,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
-    """A body as it comes. Raises `ClientGone`."""
+    """A body, piece by piece. Raises `ClientGone`."""
     try:
         async for chunk in request.stream():
             yield chunk
@@ -144,7 +144,7 @@ async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
 
 
 async def read_optional_json(request: Request, max_bytes: int) -> bytes:
-    """As `read_json`; `{}` where there is no body, and nothing says that there is."""
+    """Like `read_json`; `{}` if there is no body and no header announces one."""
     said = {"content-type", "transfer-encoding"} & set(request.headers.keys())
     if not said and request.headers.get("content-length", "0") == "0":
         return b"{}"
@@ -152,24 +152,24 @@ async def read_optional_json(request: Request, max_bytes: int) -> bytes:
 
 
 def json_response(content: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
-    """A typed answer as JSON."""
+    """A typed reply as JSON."""
     return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
 
 
 def unknown_fields_header(names: Sequence[str], *, strict: bool) -> dict[str, str]:
-    """Headers that name the fields which were ignored, and a line in the log. Raises `UnknownParameter` if `strict`."""
+    """The header that names ignored fields; also logs them. Raises `UnknownParameter` if `strict`."""
     if not names:
         return {}
     if strict:
         first = clipped(names[0])
-        raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
+        raise UnknownParameter(f"unknown field {first!r}; this server is strict", param=first)
     log.event(logging.INFO, "fields_ignored", num=len(names), names=",".join(_shown(names)))
     return left_out_header(names)
 
 
 def left_out_header(names: Sequence[str]) -> dict[str, str]:
-    """A header that names what was left out; none where nothing was."""
-    # Names come from the client: only what is visible in ASCII reaches a header, which may not begin with a space.
+    """The header that names what was left out, if anything was."""
+    # Names come from the client: only printable ASCII may enter a header, which must not begin with a space.
     safe = (
         "".join(char if "!" <= char <= "~" and char != "," else "?" for char in name) or "?" for name in _shown(names)
     )
@@ -181,21 +181,21 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def notes_header(notes: Iterable[str]) -> dict[str, str]:
-    """A header that says how messages were changed for the model's template, and what of schemas is not kept; none
-    where nothing is to be said.
+    """The header that says how messages were changed for the model's template and what of schemas is not enforced, if
+    there is anything to say.
     """
     shown = ", ".join(sorted(set(notes))[:MAX_NAMED_FIELDS])
     return {"x-localllm-messages": shown} if shown else {}
 
 
 def placement_header(loaded: LoadedModel | None) -> dict[str, str]:
-    """A header that says why fewer of a model's layers are on GPUs than there would be if it were alone."""
+    """The header that says why a model has fewer layers on GPUs than it would have alone."""
     note = "" if loaded is None else "".join(char if " " <= char <= "~" else "?" for char in loaded.placement_note)
     return {"x-localllm-placement": note} if note else {}
 
 
 def field_notes(notes: Iterable[str]) -> list[str]:
-    """Those of an answer's notes that concern a field of the request, which they name behind a colon."""
+    """The notes of an answer that concern a request field, whose name follows a colon."""
     return [note for note in dict.fromkeys(notes) if ":" in note]
 
 

@@ -1,4 +1,4 @@
-"""Which result belongs to which call, where clients rewrote ids, left them out, or know names only.
+"""Matches tool results to calls when clients rewrite ids, omit them, or send names only.
 
 Knows nothing of any API's JSON.
 """
@@ -14,8 +14,8 @@ from localllm.types import Message, ToolCall
 
 
 def with_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Every call with an id, and every result with that of a call before it: its own where that is known, else that of
-    a call of its name, else that of the first call that has no result. What fits no call stays as it is.
+    """Gives every call an id, and every result the id of an earlier call: the one it names, else a call of the same
+    tool, else the first call without a result. Results that match no call stay unchanged.
     """
     matched = list(messages)
     known: set[str] = set()
@@ -33,7 +33,7 @@ def with_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _match(messages: list[Message], start: int, calls: Sequence[ToolCall], known: set[str]) -> None:
-    """The results of these calls, which stand before the next message with calls."""
+    """The results of these calls, up to the next message with calls."""
     strangers: list[int] = []
     answered: set[str] = set()
     for place in range(start, len(messages)):
@@ -46,7 +46,7 @@ def _match(messages: list[Message], start: int, calls: Sequence[ToolCall], known
             answered.add(message.tool_call_id)
         else:
             strangers.append(place)
-    waiting: dict[str, deque[str]] = {"": deque(call.id for call in calls)}  # name, or nothing for any -> ids
+    waiting: dict[str, deque[str]] = {"": deque(call.id for call in calls)}  # tool name (None: any) -> ids
     for call in calls:
         waiting.setdefault(call.name, deque()).append(call.id)
     for place in strangers:

@@ -1,6 +1,6 @@
-"""Who asks: the keys that are valid now, and what the one behind a request may do. Knows nothing of models.
+"""Callers: the valid API keys and what each may do. Knows nothing of models.
 
-One `Caller` per owner, so that limits are shared by keys of one name. Without any key everybody is `ANYBODY`.
+One `Caller` per owner, so that keys of one name share limits. Without keys, everybody is `ANYBODY`.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 PRIORITY_AMONG_KEYS = 0
-"""The most urgent `priority` of a key where there are several and no setting says otherwise: the default priority."""
+"""The lowest `priority` value that a key may use if there are several keys: the default priority."""
 SALT_CHARS = 32
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Whose key it is and what it may do. A limit of 0 is none."""
+    """The owner of a key and what it may do. A limit of 0 means unlimited."""
 
     name: str = "anonymous"
-    """What the log and the metrics say."""
+    """Name in the log and the metrics."""
     owner: str = ""
-    """Whose limits, stored responses and cached prompts these are."""
+    """Identifies limits, stored responses and cached prompts."""
     may_manage: bool = True
     min_priority: int = LOWEST_PRIORITY
     max_concurrent: int = 0
     requests_per_minute: int = 0
     cache_salt: str = ""
     may_explain_cache: bool = True
-    """Why a prompt is not in the cache shows some of another prompt, which may be another key's."""
+    """Whether `cache_report` is allowed: it shows part of another prompt, which may belong to another key."""
 
     def check_may(self, what: str, param: str | None = None) -> None:
-        """Raises `PermissionDenied` where this key may not do `what`, e.g. "unload models"."""
+        """Raises `PermissionDenied` if this key may not do `what`, e.g. "unload models"."""
         if not self.may_manage:
             raise PermissionDenied(
-                f"the key {self.name!r} may not {what}: on this server that needs an admin key, "
+                f"the key {self.name!r} may not {what}: that requires an admin key, "
                 "NAME(admin)=KEY in its --api-key-file or LOCALLLM_API_KEYS",
                 param=param,
             )
 
     def keep_alive(self, asked_s: float | None) -> float | None:
-        """Of a request. It changes for everybody how long the model stays, so it takes the right to unload it.
+        """A request's `keep_alive`. It affects everybody, so it requires the right to unload the model.
 
         Raises `PermissionDenied`.
         """
@@ -65,9 +65,9 @@ class Caller:
         return asked_s
 
     def priority(self, asked: int | None) -> int:
-        """Of a request; one without a priority gets 0, or this key's bound if that is higher.
+        """A request's priority; the default is 0, or this key's limit if that is higher.
 
-        Raises `InvalidParameter` for one beyond the bound.
+        Raises `InvalidParameter` beyond the limit.
         """
         if asked is None:
             return max(0, self.min_priority)
@@ -80,20 +80,20 @@ class Caller:
         return asked
 
     def salt(self, asked: str | None) -> str:
-        """Of a request's prompt in the KV cache. A client's own salt separates it from the key's other prompts."""
+        """The cache salt of a request's prompt. The client's own salt separates it from the key's other prompts."""
         return self.cache_salt if asked is None else _digest(f"{self.cache_salt}:{asked}")
 
     def owned(
         self, requests: Sequence[GenerationRequest], *, priority: int | None, cache_salt: str | None
     ) -> list[GenerationRequest]:
-        """The requests with the priority and the cache salt they get from this caller. For a debug log, they explain
-        the cache. Raises as `priority` does, and `PermissionDenied`.
+        """The requests with this caller's priority and cache salt. With debug logging, they also report cache misses.
+        Raises as `priority` does, and `PermissionDenied`.
         """
         urgency, salt = self.priority(priority), self.salt(cache_salt)
         is_asked = any(request.explains_cache for request in requests)
         if is_asked and not self.may_explain_cache:
             raise PermissionDenied(
-                "cache_report shows some of other prompts: it is off on a server with several API keys; leave it out",
+                "cache_report shows parts of other prompts, so it is off with several API keys; leave it out",
                 param="cache_report",
             )
         explains = is_asked or (self.may_explain_cache and logger.isEnabledFor(logging.DEBUG))
@@ -105,12 +105,12 @@ ANYBODY = Caller()
 
 
 def caller_of(request: Request) -> Caller:
-    """Whose key the gate found on this request."""
+    """The caller that the gate identified."""
     return caller_in(request.scope)
 
 
 def caller_in(scope: Scope) -> Caller:
-    """The same. There is none where the gate looked for no key, and then nothing may be decided by it."""
+    """The same, or None if the gate required no key; then no decision may depend on it."""
     caller = scope["state"]["caller"]
     assert isinstance(caller, Caller)
     return caller
@@ -118,26 +118,26 @@ def caller_in(scope: Scope) -> Caller:
 
 @dataclass(frozen=True)
 class _Keys:
-    """What is valid at one time."""
+    """The keys valid at one time."""
 
     pairs: tuple[tuple[Caller, bytes], ...] = ()
-    """Each key's caller and its bytes."""
+    """Each key's caller and bytes."""
     anybody: Caller = ANYBODY
     num_admins: int = 0
     names: frozenset[str] = frozenset()
 
 
 class KeyRing:
-    """The keys of the settings and of their file, which `reload` reads again. Readers never see a half-read state."""
+    """The keys of the settings and the key file, which `reload` rereads. Readers never see a partial update."""
 
     def __init__(self, settings: Settings, token: str | None = None) -> None:
-        """`token` is one more key, an admin's: that of the process that started this one. Raises `InvalidParameter`."""
+        """`token`: an additional admin key, for the process that started this one. Raises `InvalidParameter`."""
         self._settings = settings
         self._token = token
         self._now = self._read()
 
     def reload(self) -> None:
-        """Raises `InvalidParameter` for a file that cannot be used, and leaves everything as it was."""
+        """Raises `InvalidParameter` for an unusable file, and then changes nothing."""
         self._now = self._read()
 
     @property
@@ -146,17 +146,17 @@ class KeyRing:
 
     @property
     def anybody(self) -> Caller:
-        """Who asks where there is no key."""
+        """The caller of requests without a key."""
         return self._now.anybody
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the settings' keys, without the token's."""
+        """The number of configured keys, without the token."""
         return self._now.names
 
     @property
     def num_admins(self) -> int:
-        """Keys that the settings made an admin's; none: every key may do everything."""
+        """Whether any key is configured as admin; if not, every key may do everything."""
         return self._now.num_admins
 
     def _read(self) -> _Keys:
@@ -189,8 +189,8 @@ class KeyRing:
             min_priority=_given(key.min_priority, self._min_priority(key, are_several)),
             max_concurrent=_given(key.max_concurrent, settings.max_concurrent_per_key),
             requests_per_minute=_given(key.requests_per_minute, settings.requests_per_minute_per_key),
-            # Made of the owner alone, so that conversations on the disk are found again after a restart. It needs no
-            # secret: no client can choose it, since a salt of its own is only ever hashed together with this one.
+            # Derived from the owner alone, so that conversations on disk are found after a restart. It needs no secret:
+            # clients cannot choose it, since their own salt is only hashed together with this one.
             cache_salt=_digest(f"key:{owner}") if is_salted else "",
             may_explain_cache=not are_several,
         )

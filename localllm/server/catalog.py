@@ -1,4 +1,4 @@
-"""The models that can be asked, and what is known of each: what every API's list is made of. Knows no API's shape."""
+"""All available models and what is known of each, the basis of every API's list. Knows no API's format."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from localllm.types import Capability, LoadedModel, ModelInfo, capabilities
 from localllm.types.states import AvailableModel
 
 MOST_WAIT_S = 2.0
-"""For the headers of files that nobody has read yet; later lists say what this one leaves out."""
+"""Time limit for reading headers of new files; later lists include what this one omits."""
 _THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
-"""What templates of models that think have in them; of one that is loaded it is known better."""
+"""Strings that occur in templates of models that think, used until the model is loaded."""
 
 
 class Entry(NamedTuple):
-    """One model: `loaded`, or on this machine and loaded when it is asked for."""
+    """One model: `loaded`, or on this machine and loaded on demand."""
 
     id: str
     created_unix_s: int
     loaded: LoadedModel | None
     available: AvailableModel | None
     info: ModelInfo | None
-    """None where its file could not be read, or not yet."""
+    """None if its file cannot be read or has not been read yet."""
     settings: Mapping[str, Any] = {}
-    """What is set for this model alone."""
+    """The model's own settings."""
 
     @property
     def ctx(self) -> int | None:
-        """Tokens that prompt and answer, or a text to embed, can have here; None: not loaded."""
+        """Maximum tokens of prompt and answer, or of a text to embed; None if not loaded."""
         if self.loaded is None:
             return None
         return self.loaded.ctx if self.loaded.slots else self.loaded.embedding_ctx or self.loaded.ctx
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 
 async def entries(state: ServerState) -> list[Entry]:
-    """What answers at once, then what is loaded when it is asked for."""
+    """Loaded models first, then those loaded on demand."""
     loaded = state.runtime.loaded()
     there = {model.id for model in loaded}
     available = {model.id: model for model in await state.listing.run(state.runtime.available)}
@@ -68,13 +68,13 @@ async def entries(state: ServerState) -> list[Entry]:
 
 
 async def entry(state: ServerState, id: str) -> Entry | None:
-    """The one of that id or that alias, if there is any."""
+    """The model with that id or alias, if any."""
     id = state.aliased(id)
     return next((each for each in await entries(state) if each.id == id), None)
 
 
 def of_loaded(model: LoadedModel) -> list[Capability]:
-    """What a model does that is loaded."""
+    """Capabilities of a loaded model."""
     return capabilities(
         generates=bool(model.slots),
         chats=can_chat(model),
@@ -84,7 +84,7 @@ def of_loaded(model: LoadedModel) -> list[Capability]:
 
 
 def of_file(info: ModelInfo) -> list[Capability]:
-    """What a model will do once it is loaded, as far as its file tells."""
+    """Capabilities of a model that is not loaded, as far as its file shows."""
     template = info.chat_templates.get("default")
     return capabilities(
         generates=info.causal and not info.has_ranking_head,
@@ -95,17 +95,17 @@ def of_file(info: ModelInfo) -> list[Capability]:
 
 
 def can_chat(model: LoadedModel) -> bool:
-    """Whether it answers conversations."""
+    """Whether it supports chat."""
     return bool(model.slots) and "default" in model.info.chat_templates
 
 
 async def _infos(state: ServerState, models: list[AvailableModel]) -> dict[str, ModelInfo]:
-    """Of their files; what takes too long goes on, and is known the next time."""
+    """Reads the files' headers; a slow read continues in the background for the next list."""
 
     async def read(model: AvailableModel) -> ModelInfo | None:
         try:
             return (await state.runtime.described(model)).info
-        except LocalLLMError:  # a file that is gone or broken: its name is all there is to say
+        except LocalLLMError:  # the file is missing or damaged: only its name is known
             return None
 
     if not models:

@@ -1,7 +1,7 @@
-"""How many connections are open, which one goes when there are too many, and taking new ones from a listening socket.
+"""Open connections: their limit, which idle one to close at the limit, and accepting new ones.
 
-asyncio's own accept loop knows no bound: out of file descriptors it logs a line for each try, thousands a second
-(a limit of 256 and 400 clients wrote 68 MB in 15 s), and answers nobody. Knows nothing of HTTP.
+asyncio's own accept loop has no limit: out of file descriptors it logs a line per attempt, thousands a second
+(256 descriptors and 400 clients wrote 68 MB in 15 s), and serves nobody. Knows nothing of HTTP.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Generic, Protocol, TypeVar
 from localllm.server import log
 
 RESERVED_FILES = 128
-"""File descriptors for everything else: pipes to the models' processes, files, downloads, clients that are refused."""
+"""File descriptors reserved for workers' pipes, files, downloads and clients being refused."""
 MAX_REFUSED = 32
-"""Clients at a time that are told that there is no room; more of them are hung up on."""
+"""Clients at a time that get an error about the limit; further ones are disconnected."""
 LOG_EVERY_S = 10.0
 RETRY_S = 0.1
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def most_connections(wanted: int, max_files: int | None) -> int:
-    """What the system's limit of open files leaves of `wanted`; None: it has none."""
+    """`wanted`, reduced to what the limit of open files allows; None if there is no such limit."""
     if max_files is None:
         return wanted
     return max(1, min(wanted, max_files - min(RESERVED_FILES, max_files // 2)))
 
 
 class Idle(Protocol):
-    """A connection, as far as it matters here."""
+    """The part of a connection needed here."""
 
     @property
     def is_idle(self) -> bool:
-        """No request is at hand: it can be dropped, and its client will connect anew."""
+        """Whether it has no request and can be closed; its client will reconnect."""
 
     def drop(self) -> None:
         """Close it now."""
@@ -48,14 +48,14 @@ C = TypeVar("C", bound=Idle)
 
 
 class Connections(Generic[C]):
-    """Those of one server. One that was not idle when it was looked at is looked at again once it says `rested`."""
+    """The connections of one server. A connection found busy is considered again after it reports `rested`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._open: set[C] = set()
         self._refused: set[C] = set()
         self._resting: dict[C, None] = {}
-        """In the order in which they came to rest."""
+        """Idle connections, longest idle first."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -65,7 +65,7 @@ class Connections(Generic[C]):
         self.rested(connection)
 
     def refused(self, connection: C) -> None:
-        """It is being told that there is no room."""
+        """Connections that are being refused."""
         self._refused.add(connection)
 
     @property
@@ -73,7 +73,7 @@ class Connections(Generic[C]):
         return len(self._refused)
 
     def rested(self, connection: C) -> None:
-        """Its answer is complete, or nothing was asked yet."""
+        """Its reply is complete, or it has had no request yet."""
         if connection in self._open:
             self._resting.pop(connection, None)
             self._resting[connection] = None
@@ -84,7 +84,7 @@ class Connections(Generic[C]):
         self._resting.pop(connection, None)
 
     def make_room(self) -> bool:
-        """Whether one more may come; if need be, the one that is idle longest goes for it."""
+        """Whether one more is allowed; closes the longest idle one if necessary."""
         return len(self._open) < self.most or self.drop_oldest()
 
     def drop_oldest(self) -> bool:
@@ -100,7 +100,7 @@ class Connections(Generic[C]):
 
 
 class Acceptor(Generic[C]):
-    """Takes connections from one listening socket until it is closed."""
+    """Accepts connections from one listening socket until it is closed."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Acceptor(Generic[C]):
         connections: Connections[C],
         tls: ssl.SSLContext | None,
     ) -> None:
-        """`make` gets whether there is room for the connection; if not, it says so and closes."""
+        """`make` is told whether the connection is within the limit; if not, it sends an error and closes."""
         listener.setblocking(False)
         self._listener = listener
         self._make = make
@@ -122,7 +122,7 @@ class Acceptor(Generic[C]):
         self._task = asyncio.get_running_loop().create_task(self._accept())
 
     def close(self) -> None:
-        """No more connections; those that are open stay."""
+        """Accept no more connections; open ones stay."""
         self._task.cancel()
 
     async def wait_closed(self) -> None:
@@ -142,9 +142,7 @@ class Acceptor(Generic[C]):
                 await asyncio.sleep(RETRY_S)
                 continue
             self._take(client)
-            await asyncio.sleep(
-                0
-            )  # who waits in the backlog is taken without a turn of the loop, however many they are
+            await asyncio.sleep(0)  # accept the whole backlog without returning to the loop in between
 
     def _take(self, client: socket.socket) -> None:
         has_room = len(self._connections) + len(self._connecting) < self._connections.most
@@ -162,7 +160,7 @@ class Acceptor(Generic[C]):
         try:
             client.setblocking(False)
             await loop.connect_accepted_socket(lambda: self._make(has_room), client, ssl=self._tls)
-        except (OSError, ssl.SSLError) as error:  # it went away, or speaks no TLS
+        except (OSError, ssl.SSLError) as error:  # disconnected, or not TLS
             log.event(logging.DEBUG, "connection_failed", error=str(error))
             client.close()
 

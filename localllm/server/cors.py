@@ -1,6 +1,6 @@
-"""Which web pages may ask, and the headers that tell browsers so. Knows nothing of keys or APIs.
+"""CORS: which web pages may send requests, and the headers for browsers. Knows nothing of keys or APIs.
 
-Keys travel in headers that a page sets itself, never in cookies: so credentials are not allowed, and `*` means all.
+Keys are sent in headers that a page sets itself, never in cookies: credentials are not allowed, and `*` means all.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ ALLOWED_HEADERS = (
 )  # fmt: skip
 EXPOSED_HEADERS = "x-request-id, x-localllm-ignored, x-localllm-placement, x-localllm-truncated, retry-after"
 MAX_AGE_S = 7200
-"""The longest that browsers remember a preflight."""
+"""Seconds that browsers cache a preflight, their maximum."""
 
 ANY, LOCALHOST = "*", "localhost"
-"""What stands for every origin, and for those of pages that a server on this machine has sent, whatever its port."""
+"""Special values: every origin, and pages served from this machine on any port."""
 _LOCAL = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _STAINLESS = re.compile(r"x-stainless-[a-z0-9-]{1,40}")
-"""What the OpenAI and Anthropic clients for JavaScript send along: a list that grows."""
+"""Headers that the JavaScript clients of OpenAI and Anthropic send; the list grows."""
 
 _NETWORK = {
     "access-control-request-private-network": "access-control-allow-private-network",
     "access-control-request-local-network": "access-control-allow-local-network",
 }
-"""What browsers ask before a page from the net reaches a machine at home: the draft's first name and its second."""
+"""Preflight header for requests from public pages to private networks, under the draft's two names."""
 
 
 class Cors:
-    """The origins of one server; without any, no page of another origin may ask."""
+    """The allowed origins; if empty, pages of other origins are refused."""
 
     def __init__(self, origins: Iterable[str] = ()) -> None:
         self._origins = frozenset(origins)
 
     def allows(self, origin: str) -> bool:
-        """Whether pages of that origin may ask."""
+        """Whether pages of that origin are allowed."""
         if ANY in self._origins or origin in self._origins:
             return origin != ""
         return LOCALHOST in self._origins and _LOCAL.fullmatch(origin) is not None
 
     def response_headers(self, origin: str | None) -> dict[str, str]:
-        """What every response carries, errors too: a page may read it."""
+        """Headers of every response, including errors, so that an allowed page can read it."""
         if not self._origins:
             return {}
         allowed = ANY if ANY in self._origins else origin
         if allowed is None or not self.allows(allowed):
-            return {"vary": "Origin"}  # a cache must not give this answer to a page that may ask
+            return {"vary": "Origin"}  # a cache must not serve this response to an allowed page
         return {
             "vary": "Origin",
             "access-control-allow-origin": allowed,
@@ -57,7 +57,7 @@ class Cors:
         }
 
     def preflight_headers(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """The answer to an allowed page that asks what it may send. `asked` has lower-case names."""
+        """The preflight response for an allowed page. `asked` has lower-case names."""
         wanted = (name.strip().lower() for name in asked.get("access-control-request-headers", "").split(","))
         return {
             "access-control-allow-methods": ALLOWED_METHODS,

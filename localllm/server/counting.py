@@ -1,4 +1,4 @@
-"""How many tokens the prompt of a conversation has; nothing is computed of it. Knows no API's fields."""
+"""Counts the prompt tokens of a conversation without computing anything. Knows no API's fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localllm.types import Message, Rendering
 
 
 class TokenCount(msgspec.Struct, frozen=True):
-    """As OpenAI's Responses API and llama-server answer."""
+    """The reply of OpenAI's Responses API and llama-server."""
 
     input_tokens: int
     object: str

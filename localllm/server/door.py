@@ -1,4 +1,4 @@
-"""The gate of this server before another application on this machine: the same hosts, origins and keys."""
+"""Puts this server's gate (hosts, origins, keys) before another ASGI application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localllm.settings.config import Settings
 
 
 def guarded(app: ASGIApp, settings: Settings) -> ASGIApp:
-    """Refuses what the server itself would refuse, in its words."""
+    """Refuses what the server itself would refuse, with the same errors."""
     gate = Gate(
         app,
         keys=KeyRing(settings),

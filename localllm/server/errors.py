@@ -1,6 +1,6 @@
 """The one seam where errors become HTTP: code -> status, and OpenAI's error object. Nothing else picks a status.
 
-Also the errors that only an HTTP server can raise. Knows nothing of handlers and streams.
+Also the errors that only an HTTP server raises. Knows nothing of handlers and streams.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from localllm.errors import InternalError, LoadFailed, LocalLLMError, WorkerCras
 from localllm.wire import ErrorBody, ErrorObject
 
 MAX_MESSAGE_CHARS = 1000
-"""Of an error's sentence. Whoever echoes what was sent clips it; this bounds an answer where somebody forgot."""
+"""Maximum length of an error message. Code that echoes input clips it; this limits the reply if it did not."""
 
 
 class InvalidApiKey(LocalLLMError):
-    """No key, or not one of ours."""
+    """No API key, or an unknown one."""
 
     code = "invalid_api_key"
 
 
 class ForbiddenHost(LocalLLMError):
-    """The Host header names somebody else: DNS rebinding."""
+    """The Host header has another name: DNS rebinding."""
 
     code = "forbidden_host"
 
 
 class ForbiddenOrigin(LocalLLMError):
-    """A web page of another site asks."""
+    """The request comes from a web page of another site."""
 
     code = "forbidden_origin"
 
 
 class PermissionDenied(LocalLLMError):
-    """The API key is valid, and not one that may do this."""
+    """The API key is valid but lacks the permission."""
 
     code = "permission_denied"
 
@@ -49,25 +49,25 @@ class NotFound(LocalLLMError):
 
 
 class PreviousResponseNotFound(LocalLLMError):
-    """The response to go on from is not kept, or not any more."""
+    """The previous response is not stored, or no longer."""
 
     code = "previous_response_not_found"
 
 
 class NotServed(LocalLLMError):
-    """Another server has this, and this one has not."""
+    """An endpoint of another server that is not served here."""
 
     code = "not_served"
 
 
 class FeatureDisabled(LocalLLMError):
-    """What other servers can be told to allow, and this one never does."""
+    """Something that other servers can be configured to allow, and this one never does."""
 
     code = "feature_disabled"
 
 
 class MethodNotAllowed(LocalLLMError):
-    """The URL exists, the method does not."""
+    """The URL exists, but not with this method."""
 
     code = "method_not_allowed"
 
@@ -79,13 +79,13 @@ class Overloaded(LocalLLMError):
 
 
 class RateLimited(LocalLLMError):
-    """The API key has what it may have; details: `limit`, `retry_after_s`."""
+    """The API key reached a limit; details: `limit`, `retry_after_s`."""
 
     code = "rate_limited"
 
 
 class MalformedRequest(LocalLLMError):
-    """What came is no HTTP."""
+    """The bytes are not valid HTTP."""
 
     code = "malformed_request"
 
@@ -97,7 +97,7 @@ class HeadersTooLarge(LocalLLMError):
 
 
 class SlowRequest(LocalLLMError):
-    """The head or the body did not arrive within `body_timeout_s`."""
+    """The headers or the body did not arrive within `body_timeout_s`."""
 
     code = "request_timeout"
 
@@ -156,23 +156,23 @@ _STATUS = {
 }
 
 _PATH = re.compile(r"(?<![\w:/])(?:/|[A-Za-z]:[\\/]|\\\\)[^\s/]")
-"""Something like an absolute path in a sentence, on any system."""
+"""Matches absolute paths in a message, of any system."""
 
 _TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def is_told_in_part(error: LocalLLMError) -> bool:
-    """Whether the log should say more than the client is told."""
+    """Whether the log should have more details than the reply."""
     return isinstance(error, InternalError) or public_message(error) != error.message
 
 
 def status_of(error: LocalLLMError) -> int:
-    """The HTTP status of an error of the tree."""
+    """The HTTP status of an error."""
     return _STATUS[error.code]
 
 
 def error_object(error: LocalLLMError) -> ErrorObject:
-    """An error of the tree as OpenAI shapes them."""
+    """An error in OpenAI's format."""
     status = status_of(error)
     kind = _TYPE.get(status, "invalid_request_error" if status < 500 else "server_error")
     param = None if error.param is None else clipped(error.param)
@@ -185,52 +185,52 @@ def error_body(error: LocalLLMError) -> bytes:
 
 
 def public_message(error: LocalLLMError) -> str:
-    """The sentence for a client, who is not told where our files are nor of our processes' last words: the log is.
+    """The message for the client, without paths or the output of our processes, which go to the log only.
 
-    Also the clients on this machine: who asks over HTTP need not be who may read the log.
+    This includes clients on this machine: they need not be allowed to read the log.
     """
     if isinstance(error, WorkerCrashed):
         signal, exit_code = error.details.get("signal"), error.details.get("exit_code")
         how = f" (signal {signal})" if signal else "" if exit_code is None else f" (exit code {exit_code})"
-        return f"the model's process died{how}; the server's log says more"
+        return f"the model's process died{how}; see the server's log"
     if isinstance(error, LoadFailed) and error.public == error.message and _PATH.search(error.message):
-        return "the model could not be loaded; the server's log says why"
+        return "the model could not be loaded; see the server's log"
     return error.public
 
 
 def error_headers(error: LocalLLMError) -> dict[str, str]:
-    """What tells a well-behaved client what to do next."""
+    """Headers that tell well-behaved clients what to do next."""
     status = status_of(error)
     if status in (429, 503):
         wait_s = error.details.get("retry_after_s")
         return {"retry-after": str(max(1, math.ceil(wait_s)) if isinstance(wait_s, int | float) else 1)}
     if status == 408:
-        return {"connection": "close"}  # the rest of that request would be taken for the next one
+        return {"connection": "close"}  # the rest of that request would be parsed as the next one
     if status == 405:
         return {"allow": str(error.details.get("allow", ""))}
     return {"www-authenticate": "Bearer"} if status == 401 else {}
 
 
 def headers_too_large(max_bytes: int) -> HeadersTooLarge:
-    """The same sentence wherever it is noticed."""
+    """One message for all places that detect it."""
     return HeadersTooLarge(
         f"the request's first line and headers are larger than {max_bytes} bytes; --max-header-bytes raises the limit"
     )
 
 
 def slow_request(what: str, timeout_s: float) -> SlowRequest:
-    """The same sentence wherever it is noticed."""
+    """One message for all places that detect it."""
     return SlowRequest(f"the request's {what} did not arrive within {timeout_s:g} s; --body-timeout-s raises the limit")
 
 
 def too_many_connections(most: int) -> Overloaded:
-    """For a client that connects while all others are being answered."""
-    return Overloaded(f"{most} connections are open and busy, which is the limit (--max-connections); try again later")
+    """The message for a client that connects while all connections are busy."""
+    return Overloaded(f"all {most} connections are busy (--max-connections); try again later")
 
 
 def defect(error: BaseException) -> InternalError:
-    """An error for the client of a failure that we did not foresee: the details stay in the log."""
-    return InternalError(f"the server failed with {type(error).__name__}; its log says more")
+    """The client's error for an unexpected exception: the details stay in the log."""
+    return InternalError(f"unexpected error ({type(error).__name__}); see the server's log")
 
 
 def response_parts(error: LocalLLMError) -> dict[str, Any]:

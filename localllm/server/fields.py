@@ -1,7 +1,7 @@
-"""Fields of requests: honoured, refused by name, or ignored for a reason. The rest is nobody's, and named in a header.
+"""Request fields are honoured, refused by name, or ignored for a reason; a header names unknown ones.
 
-A request's Struct honours the fields that it has, but for those that its `fates` refuse or ignore. `API.md` lists all
-three (see `api_table`). Knows no API.
+A request's Struct honours its fields, except those that its `fates` refuse or ignore. `API.md` lists all three (see
+`api_table`). Knows no API.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Refused(NamedTuple):
-    """A field that would change the answer, and that nothing here does."""
+    """A field that would change the answer but is not supported."""
 
     why: str
     neutral: tuple[Any, ...] = ()
-    """The values, besides null, that ask for nothing and are therefore fine."""
+    """Values besides null that have no effect and are therefore accepted."""
 
 
 class Fates(NamedTuple):
-    """What becomes of known fields that are not honoured. A Struct declares it as `fates: ClassVar[Fates]`."""
+    """How known but unsupported fields are treated. A Struct declares it as `fates: ClassVar[Fates]`."""
 
     refused: Mapping[str, Refused] = {}
     ignored: Mapping[str, str] = {}
     """Field -> why it has no effect."""
 
     def check(self, given: Fields, path: str = "") -> None:
-        """Raise `UnsupportedParameter` for the first field that asks for something refused; `path` is put before it."""
+        """Raise `UnsupportedParameter` for the first refused field that has an effect, with `path` as prefix."""
         for name, raw in given.items():
             refused = self.refused.get(name)
             if refused is None:
                 continue
-            value = small(raw)  # nothing that asks for nothing is long
+            value = small(raw)  # values without effect are short
             if value is None or any(_is_same(value, neutral) for neutral in refused.neutral):
                 continue
             instead = f" or send {json.dumps(refused.neutral[0])}" if refused.neutral else ""
@@ -48,19 +48,19 @@ class Fates(NamedTuple):
 
 
 def fates_of(kind: type[msgspec.Struct]) -> Fates:
-    """Those that it declares."""
+    """The `fates` that a Struct declares."""
     fates: Fates = getattr(kind, "fates", Fates())
     return fates
 
 
 def honoured(kind: type[msgspec.Struct]) -> list[str]:
-    """The fields that have an effect, in the Struct's order, named as in JSON."""
+    """The honoured fields, in the Struct's order, named as in JSON."""
     fates = fates_of(kind)
     return [name for name in kind.__struct_encode_fields__ if name not in fates.refused and name not in fates.ignored]
 
 
 def unknown_fields(given: Iterable[str], kind: type[msgspec.Struct], path: str = "") -> list[str]:
-    """The fields that are nobody's, with `path` before each."""
+    """The unknown fields, each with `path` as prefix."""
     fates = fates_of(kind)
     return [
         f"{path}{name}" for name in sorted({*given} - {*kind.__struct_encode_fields__, *fates.refused, *fates.ignored})
@@ -68,7 +68,7 @@ def unknown_fields(given: Iterable[str], kind: type[msgspec.Struct], path: str =
 
 
 def parse_known(body: bytes, kind: type[T]) -> tuple[Fields, T, list[str]]:
-    """What was given, the same typed, and which fields of it are nobody's.
+    """The given JSON, the same typed, and its unknown fields.
 
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """

@@ -1,8 +1,8 @@
-"""Who may ask: Host, Origin and API key, checked before any body is read. Knows nothing of the APIs behind it.
+"""The gate: checks Host, Origin and API key before any body is read. Knows nothing of the APIs behind it.
 
-Local does not mean safe: any web page can send requests to a loopback port, under its own name (CSRF: Origin and
-Sec-Fetch-Site tell) or, after its DNS name was pointed at 127.0.0.1, under ours (rebinding: the Host header tells).
-Both are checked on every bind, since a browser inside the network reaches 0.0.0.0 just as well.
+Loopback is not safe by itself: any web page can send requests to a local port, from its own origin (CSRF: detected by
+Origin and Sec-Fetch-Site) or, with its DNS name pointing to 127.0.0.1, from ours (DNS rebinding: detected by Host).
+Both are checked on every bind, since a browser in the network reaches 0.0.0.0 as well.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from localllm.server.errors import ForbiddenHost, ForbiddenOrigin, InvalidApiKey
 from localllm.settings.config import Settings
 
 OPEN_PATHS = frozenset({"/", "/health", "/v1/health", "/ready"})
-"""What answers without a key, and the page's files, which hold nothing of anybody's."""
+"""Paths that need no key, and the page's files, which contain no user data."""
 OPEN_FOLDER = "/ui/"
 
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII)
-"""RFC 3986's `host [":" port]`, of which a host that we answer to needs no percent-encoding and no `!$&'()*+,;=`."""
+"""RFC 3986's `host [":" port]`, without percent-encoding and `!$&'()*+,;=`, which our host names do not need."""
 
 
 class Gate:
     """ASGI middleware that raises `HeadersTooLarge`, `ForbiddenHost`, `ForbiddenOrigin` or `InvalidApiKey`.
 
-    Leaves whose key it is in `scope["state"]["caller"]`, and answers the preflights of pages that may ask.
+    Stores the caller in `scope["state"]["caller"]`, and answers preflights of allowed pages.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Gate:
         self._check_size(scope)
         self._check_host(headers)
         self._check_origin(headers, scope["scheme"])
-        if self._is_preflight(scope["method"], headers):  # before the key, which a browser only sends afterwards
+        if self._is_preflight(scope["method"], headers):  # before the key, which browsers send only after the preflight
             await Response(headers=self.cors.preflight_headers(headers))(scope, receive, send)
             return
         if scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_FOLDER):
@@ -66,7 +66,7 @@ class Gate:
         await self.app(scope, receive, send)
 
     def _check_size(self, scope: Scope) -> None:
-        """h11 bounds a head that is still coming; one that comes in one piece is only seen here."""
+        """h11 limits headers that arrive in pieces; headers in one piece are only checked here."""
         fields = sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
         if fields + len(scope["raw_path"]) + len(scope["query_string"]) > self.max_header_bytes:
             raise headers_too_large(self.max_header_bytes)
@@ -105,7 +105,7 @@ class Gate:
             return self.keys.anybody
         scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
         offered = [headers.get(b"x-api-key", b""), bearer.strip() if scheme.lower() == b"bearer" else b""]
-        # Every pair is compared, so that the time tells nothing about which key came close.
+        # Compare with every key, so that the time reveals nothing about the match.
         matches = [(hmac.compare_digest(given, secret), caller) for given in offered for caller, secret in pairs]
         callers = [caller for is_equal, caller in matches if is_equal]
         if not callers:
@@ -115,7 +115,7 @@ class Gate:
 
 
 def host_name(header: str) -> str:
-    """The host in a Host header, in lower case, without port, brackets and trailing dot; "" for what is none."""
+    """The host in a Host header, in lower case, without port, brackets and trailing dot; "" if invalid."""
     match = _HOST.fullmatch(header)
     if match is None or int(match["port"] or 0) > 65535:
         return ""

@@ -1,4 +1,4 @@
-"""What a client probably meant by a URL that is not served. Knows the routes' paths only."""
+"""Suggestions for URLs that are not served. Knows only the routes' paths."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from starlette.routing import Route
 _CHAT, _EMBED = "POST /v1/chat/completions", "POST /v1/embeddings"
 
 _OTHERS = (("/v1beta/", "Google's Gemini API is not served"),)
-"""How paths of other vendors' APIs begin, and what is said of them."""
+"""Path prefixes of other vendors' APIs, and the hint for each."""
 
 _MISSING = (
-    ("/v1/audio/", "models here neither hear nor speak"),
-    ("/v1/images/", "models here make no images"),
-    ("/v1/videos", "models here make no videos"),
-    ("/v1/files", "no files are kept here; send their text in the request"),
-    ("/v1/uploads", "no files are kept here; send their text in the request"),
-    ("/v1/batches", "there are no batches here; send the requests at once, they share what they can"),
-    ("/v1/moderations", "no model here moderates"),
-    ("/v1/fine_tuning/", "models are not trained here"),
+    ("/v1/audio/", "audio is not supported"),
+    ("/v1/images/", "image generation is not supported"),
+    ("/v1/videos", "video generation is not supported"),
+    ("/v1/files", "files are not stored; send their text in the request"),
+    ("/v1/uploads", "files are not stored; send their text in the request"),
+    ("/v1/batches", "the batch API is not supported; send the requests in parallel"),
+    ("/v1/moderations", "moderation is not supported"),
+    ("/v1/fine_tuning/", "fine-tuning is not supported"),
 )
-"""How paths of OpenAI's API begin, and why they are not served."""
+"""Path prefixes of OpenAI's API that are not served, and why."""
 
 _LONGEST = 200
-"""Nothing that is served has a longer path but by its ids."""
+"""Served paths are no longer than this, apart from ids."""
 
 
 def hint(path: str, routes: Sequence[Route]) -> str:
-    """The end of the sentence `there is no PATH here`, with the separator; empty where nothing is like it."""
+    """The rest of the message `PATH is not served here`, with its separator; empty if there is nothing similar."""
     if len(path) > _LONGEST:
         return ""
     plain = re.sub(r"/+", "/", path).rstrip("/").lower() or "/"
@@ -46,7 +46,7 @@ def hint(path: str, routes: Sequence[Route]) -> str:
 
 
 def _variants(path: str) -> Iterable[str]:
-    """What a wrong or missing prefix makes of a path."""
+    """Variants of a path with a wrong or missing prefix."""
     yield path
     bare = re.sub(r"^(/openai|/api)?(/v[0-9]+)*", "", path)
     yield f"/v1{bare}"

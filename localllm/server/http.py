@@ -1,4 +1,4 @@
-"""uvicorn on a socket that we bound, ended by us: it takes no signals, polls nothing and logs through our log."""
+"""uvicorn on a socket that we bound and close: without signal handlers or polling, logging through our log."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, listener: socket.socket, plain: Sequence[socket.socket] = ()) -> None:
-        """Answer on a socket that listens already, and on others without TLS."""
+        """Serve on a listening socket, and on others without TLS."""
         self._server.plain = plain
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self, *, timeout_s: float) -> None:
-        """Take no more connections; let running answers end within `timeout_s`, then cancel them."""
+        """Accept no more connections; give running answers `timeout_s` to finish, then cancel them."""
         if self._task is None:
             return
         self._server.config.timeout_graceful_shutdown = math.ceil(timeout_s)
@@ -64,7 +64,7 @@ class _Server(Server):
         self.plain: Sequence[socket.socket] = ()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """With an accept loop that knows a bound."""
+        """uvicorn with an accept loop that limits connections."""
         listeners = [(listener, self._tls) for listener in sockets or ()] + [(each, None) for each in self.plain]
         acceptors = [Acceptor(each, self._connection, self._connections, tls) for each, tls in listeners]
         self.servers = acceptors  # type: ignore[assignment]  # uvicorn calls `close` and `wait_closed` only
@@ -81,7 +81,7 @@ class _Server(Server):
         yield
 
     async def main_loop(self) -> None:
-        """As uvicorn's, which looks at its flag ten times a second; this one wakes up for the Date header alone."""
+        """Like uvicorn's, which polls a flag ten times a second; this one wakes only to update the Date header."""
         while not await self.on_tick(0) and not self.stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), _TICK_S)

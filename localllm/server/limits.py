@@ -1,6 +1,6 @@
-"""What one API key may have: answers at a time, and new requests per minute (a token bucket that holds a minute's).
+"""Limits per API key: concurrent answers, and new requests per minute (a token bucket holding a minute's worth).
 
-The clock is handed in. Knows nothing of HTTP but, in `Limited`, which requests are counted.
+The clock is passed in. Knows nothing of HTTP except, in `Limited`, which requests are counted.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from localllm.server.errors import RateLimited
 
 @dataclass
 class _Use:
-    """What one key has used: the bucket held `tokens` at `filled_s`."""
+    """Usage of one key: the bucket held `tokens` at `filled_s`."""
 
     filled_s: float
     tokens: float = math.inf
-    """Full, however large the bucket is: that may change when the keys are read again."""
+    """Infinite means full, whatever the bucket's size, which may change when keys are reloaded."""
     running: int = 0
 
 
 class Places:
-    """The places of one request among those of its key: one from its beginning, more once it is known how many
-    answers it asks for, none after its end."""
+    """The answers that one request counts for: one at first, more once it is known how many it requests, none after
+    its end."""
 
     def __init__(self, caller: Caller, use: _Use) -> None:
         self._caller = caller
@@ -38,7 +38,7 @@ class Places:
         self._held = 0
 
     def hold(self, count: int, field: str = "n") -> None:
-        """Hold so many from now on, for the answers that `field` asks for. Raises `RateLimited`, `InvalidParameter`."""
+        """Count this many answers from now on, as `field` requests. Raises `RateLimited`, `InvalidParameter`."""
         limit = self._caller.max_concurrent
         others = self._use.running - self._held
         if limit and count > limit:
@@ -49,7 +49,7 @@ class Places:
             )
         if limit and others + count > limit:
             raise RateLimited(
-                f"{others} answers are being made for the key {self._caller.name!r} already and {count} more would be "
+                f"{others} answers are running for the key {self._caller.name!r} and {count} more would be "
                 f"over its limit of {limit} (max_concurrent_per_key); try again when others have ended",
                 limit=limit,
             )
@@ -62,7 +62,7 @@ class Places:
 
 
 class KeyLimits:
-    """One entry per owner of keys, so as many as are configured. It outlives their being read again."""
+    """One entry per owner of keys; survives a reload of the keys."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -70,7 +70,7 @@ class KeyLimits:
 
     @contextmanager
     def request(self, caller: Caller) -> Iterator[Places]:
-        """One request of that caller, from its beginning to its end. Raises `RateLimited`, and then takes nothing."""
+        """One request of that caller, from beginning to end. Raises `RateLimited`, and then counts nothing."""
         use = self._uses.setdefault(caller.owner, _Use(self._clock()))
         places = Places(caller, use)
         places.hold(1)
@@ -87,7 +87,7 @@ class KeyLimits:
         now_s, per_s = self._clock(), per_minute / 60
         use.tokens = min(per_minute, use.tokens + (now_s - use.filled_s) * per_s)
         use.filled_s = now_s
-        # Time comes in binary fractions: who waited exactly as long as told must not miss by the last of them.
+        # Floating point: a client that waited exactly as told must not fail by a rounding error.
         if use.tokens < 1 - 1e-9:
             wait_s = (1 - use.tokens) / per_s
             raise RateLimited(
@@ -103,18 +103,18 @@ COUNTED = (
     "/v1/", "/chat/", "/completion", "/responses", "/infill", "/embed", "/rerank", "/tokenize", "/detokenize",
     "/apply-template", "/api/chat", "/api/generate", "/api/embed",
 )  # fmt: skip
-"""How the paths begin that cost the model's process something, by POST."""
+"""Path prefixes of POST requests that need the model's process."""
 
 
 class Limited:
-    """ASGI middleware behind the gate: requests to such a path are counted, nothing else is."""
+    """ASGI middleware behind the gate that counts requests to such paths only."""
 
     def __init__(self, app: ASGIApp, limits: KeyLimits) -> None:
         self.app = app
         self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_open = "caller" not in scope["state"]  # such as /v1/health, of which nobody asks whose request it is
+        is_open = "caller" not in scope["state"]  # for example /v1/health, which needs no caller
         if is_open or scope["method"] != "POST" or not scope["path"].startswith(COUNTED):
             await self.app(scope, receive, send)
             return
@@ -124,7 +124,7 @@ class Limited:
 
 
 def places_of(request: Request) -> Places:
-    """Those of a request to a counted path."""
+    """The places of a request to a counted path."""
     places = request.state.places
     assert isinstance(places, Places)
     return places

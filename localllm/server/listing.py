@@ -1,6 +1,6 @@
 """`/v1/models`, which two APIs have: Anthropic's clients send `anthropic-version`, OpenAI's do not.
 
-Knows of the shapes only whose they are.
+Knows nothing of the formats themselves.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HEADER = b"anthropic-version"
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [*both(PATH, list_models), Route(f"{PATH}/{{model_id:path}}", get_model)]
 
 
 async def list_models(request: Request) -> Response:
-    """`GET /v1/models`: what answers at once, then what is loaded when it is asked for."""
+    """`GET /v1/models`: loaded models first, then those loaded on demand."""
     state: ServerState = request.app.state.server
     if is_anthropics(request.scope):
         page = anthropic.parse_page(request.query_params)
@@ -52,6 +52,6 @@ async def get_model(request: Request) -> Response:
 
 
 def is_anthropics(scope: Scope) -> bool:
-    """Whether an Anthropic client asks for models."""
+    """Whether the request comes from an Anthropic client."""
     path = scope["path"]
     return (path == PATH or path.startswith(f"{PATH}/")) and any(name == _HEADER for name, _ in scope["headers"])

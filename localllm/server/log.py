@@ -1,7 +1,7 @@
-"""The log: one line per event, on stderr: `time level event key=value`, or a JSON object. Knows no event's meaning.
+"""The log: one line per event on stderr, `time level event key=value` or a JSON object. Knows no event's meaning.
 
-Values are quoted as JSON where they hold anything but plain characters, so that no request can forge a line. What
-happens on behalf of a request carries its id, `request_id`.
+Values with special characters are quoted as JSON, so that no request can forge a line. Events of a request have
+its `request_id`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _PLAIN = re.compile(r"[\w.:/@+-]+", re.ASCII)
 _REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 MAX_VALUE_CHARS = 1000
-"""Of one value in a line: what a client sends must not fill the disk."""
+"""Maximum length of a value: clients must not be able to fill the disk."""
 MAX_TRACEBACK_CHARS = 20_000
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Of the request that is being answered."""
+"""The id of the current request."""
 
 
 def id_of(scope: Any) -> str:
-    """Of a request by its ASGI scope: the client's own `x-request-id` if it is short and plain, else one made now."""
+    """The request id for an ASGI scope: the client's `x-request-id` if it is short and plain, else a new one."""
     state = scope.setdefault("state", {})
     if "request_id" not in state:
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
@@ -44,14 +44,14 @@ def id_of(scope: Any) -> str:
 
 
 def configure(level: str, format: Literal["text", "json"] = "text") -> None:
-    """Send this process's log to stderr. uvicorn's own errors come through too."""
+    """Send this process's log to stderr, including uvicorn's errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logger.setLevel(level.upper())
-    # Its warnings are of single requests, which have a line of ours already.
+    # Its warnings concern single requests, which we log ourselves.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
@@ -62,12 +62,12 @@ def event(level: int, name: str, **fields: Any) -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """A record to its line; a traceback follows on lines of its own."""
+    """Formats a record as a line; a traceback follows on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(record.created))
         fields: dict[str, Any] = getattr(record, "fields", {})
-        name = record.getMessage() if fields else _quoted(record.getMessage())  # an event's name is ours
+        name = record.getMessage() if fields else _quoted(record.getMessage())  # event names are trusted
         pairs = [f"{key}={_quoted(value)}" for key, value in fields.items() if value is not None]
         line = " ".join([f"{moment}.{int(record.msecs):03d}", record.levelname.lower(), name, *pairs])
         if record.exc_info:
@@ -76,7 +76,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A record to one JSON object: `time` (RFC 3339, UTC), `level`, `event`, the event's fields, `traceback`."""
+    """Formats a record as one JSON object: `time` (RFC 3339, UTC), `level`, `event`, its fields, `traceback`."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
@@ -93,12 +93,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def _bounded(value: Any) -> Any:
-    """Numbers and booleans as they are, everything else as text of bounded length."""
+    """Numbers and booleans unchanged, everything else as text of limited length."""
     return value if isinstance(value, bool | int | float) else clipped(str(value), MAX_VALUE_CHARS)
 
 
 def _traceback(formatter: logging.Formatter, exc_info: Any) -> str:
-    """Its end, which says what happened, where the whole is very long."""
+    """The end of a very long traceback, which says what happened."""
     text = printable(formatter.formatException(exc_info))
     return text if len(text) <= MAX_TRACEBACK_CHARS else f"...{text[-MAX_TRACEBACK_CHARS:]}"
 

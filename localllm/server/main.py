@@ -1,7 +1,7 @@
 """Runs the server: binds, loads the model, answers, ends. Knows nothing of the command line and prints nothing.
 
-The socket is bound before anything slow, so a taken port is an immediate error and a port is never picked, closed and
-passed on. HTTP modules are imported while the model loads. Requests that come during the load wait for it.
+The socket is bound before anything slow, so a port in use is an immediate error, and a free port is never closed and
+reopened. HTTP modules are imported while the model loads. Requests during the load wait for it.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130
 STDIN_FD = 0
 WANTED_FILES = 8192
-"""That this process may have open; macOS allows no more than about ten thousand."""
+"""Limit of open files to set; macOS allows about ten thousand."""
 LOOPBACK = "127.0.0.1"
 LAST_WORDS_S = 1.0
-"""For streams to end with an error event when their grace is over."""
+"""Time for streams to send an error event after the grace period."""
 
 
 class Announcer(Protocol):
-    """Told what a user or a parent process wants to know."""
+    """Receives events for a user or a parent process."""
 
     def loading(self, fraction: float, /) -> None:
         """Load progress from 0 to 1, on the event loop's thread."""
 
     def ready(self, url: str, model_id: str | None, /) -> None:
-        """Requests to `url` are answered now."""
+        """The server at `url` accepts requests now."""
 
 
 async def serve(
@@ -62,10 +62,10 @@ async def serve(
     ends_with_stdin: bool = False,
     make_runtime: Callable[[Settings], Runtime] = Runtime,
 ) -> int:
-    """Serve until told to stop; returns the exit code. `token` is one more API key. `models` are loaded at once.
+    """Serve until told to stop; returns the exit code. `token`: an additional API key. `models` are loaded at once.
 
-    With `ends_with_stdin`, end-of-file of a stdin that is a pipe or socket ends the server: the parent is gone.
-    Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a taken port, and what loading raises.
+    With `ends_with_stdin`, end-of-file on stdin (if a pipe or socket) stops the server: the parent has exited.
+    Raises `InvalidParameter` for an unsafe bind, `LocalLLMError` for a port in use, and what loading raises.
     """
     if settings.max_bodies_mb * 2**20 < settings.max_body_bytes:
         raise InvalidParameter(
@@ -95,7 +95,7 @@ async def serve(
 
 @dataclass(frozen=True)
 class _Serving:
-    """From the bound socket to the last answer."""
+    """The server from the bound socket to the last answer."""
 
     settings: Settings
     models: Sequence[str]
@@ -104,17 +104,17 @@ class _Serving:
     tls: ssl.SSLContext | None
     listener: socket.socket
     plain: Sequence[socket.socket]
-    """Others, without TLS."""
+    """Additional sockets without TLS."""
     stop: Stop
     runtime: Runtime
 
     async def run(self) -> None:
-        """Until it is told to stop. Raises what loading raises."""
+        """Runs until stopped. Raises what loading raises."""
         load = asyncio.create_task(self._load())
         stopped = asyncio.create_task(self.stop.event.wait())
         http: HttpServer | None = None
         try:
-            # In a thread: the load must get on meanwhile.
+            # In a thread, so that loading continues.
             state, server = await asyncio.to_thread(self._http_server)
             server.start(self.listener, self.plain)
             http = server
@@ -140,12 +140,12 @@ class _Serving:
         ending = asyncio.create_task(http.stop(timeout_s=grace_s + LAST_WORDS_S))
         await asyncio.wait({ending}, timeout=grace_s)
         if not ending.done():
-            # Running answers fail with `draining` now, and their streams say so before they are cut.
+            # Running answers now fail with `draining`, which their streams report before they are closed.
             await self.runtime.aclose()
         await ending
 
     async def _load(self) -> str | None:
-        """The id of the first one."""
+        """Returns the first model's id."""
         ids = [
             (await self.runtime.load(model, on_progress=self._progress_of(number))).id
             for number, model in enumerate(self.models)
@@ -153,7 +153,7 @@ class _Serving:
         return ids[0] if ids else None
 
     def _progress_of(self, number: int) -> Callable[[float], None]:
-        """Of one model, told as progress of all of them."""
+        """Converts one model's progress to that of all."""
         return lambda fraction: self.announce.loading((number + fraction) / len(self.models))
 
     def _http_server(self) -> tuple[ServerState, HttpServer]:
@@ -183,14 +183,14 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
         address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, OverflowError, UnicodeError) as error:
         raise InvalidParameter(f"--host {settings.host} --port {settings.port}: {error}", param="host") from error
-    # Decided on the numbers that are bound, not on how the user spelled them.
+    # Decided on the bound addresses, not on the user's spelling.
     if not has_key and not ipaddress.ip_address(address[4][0]).is_loopback:
         if settings.allow_remote_without_key:
             log.event(logging.WARNING, "anyone_on_the_network_can_use_this_server", host=settings.host)
         else:
             raise InvalidParameter(
                 f"refusing to listen on {settings.host} without an API key: anyone on the network could use this "
-                "server; set LOCALLLM_API_KEYS or --api-key-file, or pass --allow-remote-without-key if you want that",
+                "server; set LOCALLLM_API_KEYS or --api-key-file, or pass --allow-remote-without-key to permit that",
                 param="host",
             )
     where = f"{settings.host} port {settings.port}"
@@ -198,9 +198,9 @@ def bind(settings: Settings, *, has_key: bool) -> socket.socket:
 
 
 def bind_ollamas(port: int) -> socket.socket:
-    """On the port that Ollama's clients know, of this machine alone. Raises `LocalLLMError` if it is taken."""
+    """A loopback socket on Ollama's port. Raises `LocalLLMError` if it is in use."""
     where = f"{LOOPBACK} port {port} (--ollama-compat)"
-    remedy = "end the Ollama that runs there, or choose another --ollama-port"
+    remedy = "stop the Ollama server running there, or choose another --ollama-port"
     return _listening(socket.AF_INET, (LOOPBACK, port), where, remedy)
 
 
@@ -246,7 +246,7 @@ class Stop:
                 signal.signal(number, handler)
 
     def at_end_of_stdin(self) -> None:
-        """Stop without grace at end-of-file of stdin, if it is a pipe or a socket: nobody is left to answer."""
+        """Stop without grace at end-of-file on stdin, if it is a pipe or socket: the parent has exited."""
         mode = os.fstat(STDIN_FD).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             threading.Thread(target=self._watch_stdin, name="stdin-watch", daemon=True).start()
@@ -264,7 +264,7 @@ class Stop:
         with contextlib.suppress(OSError):
             while os.read(STDIN_FD, 4096):
                 pass
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we are ending already
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server is already stopping
             self._loop.call_soon_threadsafe(self._abandoned)
 
     def _abandoned(self) -> None:

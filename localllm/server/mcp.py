@@ -1,6 +1,6 @@
-"""The MCP servers of the settings, whose tools requests may name: started when one is first asked for, ended with us.
+"""The MCP servers of the settings, whose tools requests may use: started on first use, stopped with the server.
 
-Knows no API. A server that has failed is started again when it is next asked for.
+Knows no API. A failed MCP server is restarted on its next use.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PARAM = "mcp_servers"
 
 
 class McpHubs:
-    """A hub for each server, so that a slow one holds up nobody else's request. Belongs to one event loop."""
+    """One hub per MCP server, so that a slow one delays no other requests. Belongs to one event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises `InvalidParameter`, `UnsupportedParameter`, for a file that is not right."""
+        """Raises `InvalidParameter`, `UnsupportedParameter`, for an invalid file."""
         self._timeout_s = settings.mcp_timeout_s
         self._servers: dict[str, McpServer] = {}
         self._hubs: dict[str, Hub] = {}
@@ -47,7 +47,7 @@ class McpHubs:
         return list(self._servers)
 
     async def hub(self, label: str) -> Hub:
-        """With that server alone, its tools as they are now; it may have failed. Who is cancelled stops nobody else."""
+        """The hub of one server with its current tools; it may have failed. Cancelling affects no other caller."""
         task = self._opening.get(label)
         if task is None or (task.done() and self._hubs[label].failure(label) is not None):
             self._opening[label] = task = asyncio.create_task(self._open(label), name=f"mcp {label}")
@@ -59,7 +59,7 @@ class McpHubs:
         return hub
 
     async def close(self) -> None:
-        """End them all, and wait until they are gone."""
+        """Stop all of them, and wait until they have exited."""
         await asyncio.gather(*(hub.close() for hub in self._hubs.values()))
         await asyncio.gather(*self._opening.values())
 

@@ -1,6 +1,6 @@
-"""The OpenAPI document of what is served, made from the types that requests and responses are decoded and encoded with.
+"""The OpenAPI document, generated from the types that requests and responses are decoded and encoded with.
 
-A test holds it against the routes and against real answers, so it cannot describe what is not there.
+A test compares it with the routes and real replies, so it cannot describe what does not exist.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def document() -> bytes:
 
 
 def _kinds(given: Any) -> tuple[Any, ...]:
-    """Those of which one is meant."""
+    """Alternatives, one of which applies."""
     return given if isinstance(given, tuple) else (given,)
 
 
@@ -74,7 +74,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
         made = {"anyOf": [of[str(operation.chunk)], of[str(operation.error)]]}
         data = {"anyOf": [{"const": "[DONE]"}, {"contentMediaType": _JSON, "contentSchema": made}], "type": "string"}
         event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}, "required": ["data"]}
-        answer["text/event-stream"] = {"itemSchema": event}  # OpenAPI 3.2's; 3.1 has no word for a stream
+        answer["text/event-stream"] = {"itemSchema": event}  # from OpenAPI 3.2; 3.1 cannot describe streams
     described: dict[str, Any] = {
         "summary": operation.summary,
         "responses": {
@@ -102,7 +102,7 @@ def _described(operation: Operation, of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_ranges(schema: dict[str, Any]) -> None:
-    """Numbers of sampling are checked further inward, where no type says it; llama-server moves some into the range."""
+    """Ranges of sampling parameters, which are checked inward of the types; llama-server clamps some."""
     properties = schema.get("properties", {})
     moved = completion_requests.MOVED if "n_cmpl" in properties else frozenset()
     for name, (low, high) in SAMPLING_RANGES.items():

@@ -14,19 +14,19 @@ T = TypeVar("T", bound=msgspec.Struct)
 Fields = Mapping[str, msgspec.Raw]
 
 MAX_NESTED = 100_000
-"""Arrays, objects and keys in one body: what is slow to decode, and no request of use has as many."""
+"""Limit of arrays, objects and keys in a body, which are slow to decode; no useful request has as many."""
 MAX_FIELDS = 1000
-"""Of the body itself, those that nobody knows included."""
+"""Limit of top-level fields, including unknown ones."""
 MAX_SMALL_BYTES = 1000
 MAX_VALUES = 2_000_000
-"""Numbers, strings and so on: tokens of the longest prompt that any model reads, and more."""
+"""Limit of numbers, strings and other values: more than the tokens of the longest prompt of any model."""
 
 
 def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _: None) -> tuple[Fields, T]:
-    """What was given, each field as the JSON it was, and the same typed. `check` sees the first and may raise.
+    """The given fields as raw JSON, and the same typed. `check` gets the former and may raise.
 
-    Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`. Decoding holds the event loop and the
-    interpreter, so what would take more than a few dozen milliseconds is refused by counting.
+    Raises `InvalidParameter` with a JSON path, e.g. `messages[0].role`. Decoding blocks the event loop, so
+    bodies that would take more than a few dozen milliseconds are refused by counting their parts.
     """
     try:
         check_size(body)
@@ -42,7 +42,7 @@ def parse(body: bytes, kind: type[T], check: Callable[[Fields], None] = lambda _
 
 
 def fields_of(value: msgspec.Raw | None) -> Fields:
-    """Those of a JSON object; none of what is something else."""
+    """The fields of a JSON object; empty for other values."""
     if value is None or not bytes(value).lstrip().startswith(b"{"):
         return {}
     fields: Fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
@@ -50,34 +50,34 @@ def fields_of(value: msgspec.Raw | None) -> Fields:
 
 
 def small(value: msgspec.Raw) -> Any:
-    """What it says, if that is short; else an object that equals nothing and is true."""
+    """The value if its JSON is short; otherwise a truthy object equal to nothing."""
     return msgspec.json.decode(value) if len(bytes(value)) <= MAX_SMALL_BYTES else object()
 
 
 def check_size(body: bytes) -> None:
-    """Raises `InvalidParameter` for more parts than any request has a use for."""
+    """Raises `InvalidParameter` for more parts than any useful request has."""
     if len(body) <= MAX_NESTED:
         return
     if _excess(body) is None:
-        return  # not even with what stands in strings
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # so that every quote begins or ends a string
+        return  # not even counting those inside strings
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # now every quote begins or ends a string
     if plain.count(b'"') > 4 * MAX_NESTED:
         excess: str | None = f"more than {2 * MAX_NESTED} strings"
     else:
         excess = _excess(b"".join(plain.split(b'"')[::2]))
     if excess is not None:
-        raise InvalidParameter(f"the body has {excess}, which is more than any request has a use for")
+        raise InvalidParameter(f"the body has {excess}, more than any valid request needs")
 
 
 def _excess(code: bytes) -> str | None:
-    """What there is too much of, if all of this is outside of strings."""
+    """Which limit is exceeded, assuming that all of this is outside strings."""
     if sum(code.count(character) for character in b"[{:") > MAX_NESTED:
         return f"more than {MAX_NESTED} arrays, objects and keys"
     return f"more than {MAX_VALUES} values" if code.count(b",") > MAX_VALUES else None
 
 
 def _named(error: msgspec.ValidationError) -> InvalidParameter:
-    """msgspec ends its sentences with the path (`... - at `$.a[0].b``) or names the missing field in them."""
+    """msgspec ends its messages with the path (`... - at `$.a[0].b``) or names the missing field in them."""
     what, _, path = str(error).partition(" - at `$")
     prefix = path.rstrip("`").lstrip(".")
     what = clipped(what)  # it may quote a value

@@ -1,4 +1,4 @@
-"""Paths that clients know in two forms, with `/v1` and without it: llama-server has both. Knows no endpoint."""
+"""Paths with and without `/v1`, both of which llama-server has. Knows no endpoint."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ PREFIX = "/v1"
 
 
 def both(path: str, endpoint: Callable[..., Any], methods: Iterable[str] = ("GET",)) -> list[Route]:
-    """Two routes to one endpoint; `path` has the prefix, and the metrics call both by it."""
+    """Two routes to one endpoint; `path` has the prefix and is the label of both in metrics."""
     methods = [*methods]
     return [Route(path.removeprefix(PREFIX), endpoint, methods=methods), Route(path, endpoint, methods=methods)]

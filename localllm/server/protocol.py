@@ -1,6 +1,6 @@
-"""One HTTP/1.1 connection: uvicorn's own, that also gives up clients which send too much, too slowly, or take nothing.
+"""One HTTP/1.1 connection: uvicorn's, which also drops clients that send too much or too slowly, or read nothing.
 
-What uvicorn answers with plain text, or not at all, is an error object here. Knows nothing of requests' contents.
+Where uvicorn replies with plain text, or not at all, this sends an error object. Knows nothing of requests' contents.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from localllm.server.errors import (
 )  # fmt: skip
 
 LINGER_S = 2.0
-"""For a refused client to read why: a socket that is closed with unread bytes is reset, and the answer lost."""
+"""Time for a refused client to read the error: closing a socket with unread bytes resets it and loses the reply."""
 
 SEND_BUFFER_BYTES = 128 * 1024
-"""Left to itself the system keeps megabytes, of which a client that reads is noticed only when a third is taken; and
-what waits here is stale, while what waits in a mailbox is merged."""
+"""By default the system buffers megabytes, and shows that a client reads only after a third of them. Besides, events
+waiting here become stale, while those waiting in a mailbox are merged."""
 
 
 class Bounds(NamedTuple):
-    """Of one connection. Times of 0 are for ever."""
+    """Limits of one connection. Times of 0 mean no limit."""
 
     max_header_bytes: int = 64 * 1024
     timeout_s: float = 60.0
@@ -47,17 +47,17 @@ class Bounds(NamedTuple):
 
 
 class Connection(H11Protocol):
-    """How a client is given up:
+    """When a client is dropped:
 
-    opened, or first byte of a head --timeout_s--> head complete     else 408, or closed if nothing came at all
+    opened, or first byte of a head --timeout_s--> head complete     else 408, or closed if nothing arrived
     answered with the body unread   --timeout_s--> body complete     else closed     (before that: `TimedBody`)
-    write buffer over its high mark --slow_reader_timeout_s--> something was taken, else dropped
+    write buffer over its high mark --slow_reader_timeout_s--> something was read, else dropped
     """
 
     bounds: ClassVar[Bounds] = Bounds()
     others: ClassVar[Connections[Connection]] = Connections(1000)
     has_room = True
-    """False: it is told so and closed."""
+    """False: it gets an error and is closed."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class Connection(H11Protocol):
             self._expect()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's signature)
-        """Called while h11's error is being handled, which knows better what is wrong."""
+        """Called while h11's error is being handled, which has the details."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(headers_too_large(self.bounds.max_header_bytes))
         else:
-            self._refuse(MalformedRequest(f"this is not a request in HTTP/1.1: {clipped(str(error))}"))
+            self._refuse(MalformedRequest(f"not a valid HTTP/1.1 request: {clipped(str(error))}"))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -121,21 +121,21 @@ class Connection(H11Protocol):
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._watch_reader()  # closing waits until all is written, be it for ever
+        self._watch_reader()  # closing waits until everything is written, possibly indefinitely
 
     @property
     def is_idle(self) -> bool:
-        """Nothing was asked that is not answered; a head that is not whole yet is nothing."""
+        """Whether no request is unanswered; incomplete headers do not count as one."""
         is_answered = self.cycle is None or self.cycle.response_complete
         is_written = not self.transport.get_write_buffer_size()
         return self.conn.their_state is h11.IDLE and is_answered and is_written and not self.transport.is_closing()
 
     def drop(self) -> None:
-        """For another that has something to ask."""
+        """Close it to make room for another connection."""
         self.transport.abort()
 
     def _is_leftover(self) -> bool:
-        """Whether what still comes is the body of a request that was answered already."""
+        """Whether the bytes still arriving are the body of an answered request."""
         return self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
 
     def _expect(self) -> None:
@@ -156,7 +156,7 @@ class Connection(H11Protocol):
             self._watch_reader()
 
     def _refuse(self, error: LocalLLMError) -> None:
-        """Answer without a request: the log line is here, too, since the application never sees one."""
+        """Reply without a request. Also logs, since the application never sees it."""
         self._is_refused = True
         self._arrived()
         id = self._request_id()
@@ -165,7 +165,7 @@ class Connection(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.close()  # in the middle of an answer there is no place for another
+            self.transport.close()  # an error cannot be sent in the middle of a response
             return
         body = error_body(error)
         headers = [
@@ -183,7 +183,7 @@ class Connection(H11Protocol):
         self.loop.call_later(LINGER_S, self.transport.close)
 
     def _request_id(self) -> str:
-        """That of the request at hand, which the application uses as well; a new one where none has come that far."""
+        """The current request's id, which the application uses as well; a new one if there is no request yet."""
         if self.cycle is not None and not self.cycle.response_complete:
             return log.id_of(self.cycle.scope)
         return secrets.token_hex(8)
@@ -200,7 +200,7 @@ class Connection(H11Protocol):
             self._stall = None
 
     def _took_nothing(self, waiting_bytes: int) -> None:
-        """Unless it did: one that takes little by little is slow, but there."""
+        """Drop the client unless it has read something: a slow reader is still there."""
         if self.transport.get_write_buffer_size() < waiting_bytes:
             self._watch_reader()
             return
@@ -210,7 +210,7 @@ class Connection(H11Protocol):
 
 
 def connection_class(given: Bounds, connections: Connections[Connection]) -> type[Connection]:
-    """What uvicorn makes for every connection: it takes a class and passes no more than itself."""
+    """The class that uvicorn instantiates per connection, passing only its own arguments."""
 
     class BoundedConnection(Connection):
         bounds = given

@@ -1,7 +1,7 @@
-"""SIGHUP: the API key file and the certificate are read again while requests go on. Knows nothing of HTTP.
+"""SIGHUP: reload the API key file and the certificate without interrupting requests. Knows nothing of HTTP.
 
-What cannot be used is logged and changes nothing. The same signal comes when the terminal is closed in which the server
-was started: then it ends the server, as it does without us.
+Unusable files are logged and change nothing. The same signal arrives when the server's terminal is closed; then it
+stops the server, as it does by default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from localllm.settings.config import Settings
 
 
 class Reloading:
-    """Used on the running event loop, where `run` does what the signal asks for."""
+    """Used on the running event loop, where `run` reloads after a signal."""
 
     def __init__(self, settings: Settings, keys: KeyRing, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
@@ -36,7 +36,7 @@ class Reloading:
 
     @contextlib.contextmanager
     def on_signal(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Take SIGHUP for as long as the block lasts; `stop` is called if it says that the terminal was closed.
+        """Handle SIGHUP within the block; `stop` is called if the terminal was closed.
 
         Does nothing on Windows, or in a thread other than the main one.
         """
@@ -44,7 +44,7 @@ class Reloading:
         if number is None or threading.current_thread() is not threading.main_thread():
             yield
             return
-        # nohup has the signal ignored: then the end of the terminal is not to end the server.
+        # Under nohup the signal is ignored, so closing the terminal must not stop the server.
         may_lose_terminal = osdep.has_terminal() and signal.getsignal(number) is not signal.SIG_IGN
 
         def on_signal(_: int, __: FrameType | None) -> None:
@@ -58,16 +58,16 @@ class Reloading:
             signal.signal(number, previous)
 
     async def run(self) -> None:
-        """Reload whenever it was asked for, until cancelled."""
+        """Reload on each request, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
-            await asyncio.to_thread(self._reload)  # the files may lie on a disk that is slow to answer
+            await asyncio.to_thread(self._reload)  # the files may be on a slow disk
 
     def _reload(self) -> None:
         settings = self._settings
         if settings.api_key_file is None and settings.tls_cert_file is None:
-            log.event(logging.INFO, "nothing_to_reload", remedy="api_key_file and tls_cert_file are read again")
+            log.event(logging.INFO, "nothing_to_reload", remedy="reloading api_key_file and tls_cert_file")
         if settings.api_key_file is not None:
             self._reload_keys()
         if self._tls is not None and settings.tls_cert_file is not None:
@@ -94,16 +94,18 @@ class Reloading:
     def _reload_certificate(self, tls: ssl.SSLContext, cert: Path) -> None:
         key = self._settings.tls_key_file
         try:
-            tls_context(cert, key)  # first in a context of its own: half of a new pair must not replace the old one
+            tls_context(cert, key)  # first in a separate context: half of a new pair must not replace the old one
             load_certificate(tls, cert, key)
         except InvalidParameter as error:
-            log.event(logging.ERROR, "certificate_not_reloaded", reason=error.message, effect="the old one stays")
+            log.event(
+                logging.ERROR, "certificate_not_reloaded", reason=error.message, effect="the old certificate stays"
+            )
             return
         log.event(logging.INFO, "certificate_reloaded")
 
 
 def warn_of_equal_keys(keys: KeyRing) -> None:
-    """Several people may use the server, and each of them unload the others' model."""
+    """Logs a warning if several keys exist and none is an admin's: each may unload the others' models."""
     if keys.num_admins == 0 and len(keys.names) > 1:
         log.event(
             logging.WARNING,

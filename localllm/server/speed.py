@@ -1,4 +1,4 @@
-"""How fast an answer is made and how far its prompt is, as llama-server writes it, in whatever API has a place for it.
+"""Timings and prompt progress in llama-server's format, for every API that can include them.
 
 Knows nothing of the answers themselves.
 """
@@ -13,17 +13,17 @@ from localllm.types import Delta, Detail, Finish, PromptProgress
 
 
 class ProgressObject(msgspec.Struct, frozen=True):
-    """`prompt_progress`: tokens, and milliseconds since the prompt has a slot."""
+    """`prompt_progress`: tokens, and milliseconds since the prompt got a slot."""
 
     total: int
     cache: int
     processed: int
-    """The cached ones included."""
+    """Including cached tokens."""
     time_ms: int
 
 
 class SpeedObject(msgspec.Struct, frozen=True):
-    """`timings`: of the prompt's tokens that had to be computed, and of those that were made."""
+    """`timings`: of computed prompt tokens and of generated tokens."""
 
     cache_n: int
     prompt_n: int
@@ -32,13 +32,13 @@ class SpeedObject(msgspec.Struct, frozen=True):
     prompt_per_second: float
     predicted_n: int
     predicted_ms: float
-    """Since the first of them, which is chosen at the prompt's last step: what follows is by each of the others."""
+    """Since the first token, which belongs to the prompt's last step; rates count the others."""
     predicted_per_token_ms: float
     predicted_per_second: float
 
 
 def detail_of(stream: bool | None, return_progress: bool | None, timings_per_token: bool | None) -> Detail | None:
-    """What a stream has to be told for these fields; a whole reply has no place for what is only on its way."""
+    """Reports a stream needs for these fields; a complete reply has no progress."""
     return Detail(progress=bool(return_progress)) if stream and (return_progress or timings_per_token) else None
 
 
@@ -48,14 +48,14 @@ def progress_object(progress: PromptProgress) -> ProgressObject:
 
 
 def speed_of(finish: Finish) -> SpeedObject:
-    """Of a whole answer."""
+    """Timings of a complete answer."""
     usage, timings = finish.usage, finish.timings
     num_computed = usage.prompt_tokens - usage.cached_tokens
     return _speed(usage.cached_tokens, num_computed, timings.prefill_s, usage.completion_tokens, timings.decode_s)
 
 
 class Speed:
-    """Of an answer that is on its way."""
+    """Timings of an answer in progress."""
 
     def __init__(self) -> None:
         self.num_tokens = 0
@@ -71,7 +71,7 @@ class Speed:
         self.num_tokens += delta.num_tokens
 
     def of_prompt(self) -> SpeedObject | None:
-        """While it is computed; None before it has a slot."""
+        """Progress while the prompt is computed; None before it has a slot."""
         if self.progress is None:
             return None
         progress = self.progress
@@ -79,7 +79,7 @@ class Speed:
         return _speed(progress.cached, num_computed, progress.seconds if num_computed else 0.0, 0, 0.0)
 
     def so_far(self) -> SpeedObject | None:
-        """None before its prompt is whole."""
+        """None before the prompt is complete."""
         if self.progress is None or not self.num_tokens:
             return None
         progress, decode_s = self.progress, time.perf_counter() - self._first_s
@@ -104,5 +104,5 @@ def _speed(num_cached: int, num_computed: int, prefill_s: float, num_made: int, 
 
 
 def _rate(part: float, whole: float) -> float:
-    """0 where there is nothing to divide by, which JSON could not say. Not rounded: it is that of what is told."""
+    """0 instead of a division by zero, which JSON cannot express. Not rounded, to agree with the other fields."""
     return part / whole if whole > 0 else 0.0

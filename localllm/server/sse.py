@@ -15,22 +15,22 @@ from starlette.types import Receive, Scope, Send
 
 DONE = b"data: [DONE]\n\n"
 COMMENT = b": keep-alive\n\n"
-"""Every reader of events skips it."""
+"""A comment, which every client skips."""
 KEEP_ALIVE_S = 15.0
 
 T = TypeVar("T")
 
 
 class ClientGone(Exception):
-    """The client closed the connection; there is nobody to answer."""
+    """The client closed the connection."""
 
 
 _LINE_ENDS = (("\u0085".encode(), b"\\u0085"), ("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
-"""Where Python's clients end a line beside the two of ASCII, which no JSON holds; httpx's `iter_lines` does."""
+"""Line terminators beyond ASCII's two for clients that split like httpx's `iter_lines`."""
 
 
 def one_line(payload: bytes) -> bytes:
-    """The same JSON without a character that ends a line for anybody."""
+    """The same JSON with all line terminators escaped."""
     for end, escaped in _LINE_ENDS:
         payload = payload.replace(end, escaped)
     return payload
@@ -44,7 +44,7 @@ def data(payload: bytes) -> bytes:
 async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
     """Await `work`; when the client disconnects first, cancel it, let it clean up and raise `ClientGone`.
 
-    It runs in the caller's task, so that it begins at once: behind a turn of the loop stand other clients' tokens.
+    It runs in the caller's task so that it begins at once, not after other clients' tokens.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -60,17 +60,17 @@ async def unless_gone(receive: Receive, work: Awaitable[T]) -> T:
     try:
         return await work
     except asyncio.CancelledError:
-        if gone and task.uncancel() <= num_cancels:  # else somebody else wants the end of this task as well
+        if gone and task.uncancel() <= num_cancels:  # otherwise the task was cancelled for another reason
             raise ClientGone from None
         raise
     finally:
-        watcher.cancel()  # not waited for: it does nothing more
+        watcher.cancel()  # not awaited: it does nothing more
 
 
 async def unless_slow(receive: Receive, work: Coroutine[Any, Any, T], patience_s: float) -> asyncio.Future[T]:
-    """`work` once it is done, or as it goes on after `patience_s` (0: never): its client should be told something then.
+    """`work` when it is done, or still running after `patience_s` (0: never), when the client needs a sign of life.
 
-    Raises what it raises till then. Whoever takes it over ends it with `abandon`.
+    Raises its error until then. A caller that takes over a running one ends it with `abandon`.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -84,7 +84,7 @@ async def unless_slow(receive: Receive, work: Coroutine[Any, Any, T], patience_s
 
 
 async def abandon(task: asyncio.Future[T]) -> T | None:
-    """Cancel what is not done; what it had made already, for the caller to close."""
+    """Cancel unfinished work; returns a finished result, for the caller to close."""
     task.cancel()
     await asyncio.wait({task})
     return None if task.cancelled() or task.exception() is not None else task.result()
@@ -96,9 +96,9 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """Sends each chunk, whole events, as it comes; awaits `close` in every case, even if no chunk was ever asked for.
+    """Sends each chunk (whole events) as it arrives; always awaits `close`, even if no chunk was requested.
 
-    After `keep_alive_s` of silence (0: never) goes a comment: proxies and clients hang up on what they take for dead.
+    Sends a comment after `keep_alive_s` of silence (0: never): proxies and clients drop connections that seem dead.
     """
 
     media_type = "text/event-stream"
@@ -112,7 +112,7 @@ class EventStream(Response):
         keep_alive_s: float = KEEP_ALIVE_S,
         silence: bytes = COMMENT,
     ) -> None:
-        """`silence`: what is sent then instead of a comment."""
+        """`silence`: sent instead of the comment."""
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no", **headers})
         del self.headers["content-length"]
         self.chunks = chunks
@@ -143,7 +143,7 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _fill_silence(self, send: Send) -> None:
-        """One task per stream that mostly sleeps: one per event would cost more than the events."""
+        """One mostly sleeping task per stream; one per event would cost more than the events."""
         loop = asyncio.get_running_loop()
         while self.keep_alive_s < math.inf:
             silent_s = loop.time() - self._sent_s

@@ -1,4 +1,5 @@
-"""What the handlers share: the runtime, the limits, and whether we are starting or ending. `main` is the one writer."""
+"""State shared by the handlers: the runtime, limits, and whether the server is starting or stopping. Written only by
+`main`."""
 
 from __future__ import annotations
 
@@ -25,31 +26,31 @@ from localllm.types import GenerationRequest, LoadedModel
 
 @dataclass
 class ServerState:
-    """Lives as long as the server."""
+    """Exists as long as the server."""
 
     runtime: Runtime
     settings: Settings
     loading: str | None = None
-    """The model that is being loaded at start."""
+    """The model being loaded at startup."""
     first: str | None = None
-    """The id of the first of several models that were loaded at start: for requests that name none."""
+    """The first of several models loaded at startup, for requests that name none."""
     draining: bool = False
     started: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once `loading` has come to its end."""
+    """Set when `loading` has ended."""
     metrics: Metrics = field(init=False)
     listing: Threads = field(init=False)
-    """For what reads the disk's list of models."""
+    """Threads that read the list of models from disk."""
     encoding: Threads = field(init=False)
-    """For answers of megabytes."""
+    """Threads that encode replies of megabytes."""
     responses: ResponseStore = field(init=False)
-    """Of the Responses API, which alone writes it."""
+    """Stored responses; written only by the Responses API."""
     mcp: McpHubs = field(init=False)
-    """MCP servers whose tools requests may name."""
+    """MCP servers whose tools requests may use."""
     _aliases: tuple[tuple[str, str], ...] = field(init=False)
-    """Pattern of names, and the model that they stand for; nothing: the one that is loaded."""
+    """Name pattern -> model; empty: the loaded one."""
 
     def __post_init__(self) -> None:
-        full = ": too many requests at a time need the disk or large answers; try again later"
+        full = ": too many requests need the disk or large replies; try again later"
         self.listing = Threads("listing", 4, max_waiting=self.settings.max_waiting, full=full)
         self.encoding = Threads("encoding", 2, max_waiting=self.settings.max_waiting, full=full)
         self.metrics = Metrics(self.settings.metrics_names)
@@ -61,22 +62,22 @@ class ServerState:
         self.responses = ResponseStore(self.settings.max_stored_responses, max_bytes)
 
     def admit(self) -> None:
-        """Whether a request for an answer makes sense now. Raises `Draining`."""
+        """Check that answers can be requested now. Raises `Draining`."""
         if self.draining:
             raise Draining("the server is shutting down")
 
     def check_ready(self) -> None:
-        """Whether it would be answered at once, as far as the server knows. Raises `Loading`, `Draining`."""
+        """Check that a request would be answered at once. Raises `Loading`, `Draining`."""
         self.admit()
         if self.loading is not None:
             raise Loading(f"the model {Path(self.loading).name} is still loading; try again in a moment")
 
     def time_limits_s(self) -> tuple[float | None, float | None]:
-        """For requests that bring none of their own: for the whole answer, and for waiting until it is begun."""
+        """Default time limits: for the whole answer, and for waiting until it begins."""
         return self.settings.request_timeout_s or None, self.settings.queue_timeout_s or None
 
     def named(self, model: str) -> str:
-        """The name of the model that is meant: the settings may have another for what clients know by heart."""
+        """The requested model's name, after the aliases in the settings."""
         loaded = [each.id for each in self.runtime.loaded()]
         if model in loaded:
             return model
@@ -88,22 +89,22 @@ class ServerState:
         return model
 
     def aliased(self, name: str) -> str:
-        """The model that has this name as an alias of its own; any other name as it is."""
+        """The model with this alias; other names unchanged."""
         return self.settings.sections().model_named(name)
 
     def own_settings(self, id: str) -> dict[str, Any]:
-        """What is set for the model of this id alone; its system message and files of the machine are not told."""
+        """The model's own settings, without its system message and file paths."""
         own = self.settings.sections().of(id)
         return {key: each.value for key, each in own.items() if key not in ("system", "chat_template")}
 
     def most_answers(self, model: str) -> int:
-        """How many a model can have running and waiting; of one that is not loaded yet as the settings say."""
+        """How many requests a model can have running and waiting; from the settings if it is not loaded."""
         model = self.named(model)
         loaded = next((each for each in self.runtime.loaded() if each.id == model), None)
         return (self.settings.for_model(model).slots if loaded is None else loaded.slots) + self.settings.max_waiting
 
     def timed(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
-        """The requests with the server's own time limits, where they bring none."""
+        """The requests with the server's default time limits."""
         timeout_s, queue_timeout_s = self.time_limits_s()
         return [
             msgspec.structs.replace(
@@ -124,8 +125,8 @@ class ServerState:
         *,
         stream: bool,
     ) -> asyncio.Future[list[Answer]]:
-        """What `submit` gives, `watched`: at once, or for a stream whose model has to be loaded first not yet, so that
-        the client hears of it. Raises as `submit`, and `ClientGone`.
+        """The result of `submit`, `watched`: immediately, or pending for a stream whose model is still to be loaded, so
+        that the client can be informed. Raises as `submit`, and `ClientGone`.
         """
 
         async def submitted() -> list[Answer]:
@@ -138,7 +139,7 @@ class ServerState:
         return done
 
     def seen_by_client(self, error: LocalLLMError) -> LocalLLMError:
-        """At shutdown the workers end before the last answers do: that is no crash."""
+        """At shutdown, workers end before the last answers do; that is not a crash."""
         return Draining("the server is shutting down") if self.draining and isinstance(error, Unavailable) else error
 
     def loaded(self, name: str) -> LoadedModel | None:
@@ -149,12 +150,12 @@ class ServerState:
             return models[name]
         try:
             return models.get(canonical_id(name))
-        except LocalLLMError:  # a path, as the server may have been started with
+        except LocalLLMError:  # a path, from the command line
             return None
 
     async def model_id(self, asked: str | None) -> str:
-        """The model that is meant: the one that was named, else the only one that is loaded or the first that the
-        server was started with; those are waited for. Raises `ModelNotFound`.
+        """The requested model: the named one, else the only one loaded, or the first of the command line; waits until
+        that is loaded. Raises `ModelNotFound`.
         """
         if asked is not None:
             return self.named(asked)

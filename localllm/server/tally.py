@@ -1,6 +1,6 @@
-"""What one HTTP request has cost so far, for the log line and the metrics of its key. Knows neither.
+"""Counts the cost of one HTTP request, for its log line and its key's metrics. Knows neither.
 
-Counts as it goes, so that a stream that fails or whose client goes away is counted as far as it came.
+Counts continuously, so that a failed stream or one whose client disconnects is counted as far as it got.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ logger = logging.getLogger("localllm")
 
 @dataclass
 class Tally:
-    """Tokens of one request: every prompt once, whatever its `n`, and all that was made."""
+    """Tokens of one request: every prompt once, whatever `n` is, and all generated tokens."""
 
     asked: str | None = None
-    """The model as the client named it, whether or not there is one."""
+    """The model's name as the client gave it, even if it does not exist."""
     model: str | None = None
-    """The id of the model that answers."""
+    """The id of the answering model."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     queue_s: float | None = None
-    """The longest that one of its answers waited for a slot."""
+    """The longest wait of its answers for a slot."""
     cache_miss: str | None = None
-    """Why the prompt was not in the cache; for a debug log only."""
+    """Why the prompt was not cached; only with debug logging."""
     error: str | None = None
-    """The code of what ended an answer early."""
+    """The error code that ended an answer early."""
 
     def begin(self, asked: str, loaded: LoadedModel | None) -> None:
-        """A model is asked; `loaded` is what answers to that name so far."""
+        """A model was requested; `loaded`: what the name stands for so far."""
         self.asked = asked
         self.model = None if loaded is None else loaded.id
 
     def watched(self, answers: Sequence[Answer], loaded: LoadedModel | None, num_candidates: int = 1) -> list[Answer]:
-        """The answers, counted as they are read; those of one prompt lie together."""
+        """The answers, counted as they are read; those of one prompt are adjacent."""
         self.model = self.model if loaded is None else loaded.id
         return [_Counted(answer, self, index % num_candidates == 0) for index, answer in enumerate(answers)]
 
     def embedded(self, loaded: LoadedModel | None, num_tokens: Sequence[int]) -> None:
-        """Texts were embedded or ranked; `num_tokens`: of each of them."""
+        """Texts were embedded or ranked; `num_tokens`: of each."""
         self.model = self.model if loaded is None else loaded.id
         self.prompt_tokens += sum(num_tokens)
 
 
 def tally_of(request: Request) -> Tally:
-    """That of a request."""
+    """The tally of a request."""
     tally = request.state.tally
     assert isinstance(tally, Tally)
     return tally
@@ -86,7 +86,7 @@ class _Counted(Answer):
         tally.completion_tokens += new
         if finish is not None:
             self.cache_miss = self._answer.cache_miss
-            if logger.isEnabledFor(logging.DEBUG):  # some of a prompt is in it
+            if logger.isEnabledFor(logging.DEBUG):  # it contains part of a prompt
                 tally.cache_miss = tally.cache_miss or self.cache_miss
             tally.queue_s = max(tally.queue_s or 0.0, finish.timings.queue_s)
             if self._counts_prompt:
@@ -96,4 +96,4 @@ class _Counted(Answer):
         await self._answer.aclose()
 
     def __del__(self) -> None:
-        """The answer itself cancels what is let go of."""
+        """The answer itself cancels on release."""

@@ -1,4 +1,4 @@
-"""One answer as a story in an API's own events: streamed as they come, or told to its end for the whole reply.
+"""Runs one answer through an API's `Story`: streaming its events, or to the end for a complete reply.
 
 Knows no API's events.
 """
@@ -19,25 +19,25 @@ EventT_co = TypeVar("EventT_co", covariant=True)
 
 
 class Story(Protocol[EventT_co]):
-    """The events of one answer, in order; behind `end` it is whole."""
+    """The events of one answer, in order; complete after `end`."""
 
     def warn(self, warnings: Iterable[str], /) -> None:
-        """What there is to say of the request."""
+        """Warnings about the request."""
 
     def begin(self, num_prompt_tokens: int, /) -> Iterable[EventT_co]:
-        """Before the first token."""
+        """Events before the first token."""
 
     def feed(self, delta: Delta, /) -> Iterable[EventT_co]:
-        """What came, but its finish."""
+        """Events of a delta, without its finish."""
 
     def end(self, finish: Finish, cache_miss: str | None, /) -> Iterable[EventT_co]:
-        """All the rest. `cache_miss`: why the prompt was not in the cache, where that was asked for."""
+        """The remaining events. `cache_miss`: why the prompt was not cached, if requested."""
 
 
 async def told(
     story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool
 ) -> AsyncGenerator[EventT, None]:
-    """All events of an answer that may still have to be begun. Raises what ends it early."""
+    """All events of an answer that may not have begun yet. Raises what ends it early."""
     (answer,) = await answering
     story.warn(field_notes(answer.notes))
     for event in story.begin(answer.num_prompt_tokens):
@@ -49,7 +49,7 @@ async def told(
             for event in story.end(delta.finish, answer.cache_miss if says_miss else None):
                 yield event
             return
-    raise InternalError("the answer ended without a finish")
+    raise InternalError("the answer ended without a finish reason")
 
 
 async def encoded(
@@ -64,7 +64,7 @@ async def encoded(
 
 
 async def drained(events: AsyncGenerator[EventT, None]) -> None:
-    """To their end; they are nobody's. Raises what ends the answer early."""
+    """Discards the events up to the end. Raises what ends the answer early."""
     try:
         async for _ in events:
             pass
@@ -73,5 +73,5 @@ async def drained(events: AsyncGenerator[EventT, None]) -> None:
 
 
 async def finished(story: Story[EventT], answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> None:
-    """The story to its end; its events are nobody's. Raises what ends the answer early."""
+    """The completed story; its events are discarded. Raises what ends the answer early."""
     await drained(told(story, answering, says_miss=says_miss))

@@ -1,4 +1,4 @@
-"""The certificate and the key, read before anything slow, with errors that name the setting at fault."""
+"""Loads the certificate and key before anything slow, with errors that name the setting at fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from localllm.errors import InvalidParameter
 
 
 def tls_context(cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext | None:
-    """What answers over https (TLS 1.2 and up); None without a certificate. Raises `InvalidParameter`."""
+    """The context for https (TLS 1.2 and up); None without a certificate. Raises `InvalidParameter`."""
     if cert_file is None:
         if key_file is not None:
             raise InvalidParameter("tls_key_file is set and tls_cert_file is not", param="tls_cert_file")
@@ -22,9 +22,9 @@ def tls_context(cert_file: Path | None, key_file: Path | None) -> ssl.SSLContext
 
 
 def load_certificate(context: ssl.SSLContext, cert_file: Path, key_file: Path | None) -> None:
-    """What new connections are answered with. Raises `InvalidParameter`."""
+    """The context for new connections. Raises `InvalidParameter`."""
     try:
-        # Without a password it would be asked for on the terminal.
+        # Without this, OpenSSL would ask for a password on the terminal.
         context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         raise _explained(error, cert_file, key_file) from error
@@ -42,7 +42,7 @@ def _check_readable(name: str, path: Path | None) -> None:
 def _explained(error: ssl.SSLError, cert_file: Path, key_file: Path | None) -> InvalidParameter:
     if error.reason == "KEY_VALUES_MISMATCH":
         return InvalidParameter(
-            f"tls_key_file: {key_file or cert_file} holds no key for the certificate in {cert_file}",
+            f"tls_key_file: {key_file or cert_file} has no key for the certificate in {cert_file}",
             param="tls_key_file",
         )
     try:
@@ -51,4 +51,4 @@ def _explained(error: ssl.SSLError, cert_file: Path, key_file: Path | None) -> I
     except ssl.SSLError:
         name, path = "tls_cert_file", cert_file
     what = "certificate" if name == "tls_cert_file" else "key without a password"
-    return InvalidParameter(f"{name}: {path} holds no {what} in PEM format ({error.reason})", param=name)
+    return InvalidParameter(f"{name}: {path} has no {what} in PEM format ({error.reason})", param=name)

@@ -1,6 +1,6 @@
-"""What all models have done together, under llama-server's names and in its text, for dashboards that are made for it.
+"""Totals of all models under llama-server's metric names, for its dashboards.
 
-Its gauges of throughput are means since the last time that somebody asked. Knows nothing of HTTP.
+Throughput gauges are means since the last scrape. Knows nothing of HTTP.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4"
 
 
 class Rate:
-    """Of tokens, since the last time that it was read."""
+    """Token throughput since the last read."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -26,23 +26,23 @@ class Rate:
         self.seconds += seconds
 
     def read(self) -> float:
-        """Tokens a second; begins anew."""
+        """Tokens per second; resets."""
         rate = self.tokens / self.seconds if self.seconds else 0.0
         self.tokens, self.seconds = 0, 0.0
         return rate
 
 
 class Totals:
-    """Of one server, whatever is loaded or unloaded."""
+    """The totals of one server across loads and unloads."""
 
     def __init__(self) -> None:
         self.started_unix_s = int(time.time())
         self.computed = 0
-        """Tokens of prompts and of texts to embed, without those that were cached."""
+        """Tokens of prompts and embedded texts, without cached ones."""
         self.cached = 0
         self.made = 0
         self._guessed = self._accepted = 0
-        """Tokens that were computed before it was their turn, and those of them that came."""
+        """Guessed tokens that were checked, and accepted ones."""
         self._num_embedded = 0
         """Requests for embeddings."""
         self._prompt_s = 0.0
@@ -51,10 +51,10 @@ class Totals:
         self._prompt_rate = Rate()
         self._made_rate = Rate()
         self._steps: dict[str, tuple[int, int]] = {}
-        """Model -> batches of its earlier processes, and of the one that was asked last."""
+        """Model -> batches of its earlier processes and of the current one."""
 
     def finished(self, finish: Finish) -> None:
-        """An answer came to its end."""
+        """Count a finished answer."""
         usage, timings = finish.usage, finish.timings
         computed = usage.prompt_tokens - usage.cached_tokens
         self.computed += computed
@@ -66,11 +66,11 @@ class Totals:
         self._made_s += timings.decode_s
         self._longest = max(self._longest, usage.total_tokens)
         self._prompt_rate.add(computed, timings.prefill_s)
-        # The first token comes of the prompt's last batch.
+        # The first token is part of the prompt's last batch.
         self._made_rate.add(max(0, usage.completion_tokens - 1), timings.decode_s)
 
     def embedded(self, num_tokens: Sequence[int], seconds: float) -> None:
-        """Texts were embedded or ranked; `num_tokens`: of each of them."""
+        """Count texts embedded or ranked; `num_tokens`: of each."""
         self._num_embedded += 1
         self.computed += sum(num_tokens)
         self._prompt_s += seconds
@@ -78,7 +78,7 @@ class Totals:
         self._prompt_rate.add(sum(num_tokens), seconds)
 
     def render(self, statuses: Mapping[str, EngineStatus]) -> bytes:
-        """The text of all of them. `statuses`: of the models that are loaded and answer."""
+        """The metrics text. `statuses`: of loaded models that respond."""
         for model, status in statuses.items():
             before, last = self._steps.get(model, (0, 0))
             self._steps[model] = (before + (last if status.num_steps < last else 0), status.num_steps)
@@ -86,23 +86,23 @@ class Totals:
         running = sum(slot.request is not None for status in statuses.values() for slot in status.slots)
         waiting = sum(status.num_waiting for status in statuses.values())
         counters: list[tuple[str, str, float]] = [
-            ("prompt_tokens_total", "Prompt tokens that were computed, without cached ones", self.computed),
-            ("prompt_tokens_cached_total", "Prompt tokens that were in the cache", self.cached),
-            ("prompt_seconds_total", "Time spent on prompts", self._prompt_s),
+            ("prompt_tokens_total", "Prompt tokens computed, without cached ones", self.computed),
+            ("prompt_tokens_cached_total", "Prompt tokens found in the cache", self.cached),
+            ("prompt_seconds_total", "Time spent processing prompts", self._prompt_s),
             ("tokens_predicted_total", "Tokens made", self.made),
-            ("tokens_predicted_seconds_total", "Time spent on making them", self._made_s),
-            ("n_decode_total", "Batches computed, each request for embeddings counted as one", decodes),
-            ("n_tokens_max", "Most tokens of one prompt and its answer", self._longest),
-            ("spec_decode_num_draft_tokens_total", "Tokens that were guessed, by whomever, and checked", self._guessed),
-            ("spec_decode_num_accepted_tokens_total", "Those of them that came", self._accepted),
-            ("spec_decode_num_drafts_total", "Not counted here, and always 0: steps that checked guesses", 0),
+            ("tokens_predicted_seconds_total", "Time spent generating tokens", self._made_s),
+            ("n_decode_total", "Batches computed; each embedding request counts as one", decodes),
+            ("n_tokens_max", "Largest number of tokens of a prompt and its answer", self._longest),
+            ("spec_decode_num_draft_tokens_total", "Guessed tokens checked, of all sources", self._guessed),
+            ("spec_decode_num_accepted_tokens_total", "Guessed tokens accepted", self._accepted),
+            ("spec_decode_num_drafts_total", "Steps that checked guesses; not counted here, always 0", 0),
         ]
         gauges: list[tuple[str, str, float]] = [
-            ("prompt_tokens_seconds", "Prompt tokens a second, since the last scrape", self._prompt_rate.read()),
-            ("predicted_tokens_seconds", "Tokens made a second, since the last scrape", self._made_rate.read()),
-            ("requests_processing", "Requests that have a slot", running),
-            ("requests_deferred", "Requests that wait for one", waiting),
-            ("n_busy_slots_per_decode", "Tokens made for each batch, on average", self.made / max(decodes, 1)),
+            ("prompt_tokens_seconds", "Prompt tokens per second since the last scrape", self._prompt_rate.read()),
+            ("predicted_tokens_seconds", "Generated tokens per second since the last scrape", self._made_rate.read()),
+            ("requests_processing", "Requests with a slot", running),
+            ("requests_deferred", "Requests waiting for a slot", waiting),
+            ("n_busy_slots_per_decode", "Average number of tokens per batch", self.made / max(decodes, 1)),
         ]
         lines = [*_lines("counter", counters), *_lines("gauge", gauges)]
         return "".join(lines).encode()

@@ -1,4 +1,4 @@
-"""For who watches a server: is it alive, can it answer, how does it do. Knows nothing of any API."""
+"""Monitoring endpoints: liveness, readiness, metrics. Knows nothing of any API."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from localllm.wire import Ready
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [*both("/v1/health", health), Route("/ready", ready), Route("/metrics", metrics)]
 
 
 async def health(request: Request) -> Response:
-    """`GET /health`, in llama-server's words: a 503 while the model that the server is started with is loaded."""
+    """`GET /health`, in llama-server's format: 503 while the model of the command line is being loaded."""
     state: ServerState = request.app.state.server
     if state.loading is not None:
         raise Loading("Loading model")
@@ -27,12 +27,12 @@ async def health(request: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """`GET /ready`: an answer can be had now; else a 503 that says what is being waited for."""
+    """`GET /ready`: whether a request can be answered now; otherwise 503 with the reason."""
     state: ServerState = request.app.state.server
     state.check_ready()
     restarting = state.runtime.restarting()
     if restarting:
-        raise Loading(f"the process of {restarting[0]} died and is being started again")
+        raise Loading(f"the process of {restarting[0]} died and is being restarted")
     return json_response(Ready([model.id for model in state.runtime.loaded()]))
 
 

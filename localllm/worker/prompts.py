@@ -178,7 +178,7 @@ class Prompts:
             )
         if continues and rendering.add_generation_prompt:
             raise InvalidParameter(
-                "add_generation_prompt and continue_final_message exclude each other; send one of them",
+                "add_generation_prompt and continue_final_message are mutually exclusive; send one of them",
                 param="continue_final_message",
             )
         return msgspec.structs.replace(

@@ -91,7 +91,7 @@ def test_a_renewed_certificate_is_used_for_new_connections(home: Path, tmp_path:
     with Server("--tls-cert-file", cert, "--tls-key-file", key) as server:
         assert [is_trusted(name) for name in ("localhost", "other")] == [True, False]
         shutil.copy(DATA / "other.cert.pem", cert)
-        assert "holds no key for the certificate" in server.reload("certificate_not_reloaded")["reason"]
+        assert "has no key for the certificate" in server.reload("certificate_not_reloaded")["reason"]
         assert [is_trusted(name) for name in ("localhost", "other")] == [True, False]
         install("other")
         server.reload("certificate_reloaded")

@@ -224,7 +224,7 @@ def test_tokens_and_time_are_bounded_for_all_answers_together(served: Served, cl
     served.runtime.scripts = [calls(("tools__wait", "{}"))]
     served.runtime.script = DONE
     late = create(client, extra_body={"timeout": 1})
-    assert "the request's time was over" in str(late.output[1].error)
+    assert "the request timed out" in str(late.output[1].error)
 
 
 def test_a_server_that_cannot_be_used_is_a_list_with_an_error(served: Served, client: openai.OpenAI) -> None:
@@ -246,9 +246,9 @@ def test_a_server_that_ended_is_started_again_for_the_next_call(served: Served, 
     ("tool", "param", "words"),
     [
         ({"server_url": "http://10.0.0.1/mcp"}, "tools[0].server_url", "server_label: tools, dead"),
-        ({"authorization": "x"}, "tools[0].authorization", "no MCP server that a request describes"),
+        ({"authorization": "x"}, "tools[0].authorization", "does not connect to MCP servers described in a request"),
         ({"connector_id": "connector_gmail"}, "tools[0].connector_id", "server_label"),
-        ({"server_label": "others"}, "tools[0].server_label", "there are tools, dead"),
+        ({"server_label": "others"}, "tools[0].server_label", "available: tools, dead"),
         ({"server_label": None}, "tools[0].server_label", "is missing"),
         ({"require_approval": "perhaps"}, "tools[0].require_approval", ""),
     ],

@@ -120,7 +120,7 @@ def test_where_all_are_busy_one_more_is_refused_with_the_number_and_a_stream_goe
         assert b"connection: close" in head
         assert b"x-request-id: " in head
         assert json.loads(content)["error"]["code"] == "overloaded"
-        assert "4 connections are open and busy" in json.loads(content)["error"]["message"]
+        assert "all 4 connections are busy" in json.loads(content)["error"]["message"]
         readable, _, _ = select.select(streams, [], [], 0)
         assert not readable, "no stream was cut"
         # A crowd is hung up on, without a word: nobody can use up the descriptors by being refused.

@@ -106,7 +106,7 @@ def test_a_request_for_several_answers_holds_a_place_for_each_until_its_end() ->
     with limits.request(alice) as places:
         places.hold(3)
         with limits.request(alice) as others:
-            with pytest.raises(RateLimited, match=r"3 answers are being made .* and 2 more .* limit of 4"):
+            with pytest.raises(RateLimited, match=r"3 answers are running .* and 2 more .* limit of 4"):
                 others.hold(2)
             with pytest.raises(RateLimited):
                 _ask(limits, alice)

@@ -345,7 +345,7 @@ def test_how_an_answer_ended_is_told_in_its_words(
         ({"prompt": "x", "id_slot": 999}, "id_slot"),
         ({"prompt": "x", "n_cmpl": 0}, "n_cmpl"),
         ({"prompt": "x", "n_probs": 50}, "n_probs"),
-        ({"prompt": "x", "samplers": "tk"}, "in one order"),
+        ({"prompt": "x", "samplers": "tk"}, "a fixed order"),
         ({"prompt": "x", "samplers": ["magic"]}, "'magic'"),
         ({"prompt": "x", "min_keep": 5}, "min_keep is not supported"),
         ({"prompt": "x", "lora": [{"id": 0, "scale": 1}]}, "lora is not supported"),

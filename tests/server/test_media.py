@@ -87,13 +87,13 @@ def test_teis_clients_are_told_in_their_words(served: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/v1/audio/transcriptions", "neither hear nor speak"),
-        ("/audio/speech", "neither hear nor speak"),
-        ("/v1/images/generations", "make no images"),
-        ("/v1/files", "no files are kept here"),
-        ("/v1/files/file-1/content", "no files are kept here"),
-        ("/v1/batches", "no batches here"),
-        ("/v1/moderations", "no model here moderates"),
+        ("/v1/audio/transcriptions", "audio is not supported"),
+        ("/audio/speech", "audio is not supported"),
+        ("/v1/images/generations", "image generation is not supported"),
+        ("/v1/files", "files are not stored"),
+        ("/v1/files/file-1/content", "files are not stored"),
+        ("/v1/batches", "batch API is not supported"),
+        ("/v1/moderations", "moderation is not supported"),
     ],
 )
 def test_endpoints_for_what_is_no_text_say_why_there_are_none(served: Served, path: str, why: str) -> None:

@@ -95,7 +95,7 @@ def test_pages_forwards_and_backwards_hold_every_model_once(total: int, limit: i
         ("limit=many", "limit must be a number from 1 to 1000"),
         ("limit=1001", "limit must be a number from 1 to 1000"),
         ("after_id=nobody", "after_id: no model is called 'nobody' here"),
-        ("after_id=tiny&before_id=tiny", "exclude each other"),
+        ("after_id=tiny&before_id=tiny", "mutually exclusive"),
     ],
 )
 def test_a_page_that_there_cannot_be_is_refused_in_anthropics_shape(served: Served, query: str, said: str) -> None:

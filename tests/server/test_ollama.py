@@ -237,15 +237,15 @@ def test_thoughts_of_a_model_that_thinks_have_a_level(served: Served) -> None:
         ("chat", {"model": "tiny", "messages": HI, "options": {"top_k": "a"}}, 400,
          "options.top_k: expected `int | null`, got `str`"),
         ("chat", {"model": "tiny", "messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, 400,
-         "messages[0].images is not supported: no model here sees images yet; leave it out"),
+         "messages[0].images is not supported: images are not supported yet; leave it out"),
         ("generate", {"model": "tiny", "prompt": "x", "images": ["aa"]}, 400,
-         "images is not supported: no model here sees images yet; leave it out or send []"),
+         "images is not supported: images are not supported yet; leave it out or send []"),
         ("generate", {"model": "tiny", "prompt": "x", "raw": True, "system": "y"}, 400,
          "raw mode does not support template, system, or context"),
         ("generate", {"model": "tiny", "prompt": "x", "suffix": "y", "context": [1]}, 400,
-         "suffix and context exclude each other; send one of them"),
+         "suffix and context are mutually exclusive; send one of them"),
         ("generate", {"model": "tiny", "prompt": "x", "template": "{{ .Prompt }}"}, 400,
-         'template is not supported: `raw: true` takes a prompt as it is; leave it out or send ""'),
+         'template is not supported: `raw: true` uses the prompt without a template; leave it out or send ""'),
     ],
 )  # fmt: skip
 def test_errors_are_one_sentence(served: Served, path: str, body: Any, status: int, words: str) -> None:
@@ -269,7 +269,7 @@ def test_what_goes_wrong_in_a_stream_is_its_last_line(served: Served) -> None:
     served.runtime.scripts = [[Delta("Hel", 1), WorkerCrashed("gone")]]
     told = lines(asked(served, "chat", {"model": "tiny", "messages": HI}))
     assert told[0]["message"] == said("Hel")
-    assert told[-1] == {"error": "the model's process died; the server's log says more"}
+    assert told[-1] == {"error": "the model's process died; see the server's log"}
 
 
 @pytest.mark.parametrize(("reason", "told"), [("length", "length"), ("timeout", "length")])

@@ -165,7 +165,7 @@ def test_what_the_model_refuses_is_named_as_the_request_names_it(served: Served)
     ("change", "said"),
     [
         ({"texts": []}, "texts must not be an empty array"),
-        ({"documents": ["a"]}, "documents and texts exclude each other"),
+        ({"documents": ["a"]}, "documents and texts are mutually exclusive"),
         ({"texts": [3]}, "texts[0]: expected `str`"),
         ({"truncation_direction": "Left"}, "truncation_direction is not supported"),
     ],

@@ -225,7 +225,7 @@ def test_what_is_not_kept_of_a_request_is_said_once_for_all_its_answers(served: 
     served.runtime.notes = ("system-moved", "schema-not-kept: tools[0].function.parameters")
     lark = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}}
     told = [
-        "tools[0].custom.format: the model is told of the Lark grammar, and not held to it",
+        "tools[0].custom.format: the Lark grammar is shown to the model but not enforced",
         "schema-not-kept: tools[0].function.parameters",
     ]
     whole = create(client, tools=[custom(**lark)], n=2)
@@ -237,8 +237,8 @@ def test_what_is_not_kept_of_a_request_is_said_once_for_all_its_answers(served: 
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ([Delta("", 1, FINISH)], "the answer has no text: the model ended it at once"),
-        ([Delta("", 1, thought="Hm."), Delta("", 1, FINISH)], "the answer has no text: the model ended it behind its"),
+        ([Delta("", 1, FINISH)], "the answer has no text: the model ended it immediately"),
+        ([Delta("", 1, thought="Hm."), Delta("", 1, FINISH)], "the answer has no text: the model ended it after its"),
         ([Delta("", 1, FINISH, thought="Hm", notes=("it ended within its thought",))], "it ended within its thought"),
         ([Delta("", 1, LENGTH)], None),
         ([Delta("x", 1, FINISH)], None),
@@ -393,7 +393,7 @@ def test_functions_of_before_there_were_tools_are_tools(served: Served) -> None:
         (
             {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "x"'}},
             {"type": "string"},
-            'Of a file\n\nThe input has to follow this Lark grammar:\nstart: "x"',
+            'Of a file\n\nThe input must follow this Lark grammar:\nstart: "x"',
             True,
         ),
     ],

@@ -1,6 +1,6 @@
-"""The system prompt and the messages of a request, as clients write them, and on to the conversation's own.
+"""The system prompt and the messages of a request, as clients write them, and their conversion to a `Conversation`.
 
-Images and documents are refused by name. Knows nothing of templates, or of what an answer looks like.
+Images and documents are refused by name. Knows nothing of templates or replies.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from localllm.types import Message, ToolCall
 InputField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})]
 
 _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*\n*")
-"""The line that Claude Code begins its system prompt with. It has a checksum of the request in it, so no two prompts
-would begin alike; it tells a model nothing.
+"""First line of Claude Code's system prompt. It contains a checksum of the request, so it would keep prompts from
+sharing a cached prefix; it means nothing to a model.
 """
 _ERROR_WITHIN = 40
-"""Characters of a failed call's result in which it says itself that it failed."""
+"""How many characters of a failed call's result are searched for words that already say so."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, or what is refused by its type."""
+    """A text block; other types are refused by name."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("source", "transformations"), Refused("no model here sees images yet"))
-        | dict.fromkeys(("context", "title"), Refused("send the text of a document")),
+        dict.fromkeys(("source", "transformations"), Refused("images are not supported yet"))
+        | dict.fromkeys(("context", "title"), Refused("documents are not supported; send their text")),
         {
-            "cache_control": "prompts are cached wherever they begin alike",
-            "caller": "every call is of the model itself",
-            "citations": "an earlier answer is its text",
-            "data": "another's hidden thought, which nobody here can read",
-            "signature": "thoughts are not checked, whoever had them",
-            "toolset_name": "a call has the name of its tool",
+            "cache_control": "common prefixes are always cached",
+            "caller": "every call comes from the model itself",
+            "citations": "only the text of earlier answers is used",
+            "data": "another vendor's encrypted thought",
+            "signature": "signatures of thoughts are not verified",
+            "toolset_name": "calls are identified by their tool's name",
         },
     )
 
@@ -49,29 +49,29 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentBlock(Block, frozen=True, kw_only=True):
-    """A text, a thought, a call or a call's result."""
+    """A text, thought, call or result block."""
 
     thinking: str | None = None
     id: str | None = None
-    """Of a call."""
+    """Set for calls."""
     name: str | None = None
     input: InputField | UnsetType = UNSET
     tool_use_id: str | None = None
-    """Of the call that this is the result of."""
+    """For results: the id of the call."""
     content: str | list[Block] | None = None
-    """Of a result."""
+    """Set for results."""
     is_error: bool | None = None
 
 
 class InputMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn. One of the system may stand anywhere."""
+    """One message. A system message may appear anywhere."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"output_config": "that of the request holds for all turns"})
+    fates: ClassVar[Fates] = Fates(ignored={"output_config": "the request's applies to every turn"})
 
     role: Literal["user", "assistant", "system"]
     content: str | list[ContentBlock]
     clear_at: Literal["next_user_message", "never"] | None = None
-    """Of the system: whether the next message of the user's takes it away."""
+    """System messages only: whether the next user message ends its effect."""
 
 
 def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) -> tuple[Message, ...]:
@@ -84,12 +84,12 @@ def to_messages(system: str | list[Block] | None, said: Sequence[InputMessage]) 
         if message.clear_at != "next_user_message" or index > last:
             messages += _turn(message, f"messages[{index}]")
     if not any(message.role != "system" for message in messages):
-        raise InvalidParameter("messages: at least one message of a user is required", param="messages")
+        raise InvalidParameter("messages: at least one user message is required", param="messages")
     return with_ids(messages)
 
 
 def unknown_in_messages(given: Fields) -> list[str]:
-    """The fields of the system prompt and of messages that are nobody's. They have been read already."""
+    """Unknown fields of the system prompt and of messages, which have been parsed before."""
     messages = msgspec.json.decode(given["messages"], type=list[dict[str, Raw]])
     unknown = unknown_fields({name for message in messages for name in message}, InputMessage, "messages[].")
     said = {name for message in messages for block in _objects(message["content"]) for name in block}
@@ -123,7 +123,7 @@ def _turn(message: InputMessage, path: str) -> Iterator[Message]:
 
 
 def _said(role: str, blocks: Sequence[ContentBlock], path: str) -> Iterator[Message]:
-    """Results and texts in their order: each result is a message, and texts behind each other are one."""
+    """Results and texts in order: one message per result; consecutive texts are joined."""
     texts: list[str] = []
     for index, block in enumerate(blocks):
         where = f"{path}[{index}]"
@@ -148,7 +148,7 @@ def _answer(blocks: Sequence[ContentBlock], path: str) -> Message:
             thoughts.append(block.thinking or "")
         elif block.type == "tool_use":
             calls.append(_call(block, where))
-        elif block.type != "redacted_thinking":  # another's thought, which nobody here can read
+        elif block.type != "redacted_thinking":  # another vendor's encrypted thought
             texts.append(_text(block, where))
     return msgspec.structs.replace(
         _message("assistant", texts), thought="\n\n".join(filter(None, thoughts)), tool_calls=tuple(calls)

@@ -50,7 +50,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class MessageDelta(msgspec.Struct, frozen=True, tag="message_delta"):
-    """The end is known; the usage is of the whole message."""
+    """Sent at the end, with the usage of the whole message."""
 
     delta: Ending
     usage: MessageUsage
@@ -70,7 +70,7 @@ Event = MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | Mess
 
 
 def encode(event: Event) -> bytes:
-    """Its bytes in the stream."""
+    """The event's bytes in the stream."""
     kind = str(event.__struct_config__.tag)
     return b"event: " + kind.encode() + b"\n" + sse.data(msgspec.json.encode(event))
 

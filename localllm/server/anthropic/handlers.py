@@ -1,4 +1,4 @@
-"""The endpoints of the Messages API: typed request in, message or events out. An answer is closed in every case."""
+"""The endpoints of the Messages API: typed request in, message or events out. Every answer is closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from localllm.server.telling import encoded, finished, told
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/v1/messages", create, methods=["POST"]),
         Route("/v1/messages/count_tokens", count_tokens, methods=["POST"]),
@@ -56,7 +56,7 @@ async def create(request: Request) -> Response:
 
 
 async def count_tokens(request: Request) -> Response:
-    """`POST /v1/messages/count_tokens`: of the prompt that the same request would be; nothing is computed of it."""
+    """`POST /v1/messages/count_tokens`: prompt tokens of the same request, without computing anything."""
     state: ServerState = request.app.state.server
     body, ignored = parse_messages(await read_json(request, state.settings.max_body_bytes), CountRequest)
     state.admit()

@@ -1,4 +1,4 @@
-"""`/v1/models` as Anthropic has it: pages of models, with their limits and what they can do. Knows of no endpoint."""
+"""`/v1/models` as Anthropic has it: pages of models with their limits and capabilities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_LIMIT = 1000
 
 
 class Page(NamedTuple):
-    """Which part of the list."""
+    """The requested page."""
 
     limit: int = DEFAULT_LIMIT
     after_id: str | None = None
@@ -28,7 +28,7 @@ class Support(msgspec.Struct, frozen=True):
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
-    """Those that Anthropic's machines run."""
+    """Capabilities that only Anthropic's servers have."""
 
     supported: bool
     code_execution: Support
@@ -36,7 +36,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """A word for the model's template; whether it reads it is known once it is loaded."""
+    """Passed to the chat template; whether the template uses it is known once the model is loaded."""
 
     supported: bool
     low: Support
@@ -47,7 +47,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThinkingTypes(msgspec.Struct, frozen=True, kw_only=True):
-    """Which `thinking.type` is taken, of any model."""
+    """Accepted values of `thinking.type`, the same for all models."""
 
     adaptive: Support
     enabled: Support
@@ -61,7 +61,7 @@ class ThinkingSupport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the model and of this server together."""
+    """Capabilities of the model as this server offers them."""
 
     batch: Support
     citations: Support
@@ -76,20 +76,20 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One model. Nothing here is ever deprecated."""
+    """One model. Models are never deprecated here."""
 
     type: Literal["model"] = "model"
     id: str
     display_name: str
     created_at: str
-    """When it got its name here."""
+    """When the model was added on this machine."""
     lifecycle: Literal["active"] = "active"
     max_input_tokens: int | None
-    """The context that it is loaded with, else what it was trained for; None: not known."""
+    """Context as loaded, otherwise as trained; None if unknown."""
     max_tokens: int | None
-    """Prompt and answer share the context."""
+    """The same as the context, which prompt and answer share."""
     capabilities: Capabilities | None
-    """None: its file has not been read."""
+    """None if its file has not been read yet."""
     line: None = None
     deprecated_at: None = None
     retires_at: None = None
@@ -110,12 +110,12 @@ def parse_page(query: Mapping[str, str]) -> Page:
         raise InvalidParameter(f"limit must be a number from 1 to {MAX_LIMIT}, got {clipped(given)!r}", param="limit")
     after_id, before_id = query.get("after_id"), query.get("before_id")
     if after_id and before_id:
-        raise InvalidParameter("after_id and before_id exclude each other; send one of them", param="before_id")
+        raise InvalidParameter("after_id and before_id are mutually exclusive; send one of them", param="before_id")
     return Page(limit, after_id or None, before_id or None)
 
 
 def model_page(entries: Sequence[Entry], page: Page) -> ModelPage:
-    """That part of the list. Raises `InvalidParameter` for an id that is not in it."""
+    """The requested page. Raises `InvalidParameter` for an id that is not in it."""
     ids = [entry.id for entry in entries]
     if page.before_id is not None:
         end = _index(ids, page.before_id, "before_id")
@@ -131,7 +131,7 @@ def model_page(entries: Sequence[Entry], page: Page) -> ModelPage:
 
 
 def model_info(entry: Entry) -> ModelInfo:
-    """What is said of a model."""
+    """The entry of one model."""
     info = entry.info
     limit = entry.ctx or (None if info is None else info.context_length)
     return ModelInfo(

@@ -1,4 +1,4 @@
-"""What is answered: messages and their blocks, counts, errors; as Anthropic writes them."""
+"""Response bodies: messages and their blocks, counts, errors, in Anthropic's format."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _TYPES = {
 }
 
 THREAD = "thread"
-"""The field for a conversation that the server holds."""
+"""Field of a conversation stored on the server."""
 OVERLOADED = 529
-"""Anthropic's own status for it, by which clients know it."""
+"""Anthropic's non-standard status for an overloaded server, which clients recognize."""
 
 
 class TextBlock(msgspec.Struct, frozen=True, tag="text"):
@@ -38,7 +38,7 @@ class TextBlock(msgspec.Struct, frozen=True, tag="text"):
 class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking"):
     thinking: str
     signature: str = ""
-    """Of a whole thought; whoever sends it back sends both."""
+    """Signature of a complete thought; clients send both back."""
 
 
 class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use"):
@@ -51,13 +51,13 @@ AnswerBlock = TextBlock | ThinkingBlock | ToolUseBlock
 
 
 class MessageUsage(msgspec.Struct, frozen=True):
-    """The prompt's tokens are `input_tokens` and those that were read from the cache."""
+    """The prompt has `input_tokens` plus the tokens read from the cache."""
 
     input_tokens: int
     output_tokens: int
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
-    """Nothing is charged for what is kept."""
+    """Always 0: caching is free."""
 
 
 class MessageObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class TokenCount(msgspec.Struct, frozen=True):
 
 
 class NoThreads(msgspec.Struct, frozen=True, tag_field="error_code", tag="thread_unsupported_request"):
-    """By this clients know that they have to send whole conversations, and do."""
+    """Always null, which tells clients to send the whole conversation each time."""
 
     unsupported: list[str]
 
@@ -92,20 +92,20 @@ class ErrorDetail(msgspec.Struct, frozen=True):
 
 
 class ErrorReply(msgspec.Struct, frozen=True, tag="error"):
-    """What a failed response holds, and what a failed stream ends with."""
+    """The body of a failed response, and the last event of a failed stream."""
 
     error: ErrorDetail
     request_id: str | None
 
 
 def usage_of(usage: Usage) -> MessageUsage:
-    """Usage as this API names it."""
+    """Token counts under this API's names."""
     cached = usage.cached_tokens
     return MessageUsage(usage.prompt_tokens - cached, usage.completion_tokens, cached)
 
 
 def stop_reason(finish: Finish, *, calls: bool) -> StopReason:
-    """`calls`: the answer has some. Raises `Draining` for one that was cut short from our side."""
+    """`calls`: whether the answer has calls. Raises `Draining` if the server cut the answer short."""
     if finish_reason(finish) == "length":
         return "max_tokens"
     if finish.stop is not None:
@@ -114,7 +114,7 @@ def stop_reason(finish: Finish, *, calls: bool) -> StopReason:
 
 
 def error_reply(error: LocalLLMError, request_id: str | None) -> ErrorReply:
-    """An error of the tree as Anthropic shapes them."""
+    """An error in Anthropic's format."""
     status = status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
     details = NoThreads([THREAD]) if isinstance(error, UnsupportedParameter) and error.param == THREAD else UNSET
@@ -133,7 +133,7 @@ def response_parts(error: LocalLLMError, request_id: str) -> dict[str, Any]:
 
 
 def _message(error: LocalLLMError) -> str:
-    """Agents make their conversation shorter when they read these words."""
+    """Agents compact their conversation when they see this message."""
     said = public_message(error)
     if not isinstance(error, ContextLengthExceeded):
         return said

@@ -1,4 +1,4 @@
-"""`POST /v1/messages` and what counts its tokens: JSON bytes to a typed request, and on to the runtime's own types.
+"""`POST /v1/messages` and what counts its tokens: JSON bytes to a typed request, and that to the runtime's types.
 
 Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
 """
@@ -32,74 +32,74 @@ from localllm.types.structures import Structure
 
 MAX_TOKENS = 2**31 - 1
 
-_OF_ACCOUNTS = "accounts, regions and prices are the vendor's"
+_OF_ACCOUNTS = "accounts, regions and prices exist only at the vendor"
 _FATES = Fates(
     refused={
-        "container": Refused("nothing here runs code"),
-        "mcp_servers": Refused("the server connects to none that a request names", ([],)),
-        "stop": Refused("`stop_sequences` is its name here", ([],)),
-        THREAD: Refused("nothing is kept of a conversation: send all of its messages"),
+        "container": Refused("code execution is not supported"),
+        "mcp_servers": Refused("the server never connects to an address from a request", ([],)),
+        "stop": Refused("this API calls it `stop_sequences`", ([],)),
+        THREAD: Refused("conversations are not stored: send all messages"),
     },
     ignored={
-        "anthropic_beta": "what is honoured needs no header",
-        "betas": "what is honoured needs no header",
+        "anthropic_beta": "supported betas need no header",
+        "betas": "supported betas need no header",
         "billing_policy": _OF_ACCOUNTS,
-        "cache_control": "prompts are cached wherever they begin alike",
-        "context_management": "old results stay in the prompt, which costs nothing while it is cached",
-        "diagnostics": "`cache_report` says why a prompt was not cached",
+        "cache_control": "common prefixes are always cached",
+        "context_management": "old results stay in the prompt, at no cost while it is cached",
+        "diagnostics": "`cache_report` explains why a prompt was not cached",
         "fallback_credit_token": _OF_ACCOUNTS,
-        "fallbacks": "no model is declined here, so none has to answer for it",
+        "fallbacks": "no model is ever declined, so none needs a fallback",
         "inference_geo": _OF_ACCOUNTS,
-        "metadata": "nothing is kept of a request",
-        "return_progress": "no event of this API has a place for it",
-        "service_tier": "there is one; `priority` says who waits less",
-        "speed": "answers are as fast as they can be",
-        "timings_per_token": "no event of this API has a place for it",
+        "metadata": "requests are not stored",
+        "return_progress": "this API's events have no field for it",
+        "service_tier": "there is only one tier; use `priority`",
+        "speed": "answers are always as fast as possible",
+        "timings_per_token": "this API's events have no field for it",
         "user_profile_id": _OF_ACCOUNTS,
         "workspace_id": _OF_ACCOUNTS,
     },
 )
-OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as it is"})
+OF_COUNTS = _FATES._replace(ignored={**_FATES.ignored, "compaction": "the conversation is counted as sent"})
 OF_ANSWERS = _FATES._replace(
-    refused={**_FATES.refused, "compaction": Refused("nothing is compacted here: ask for a summary in a message")}
+    refused={**_FATES.refused, "compaction": Refused("conversations are not compacted: ask for a summary in a message")}
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class MessagesThinking(Thinking, frozen=True, kw_only=True):
-    """Whether and how long it thinks."""
+    """Whether, and for how many tokens, the model thinks."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"block_binding": "thoughts are not checked, whoever had them"})
+    fates: ClassVar[Fates] = Fates(ignored={"block_binding": "signatures of thoughts are not verified"})
 
     display: Literal["summarized", "omitted", "updates"] | None = None
-    """Omitted: a thought's block is there, without its text."""
+    """`omitted`: thought blocks come without their text."""
 
 
 class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer's text has to be."""
+    """The structure that the answer's text must have."""
 
     type: Literal["json_schema"]
     schema: SchemaField
 
 
 class OutputConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How much it says, and in which form."""
+    """Effort and format of the answer."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"task_budget": "nothing counts tokens across requests"})
+    fates: ClassVar[Fates] = Fates(ignored={"task_budget": "tokens are not counted across requests"})
 
     effort: str | None = None
-    """A word for the template, as `low`."""
+    """A word passed to the template, such as `low`."""
     format: OutputFormat | None = None
 
 
 class CountRequest(SamplingFields, frozen=True, kw_only=True):
-    """`POST /v1/messages/count_tokens`; what says how to answer is checked, and changes no number."""
+    """`POST /v1/messages/count_tokens`; fields about the answer are validated and do not change the count."""
 
     fates: ClassVar[Fates] = OF_COUNTS
 
     model: str | None = None
-    """May be left out while one model is loaded."""
+    """Optional while exactly one model is loaded."""
     messages: list[InputMessage]
     system: str | list[Block] | None = None
     tools: list[MessagesTool] | None = None
@@ -107,13 +107,13 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
     thinking: MessagesThinking | None = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
-    """What `output_config.format` was called once."""
+    """The former name of `output_config.format`."""
     stop_sequences: list[str] | None = None
     stream: bool | None = None
 
     @property
     def enable_thinking(self) -> bool | None:
-        """Who does not ask for thoughts gets none; `adaptive` leaves it to the model."""
+        """Thoughts are off unless requested; `adaptive` leaves the decision to the model."""
         return False if self.thinking is None else self.thinking.is_on
 
     @property
@@ -134,7 +134,7 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def continue_final_message(self) -> bool | None:
-        """A last message of the assistant is continued."""
+        """A final assistant message is continued."""
         return None
 
     @property
@@ -151,11 +151,11 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         return given
 
     def offered(self, hosted: HostedTools) -> Offered:
-        """The tools that there are. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The declared tools. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return offered_tools(self.tools or (), self.tool_choice, hosted)
 
     def prompt(self, offered: Offered) -> tuple[tuple[Message, ...], Rendering]:
-        """What is rendered, and how. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The conversation and how to render it. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages = to_messages(self.system, self.messages)
         return messages, rendering_of(self, messages, offered.tooling.told)
 
@@ -167,12 +167,12 @@ class CountRequest(SamplingFields, frozen=True, kw_only=True):
         return None if format is None else schema_structure(format.schema, where)
 
     def generation(self, offered: Offered) -> GenerationRequest:
-        """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`."""
         messages, rendering = self.prompt(offered)
         structure, calling = self.structure(), offered.tooling.calling
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # there is no text to which it would apply
+                structure = None  # it would apply to text, and there is none
             elif calling.choice == "none":
                 calling = None
         return self.generation_of(
@@ -193,7 +193,7 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
 
 
 def parse_messages(body: bytes, kind: type[T]) -> tuple[T, list[str]]:
-    """The request and its fields that are nobody's. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The request and its unknown fields. Raises `InvalidParameter`, `UnsupportedParameter`."""
     given, request, ignored = parse_known(body, kind)
     return request, ignored + _unknown_within(given) + unknown_in_messages(given) + unknown_in_tools(given)
 

@@ -1,6 +1,6 @@
-"""An answer as a stream of events: deltas in, typed events out; a whole message is the same without the events.
+"""An answer as a stream of events: deltas in, typed events out; a whole message is the same without events.
 
-Knows nothing of HTTP. That the events add up to the message is tested.
+Knows nothing of HTTP. A test checks that the events add up to the message.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ class Story:
         self.message = MessageObject(
             id=id, model=model, content=[], stop_reason=None, stop_sequence=None, usage=MessageUsage(0, 0)
         )
-        """Whole behind `end`."""
+        """Complete after `end`."""
         self._timings = timings
         self._shows_thoughts = shows_thoughts
         self._blocks: list[AnswerBlock] = []
         self._open: AnswerBlock | None = None
         self._call: int | None = None
-        """Which of the answer's calls is open."""
+        """Index of the open call."""
         self._pieces: list[str] = []
-        """Of what is open."""
+        """The text of the open block so far."""
         self._notes: list[str] = []
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """What there is to say of the request."""
+        """Remarks about the request."""
         self._notes += warnings
 
     def begin(self, num_prompt_tokens: int) -> Iterator[Event]:
-        """Before the first token. How many tokens of the prompt were in the cache is told at the end."""
+        """Sent before the first token. The number of cached prompt tokens follows at the end."""
         usage = MessageUsage(num_prompt_tokens, 0)
         yield events.MessageStart(msgspec.structs.replace(self.message, usage=usage))
         yield events.Ping()
 
     def feed(self, delta: Delta) -> Iterator[Event]:
-        """What came: its thought, its text and its calls, not its finish."""
+        """A delta's thought, text and calls, without its finish."""
         self._notes += delta.notes
         if delta.thought:
             yield from self._thought(delta.thought)
         calls = list(delta.calls)
-        while calls and calls[0].index == self._call:  # before any text, which is behind it
+        while calls and calls[0].index == self._call:  # before any text, which comes after it
             yield from self._called(calls.pop(0))
         if delta.text:
             yield from self._text(delta.text)
@@ -69,7 +69,7 @@ class Story:
             yield from self._called(call)
 
     def end(self, finish: Finish, cache_miss: str | None = None) -> Iterator[Event]:
-        """All the rest; from then on `message` is whole. Raises `Draining` if it was cut short from our side."""
+        """The remaining events; after this `message` is complete. Raises `Draining` if the server cut it short."""
         has_calls = any(isinstance(block, ToolUseBlock) for block in (*self._blocks, self._open))
         reason = stop_reason(finish, calls=has_calls)
         yield from self._close()
@@ -113,7 +113,7 @@ class Story:
         yield events.BlockStart(len(self._blocks), block)
 
     def _close(self) -> Iterator[Event]:
-        """What is open, if anything is."""
+        """The open block, if any."""
         if self._open is None:
             return
         index, text = len(self._blocks), "".join(self._pieces)
@@ -130,15 +130,15 @@ class Story:
         self._open, self._call, self._pieces = None, None, []
 
     def _input(self, text: str) -> Raw:
-        """A call's arguments; those that were cut are no object, and nothing is made up for what is missing."""
+        """A call's arguments. Truncated ones are no valid object, and the missing part is not invented."""
         try:
             msgspec.json.decode(text or "{}", type=dict[str, Raw])
         except msgspec.DecodeError:
-            self._notes.append(f"content[{len(self._blocks)}].input: the answer ended within it, so it is left out")
+            self._notes.append(f"content[{len(self._blocks)}].input: the answer ended inside it, so it is omitted")
             return Raw(b"{}")
         return Raw((text or "{}").encode())
 
 
 def signature_of(thought: str) -> str:
-    """What clients ask of a thought that they keep. It proves nothing, and nobody here asks for it again."""
+    """The signature that clients expect of a thought. It proves nothing and is never verified here."""
     return "localllm:" + hashlib.sha256(thought.encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The tools of a request and which of them may be called, on to functions that a model can call.
+"""A request's tools and tool choice, converted to functions for the model.
 
 Tools that Anthropic's machines or clients bring along (web search, bash ...) have no schema: they are left out, or
 refused if the server is told to. Knows nothing of answers.
@@ -21,20 +21,20 @@ from localllm.server.parse import Fields
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
-"""Agents bring those of all their MCP servers."""
-"""Of a tool, what says how Anthropic's own machines use it. One that may be deferred is offered at once."""
+"""Agents declare the tools of all their MCP servers."""
+"""Fields for Anthropic's own servers. A tool that may be deferred is offered immediately."""
 
 
 class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of the client's: `type` is absent or `custom`. All others are known by their type."""
+    """A tool of the client's: `type` is absent or `custom`. All others are identified by their type."""
 
     fates: ClassVar[Fates] = Fates(
         ignored={
-            "allowed_callers": "it says which tools that run at the vendor's may call it",
-            "cache_control": "prompts are cached wherever they begin alike",
-            "defer_loading": "it is offered at once",
-            "eager_input_streaming": "arguments are streamed as they come",
-            "input_examples": "templates have no place for them",
+            "allowed_callers": "it concerns the vendor's hosted tools",
+            "cache_control": "common prefixes are always cached",
+            "defer_loading": "every tool is offered immediately",
+            "eager_input_streaming": "arguments are always streamed as they are generated",
+            "input_examples": "chat templates have no place for them",
         }
     )
 
@@ -43,11 +43,11 @@ class MessagesTool(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     input_schema: SchemaField | UnsetType = UNSET
     strict: bool | None = None
-    """A schema that cannot be kept is refused; else a warning says so."""
+    """Whether a schema that cannot be enforced is refused; otherwise it causes a warning."""
 
 
 class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools an answer calls."""
+    """Which tools an answer may or must call."""
 
     type: Literal["auto", "any", "tool", "none"]
     name: ToolName | None = None
@@ -55,7 +55,7 @@ class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
     disable_parallel_tool_use: bool | None = None
 
     def known(self) -> str | ToolChoice:
-        """As the tools' own module has it. Raises `InvalidParameter`."""
+        """The same in the type shared by all APIs. Raises `InvalidParameter`."""
         if self.type == "tool":
             if self.name is None:
                 raise InvalidParameter("tool_choice.name is missing", param="tool_choice.name")
@@ -64,11 +64,11 @@ class MessagesChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offered(NamedTuple):
-    """What a model is offered."""
+    """The tools offered to the model."""
 
     tooling: Tooling
     ignored: tuple[str, ...] = ()
-    """The tools that are left out, each as where it stands and what it is."""
+    """The omitted tools: path and type of each."""
     notes: tuple[str, ...] = ()
 
 
@@ -87,12 +87,12 @@ def offered_tools(tools: Sequence[MessagesTool], choice: MessagesChoice | None, 
         kind = clipped(tool.type or "")
         if hosted == "refuse":
             raise UnsupportedParameter(
-                f"{path}: there is no tool of type {kind!r} here; leave it out, or start the server with "
+                f"{path}: tools of type {kind!r} are not supported; leave it out, or start the server with "
                 "--hosted-tools ignore",
                 param=f"{path}.type",
             )
         ignored.append(f"{path}:{kind}")
-        notes.append(f"{path}: there is no tool of type {kind!r} here, so it is left out")
+        notes.append(f"{path}: tools of type {kind!r} are not supported, so it is left out")
     parallel = None if choice is None else not choice.disable_parallel_tool_use
     made = tooling(declared, None if choice is None else choice.known(), parallel=parallel)
     return Offered(made, tuple(ignored), tuple(notes))
@@ -108,7 +108,7 @@ def _declared(tool: MessagesTool, path: str) -> Declared:
 
 
 def unknown_in_tools(given: Fields) -> list[str]:
-    """The fields of the tools that are nobody's; those that are left out, as a whole. They have been read already."""
+    """Unknown fields of the tools, and the omitted tools as a whole. They have been parsed before."""
     raw: Raw | None = given.get("tools")
     unknown: set[str] = set()
     for tool in ([] if raw is None else msgspec.json.decode(raw, type=list[dict[str, Raw]] | None)) or []:

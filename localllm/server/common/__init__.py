@@ -1,1 +1,1 @@
-"""What several APIs have alike: fields of requests with their meaning, and pieces of replies."""
+"""What several APIs share: request fields with their meaning, and parts of replies."""

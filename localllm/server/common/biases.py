@@ -8,17 +8,17 @@ from localllm.errors import InvalidParameter
 from localllm.types import MAX_BIASED_TOKENS, MAX_TOKEN_ID
 
 Biases = dict[str, float | bool] | list[tuple[int | str, float | bool]]
-"""Token -> what is added to its logit. False is llama-server's word for a token that must never come."""
+"""Token -> number added to its logit. False, as in llama-server, forbids the token."""
 
 FORBIDS = -100.0
-"""OpenAI's value for that."""
+"""OpenAI's value for a forbidden token."""
 MAX_DIGITS = len(str(MAX_TOKEN_ID))
 MAX_KEY_CHARS = 40
-"""Of a key that an error message repeats."""
+"""Maximum length of a key repeated in an error message."""
 
 
 def biases_of(given: Biases | None) -> dict[int, float] | None:
-    """By token id; what is said twice of a token is added up. Raises `InvalidParameter`."""
+    """Biases by token id; repeated ones are added. Raises `InvalidParameter`."""
     if given is None:
         return None
     if len(given) > MAX_BIASED_TOKENS:
@@ -32,7 +32,7 @@ def biases_of(given: Biases | None) -> dict[int, float] | None:
         token = _token(key, f"logit_bias.{shown}")
         if bias is True:
             raise InvalidParameter(
-                f"logit_bias.{shown}: give a number, or false for a token that must never come",
+                f"logit_bias.{shown}: give a number, or false to forbid the token",
                 param=f"logit_bias.{shown}",
             )
         biases[token] = biases.get(token, 0.0) + (FORBIDS if bias is False else bias)
@@ -40,8 +40,8 @@ def biases_of(given: Biases | None) -> dict[int, float] | None:
 
 
 def _token(key: int | str, param: str) -> int:
-    """JSON objects can only spell it as text."""
-    # Its length first: Python refuses to read a number of more than 4,300 digits.
+    """JSON object keys are always strings."""
+    # Check the length first: Python refuses to parse more than 4,300 digits.
     if isinstance(key, str) and key.isdecimal() and len(key) <= MAX_DIGITS:
         key = int(key)
     if isinstance(key, str) or not 0 <= key <= MAX_TOKEN_ID:

@@ -1,6 +1,6 @@
-"""Several answers to one request: made side by side, the best of them chosen, their streams merged, their usage summed.
+"""Several answers to one request: generated in parallel, the best chosen, streams merged, usage summed.
 
-Answers to the same prompt lie together. Knows nothing of HTTP or of how a choice is spelled.
+Answers to the same prompt are adjacent. Knows nothing of HTTP or the format of a choice.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from localllm.runtime.runtime import Answer
 from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall, Usage, whole_calls
 
 LARGE_LOGPROBS = 2000
-"""Some ten milliseconds."""
+"""Takes some ten milliseconds to serialize."""
 
 
 class Whole(NamedTuple):
-    """One answer to its end."""
+    """One complete answer."""
 
     text: str
     finish: Finish
@@ -26,14 +26,14 @@ class Whole(NamedTuple):
     prompt_logprobs: Sequence[TokenLogprob] = ()
     thought: str = ""
     num_thought_logprobs: int = 0
-    """Of the first log-probabilities, which are of the thought's tokens."""
+    """How many of the log-probabilities, at the start, belong to the thought's tokens."""
     calls: tuple[ToolCall, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 async def collect(answers: Sequence[Answer]) -> list[Whole]:
-    """All of them, in order. Raises what ends the first that fails."""
-    return [await _collect(answer) for answer in answers]  # while one is awaited, the others are being made
+    """All answers, in order. Raises the error of the first that fails."""
+    return [await _collect(answer) for answer in answers]  # the others are generated while one is awaited
 
 
 async def _collect(answer: Answer) -> Whole:
@@ -57,11 +57,11 @@ async def _collect(answer: Answer) -> Whole:
             of_thought = (len(logprobs) if num_before_text is None else num_before_text) if thought else 0
             text, told = "".join(pieces), tuple(notes)
             return Whole(text, delta.finish, logprobs, prompt_logprobs, thought, of_thought, whole_calls(calls), told)
-    raise InternalError("the answer ended without a finish")
+    raise InternalError("the answer ended without a finish reason")
 
 
 def best(made: Sequence[Whole], num_candidates: int, num_choices: int) -> list[Whole]:
-    """Of each prompt's candidates those with the highest log-probability per token, as OpenAI defines `best_of`."""
+    """For each prompt, the candidates with the highest log-probability per token, as OpenAI defines `best_of`."""
     if num_candidates == num_choices:
         return list(made)
     chosen: list[Whole] = []
@@ -76,13 +76,13 @@ def _mean_logprob(whole: Whole) -> float:
 
 
 def is_large(made: Sequence[Whole]) -> bool:
-    """Whether writing the answers down takes longer than others should wait for: log-probabilities are many objects."""
+    """Whether serializing the answers would block the loop too long: log-probabilities are many objects."""
     numbers = sum(len(whole.logprobs) * (1 + len(whole.logprobs[0].top)) for whole in made if whole.logprobs)
     return numbers > LARGE_LOGPROBS
 
 
 def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
-    """Each prompt counts once, every token that was made counts."""
+    """Each prompt counts once; every generated token counts."""
     prompts = [finish.usage for finish in finishes[::num_candidates]]
     return Usage(
         prompt_tokens=sum(each.prompt_tokens for each in prompts),
@@ -96,7 +96,7 @@ def usage(finishes: Sequence[Finish], num_candidates: int) -> Usage:
 
 
 async def merged(answers: Sequence[Answer]) -> AsyncGenerator[tuple[int, Delta], None]:
-    """The deltas of all as they come, each with its answer's index. Raises what ends the first that fails."""
+    """The deltas of all answers as they arrive, each with its answer's index. Raises the first error."""
     if len(answers) == 1:
         async for delta in answers[0]:
             yield 0, delta

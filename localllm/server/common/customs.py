@@ -1,4 +1,4 @@
-"""The text that a custom tool is called with, out of the JSON arguments `{"input": "..."}`, as these are made.
+"""Extracts a custom tool's text from its JSON arguments `{"input": "..."}` while they are streamed.
 
 Knows nothing of tools and replies.
 """
@@ -18,7 +18,10 @@ _NUM_ESCAPE_CHARS = len(r"\ud83d")
 
 
 class InputReader:
-    """`feed` it the arguments' pieces; what is no such object is the text itself. The sum is the same at any split."""
+    """`feed` takes the arguments in pieces; anything but such an object is the text itself.
+
+    The result does not depend on how the arguments are split.
+    """
 
     def __init__(self) -> None:
         self._buffer = ""
@@ -27,7 +30,7 @@ class InputReader:
         self._is_over = False
 
     def feed(self, arguments: str) -> str:
-        """The text that is new."""
+        """The new part of the text."""
         self._buffer += arguments
         if not (self._is_within or self._is_raw or self._is_over):
             self._open()
@@ -39,7 +42,7 @@ class InputReader:
         return self._characters() if self._is_within else ""
 
     def _open(self) -> None:
-        """Past the text's quote, once it is there; its buffer is as long as a model's white space."""
+        """The rest after the text's opening quote, once it has arrived; until then only whitespace is buffered."""
         place = 0
         for expected in _OPENING:
             while place < len(self._buffer) and self._buffer[place].isspace():
@@ -60,7 +63,7 @@ class InputReader:
             end = match.end() if match is not None else place
             text = json.loads(f'"{buffer[place:end]}"', strict=False)
             ends_here = end == len(buffer) or _PART_OF_AN_ESCAPE.fullmatch(buffer, end) is not None
-            if ends_here and text and "\ud800" <= text[-1] <= "\udbff":  # the other half is to come
+            if ends_here and text and "\ud800" <= text[-1] <= "\udbff":  # the other half is yet to come
                 text, end = text[:-1], end - _NUM_ESCAPE_CHARS
             found.append(_whole(text))
             place = end
@@ -68,7 +71,7 @@ class InputReader:
                 break
             if buffer[place] == '"':
                 self._is_over, self._is_within, place = True, False, len(buffer)
-            else:  # an escape that JSON does not know
+            else:  # not an escape of JSON
                 found.append(buffer[place])
                 place += 1
         self._buffer = buffer[place:]
@@ -76,11 +79,11 @@ class InputReader:
 
 
 def _whole(text: str) -> str:
-    """Halves of surrogate pairs become one character, or U+FFFD."""
+    """Joins surrogate pairs; a single half becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def input_of(arguments: Iterable[str]) -> str:
-    """Of a whole call, or one that was cut."""
+    """The text of a complete or truncated call."""
     reader = InputReader()
     return "".join(map(reader.feed, arguments))

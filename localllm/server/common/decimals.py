@@ -1,4 +1,4 @@
-"""Numbers of vectors in the fewest digits that give the same float32 again."""
+"""Vector components with the fewest digits that round-trip as float32."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 _DIGITS = 9
-"""Significant ones, which are enough for any float32; as a double it would be written with 17."""
+"""Significant digits that suffice for any float32; printed as a double it would have 17."""
 _LEAST, _MOST = 1e-13, 1e8
-"""Beyond these the power of ten that it takes is not exact, so numbers are written as doubles are."""
+"""Outside this range the required power of ten is not exact, so numbers are printed as doubles."""
 
 
 def short_decimals(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """The doubles next to each number's decimal form of 9 digits, which is what they are then written as."""
+    """The doubles nearest to each number's 9-digit decimal form, which is how they are then printed."""
     exact = values.astype(np.float64)
     sizes = np.abs(exact)
     is_within = (sizes > _LEAST) & (sizes < _MOST)

@@ -1,7 +1,7 @@
-"""Fields of OpenAI's requests, and of the APIs that extend them, which are not honoured: what becomes of each, and why.
+"""Fields of OpenAI's requests and extensions of them that are refused or ignored, and why.
 
-Honoured are those of the Structs in `requests`. Tests compare all of them with the types of the `openai` package, so
-that no new field slips through.
+Honoured fields are those of the Structs in `requests`. Tests compare all of them with the types of the `openai`
+package, so that no new field is overlooked.
 """
 
 from __future__ import annotations
@@ -10,95 +10,95 @@ from collections.abc import Mapping
 
 from localllm.server.fields import Fates, Refused
 
-_OF_ACCOUNTS = "accounts, billing and abuse reports are the vendor's"
-_OF_CACHES = "the cache keeps whatever it has room for; `cache_salt` parts it"
+_OF_ACCOUNTS = "accounts, billing and abuse reports exist only at the vendor"
+_OF_CACHES = "the cache keeps what it has room for; `cache_salt` separates prompts"
 
 NO_EFFECT: Mapping[str, str] = {
-    "guided_decoding_backend": "vLLM has several, here is one",
-    "metadata": "nothing is kept of a request",
+    "guided_decoding_backend": "vLLM has several formats; there is one here",
+    "metadata": "requests are not stored",
     "prompt_cache_key": _OF_CACHES,
     "prompt_cache_options": _OF_CACHES,
     "prompt_cache_retention": _OF_CACHES,
     "safety_identifier": _OF_ACCOUNTS,
-    "service_tier": "there is one; `priority` says who waits less",
+    "service_tier": "there is only one tier; use `priority`",
     "user": _OF_ACCOUNTS,
 }
 
 _REFUSED_EVERYWHERE: dict[str, Refused] = {
-    # Of llama-server, vLLM, SGLang and Ollama: known, and they would change the answer.
-    "chat_template": Refused("templates run code, so the server chooses them: --chat-template"),
+    # Fields of llama-server, vLLM, SGLang and Ollama that would change the answer.
+    "chat_template": Refused("templates run code, so only the server sets them: --chat-template"),
     "ebnf": Refused("`grammar` takes GBNF, `guided_grammar` GBNF or Lark", ("",)),
-    "grammar_lazy": Refused("a grammar holds from the first token of the text on", (False,)),
-    "grammar_triggers": Refused("a grammar holds from the first token of the text on", ([],)),
-    "grammar_type": Refused("the field that a grammar is in says what it is"),
-    "lora": Refused("no adapters are loaded", ([],)),
-    "n_probs": Refused("`logprobs` is its name here", (0,)),
-    "prompt_logprobs": Refused("completions have `echo` with `logprobs`"),
-    "reasoning_budget_message": Refused("a thought that is cut ends with the format's own mark", ("",)),
-    "regex": Refused("`guided_regex` is its name here", ("",)),
-    "repetition_penalty": Refused("`repeat_penalty` is its name here", (1,)),
+    "grammar_lazy": Refused("grammars apply from the first token of the text", (False,)),
+    "grammar_triggers": Refused("grammars apply from the first token of the text", ([],)),
+    "grammar_type": Refused("the grammar's field determines its type"),
+    "lora": Refused("adapters are not supported", ([],)),
+    "n_probs": Refused("use `logprobs`", (0,)),
+    "prompt_logprobs": Refused("use `echo` with `logprobs` in completions"),
+    "reasoning_budget_message": Refused("a truncated thought ends with the format's own marker", ("",)),
+    "regex": Refused("use `guided_regex`", ("",)),
+    "repetition_penalty": Refused("use `repeat_penalty`", (1,)),
     "samplers": Refused("the order of samplers is fixed"),
-    "use_beam_search": Refused("answers are sampled", (False,)),
+    "use_beam_search": Refused("beam search is not supported", (False,)),
 }
 
 REFUSED_CHAT: Mapping[str, Refused] = _REFUSED_EVERYWHERE | {
-    "audio": Refused("answers are text"),
-    "modalities": Refused("answers are text", (["text"],)),
-    "moderation": Refused("there is no model that moderates"),
-    "store": Refused("chats are not kept; responses are", (False,)),
-    "verbosity": Refused("few templates know it; `chat_template_kwargs` sets any variable", ("medium",)),
-    "web_search_options": Refused("nothing here searches the web"),
+    "audio": Refused("answers are text only"),
+    "modalities": Refused("answers are text only", (["text"],)),
+    "moderation": Refused("moderation is not supported"),
+    "store": Refused("chats are not stored; responses are", (False,)),
+    "verbosity": Refused("few templates use it; set variables with `chat_template_kwargs`", ("medium",)),
+    "web_search_options": Refused("web search is not supported"),
 }
 
 REFUSED_COMPLETION: Mapping[str, Refused] = _REFUSED_EVERYWHERE | {
-    "chat_template_kwargs": Refused("a plain prompt has no template", ({},)),
-    "store": Refused("completions are not kept; responses are", (False,)),
+    "chat_template_kwargs": Refused("plain prompts use no template", ({},)),
+    "store": Refused("completions are not stored; responses are", (False,)),
 }
 
 _REFUSED_WITH_TEXTS: dict[str, Refused] = {
-    # Of TEI, vLLM, Jina and Cohere: known, and they would change vectors or scores.
-    "activation": Refused("the model says which; `raw_scores` of rerank leaves it out", (True,)),
-    "add_special_tokens": Refused("texts get the special tokens that the model was trained with", (True,)),
-    "chat_template": Refused("texts are embedded as they are"),
-    "chat_template_kwargs": Refused("texts are embedded as they are", ({},)),
-    "lora": Refused("no adapters are loaded", ([],)),
-    "messages": Refused("texts are embedded as they are: render them by /apply-template"),
-    "softmax": Refused("the model says which; `raw_scores` of rerank leaves it out", (True,)),
-    "truncation_direction": Refused("texts are cut at their ends", ("right", "Right")),
-    "truncation_side": Refused("texts are cut at their ends", ("right",)),
-    "use_activation": Refused("the model says which; `raw_scores` of rerank leaves it out", (True,)),
+    # Fields of TEI, vLLM, Jina and Cohere that would change vectors or scores.
+    "activation": Refused("the model determines it; rerank's `raw_scores` turns it off", (True,)),
+    "add_special_tokens": Refused("texts get the special tokens the model was trained with", (True,)),
+    "chat_template": Refused("texts are embedded unchanged"),
+    "chat_template_kwargs": Refused("texts are embedded unchanged", ({},)),
+    "lora": Refused("adapters are not supported", ([],)),
+    "messages": Refused("texts are embedded unchanged; render them with /apply-template"),
+    "softmax": Refused("the model determines it; rerank's `raw_scores` turns it off", (True,)),
+    "truncation_direction": Refused("texts are truncated at the end", ("right", "Right")),
+    "truncation_side": Refused("texts are truncated at the end", ("right",)),
+    "use_activation": Refused("the model determines it; rerank's `raw_scores` turns it off", (True,)),
 }
 
 REFUSED_EMBEDDING: Mapping[str, Refused] = _REFUSED_WITH_TEXTS | {
-    "content": Refused("`input` is its name here"),
+    "content": Refused("use `input`"),
     "embed_dtype": Refused("vectors are float32", ("float32",)),
-    "embedding_type": Refused("vectors are float32; `encoding_format` packs them", ("float",)),
-    "embedding_types": Refused("vectors are float32; `encoding_format` packs them", (["float"],)),
-    "endianness": Refused("base64 is of little-endian numbers", ("little", "native")),
-    "input_type": Refused("a model's prefixes are put before the texts by the client"),
-    "late_chunking": Refused("each text is embedded by itself", (False,)),
-    "normalized": Refused("`normalize` is its name here", (True,)),
-    "output_dtype": Refused("vectors are float32; `encoding_format` packs them", ("float",)),
-    "prompt_name": Refused("a model's prefixes are put before the texts by the client"),
-    "task": Refused("a model's prefixes are put before the texts by the client"),
+    "embedding_type": Refused("vectors are float32; use `encoding_format`", ("float",)),
+    "embedding_types": Refused("vectors are float32; use `encoding_format`", (["float"],)),
+    "endianness": Refused("base64 holds little-endian numbers", ("little", "native")),
+    "input_type": Refused("the client adds the model's prefixes to the texts"),
+    "late_chunking": Refused("each text is embedded separately", (False,)),
+    "normalized": Refused("use `normalize`", (True,)),
+    "output_dtype": Refused("vectors are float32; use `encoding_format`", ("float",)),
+    "prompt_name": Refused("the client adds the model's prefixes to the texts"),
+    "task": Refused("the client adds the model's prefixes to the texts"),
 }
 
 REFUSED_RERANK: Mapping[str, Refused] = _REFUSED_WITH_TEXTS | {
-    "instruction": Refused("the model's own is used", ("",)),
-    "max_chunks_per_doc": Refused("a document is ranked as a whole; `truncate` cuts it"),
-    "max_tokens_per_doc": Refused("a document is ranked as a whole; `truncate` cuts it"),
-    "rank_fields": Refused("a document has one field, `text`", (["text"],)),
-    "return_embeddings": Refused("/v1/embeddings gives vectors", (False,)),
+    "instruction": Refused("the model's own template is used", ("",)),
+    "max_chunks_per_doc": Refused("a document is ranked as a whole; use `truncate`"),
+    "max_tokens_per_doc": Refused("a document is ranked as a whole; use `truncate`"),
+    "rank_fields": Refused("documents have one field, `text`", (["text"],)),
+    "return_embeddings": Refused("use /v1/embeddings for vectors", (False,)),
 }
 
 CHAT = Fates(REFUSED_CHAT, NO_EFFECT)
 COMPLETION = Fates(REFUSED_COMPLETION, NO_EFFECT)
 EMBEDDING = Fates(REFUSED_EMBEDDING, NO_EFFECT)
 NATIVE_EMBEDDING = Fates({name: refused for name, refused in REFUSED_EMBEDDING.items() if name != "content"}, NO_EFFECT)
-"""llama-server's, which has `content`."""
+"""Fields of llama-server's endpoints."""
 RERANK = Fates(REFUSED_RERANK, NO_EFFECT)
 
-_OF_CHATS = "of the chat API: `text.format` takes every kind of structure"
+_OF_CHATS = "a field of the chat API: use `text.format` for structures"
 
 
 def _renamed(here: str) -> Refused:
@@ -108,13 +108,13 @@ def _renamed(here: str) -> Refused:
 RESPONSES = Fates(
     _REFUSED_EVERYWHERE
     | {
-        "background": Refused("a response is made while its request lasts; stream it", (False,)),
-        "context_management": Refused("nothing is compacted: what is too long is refused", ([],)),
-        "conversation": Refused("`previous_response_id` goes on from what was kept"),
-        "moderation": Refused("there is no model that moderates"),
-        "prompt": Refused("no prompts are stored here; send `instructions`"),
-        "truncation": Refused("what is too long is refused", ("disabled",)),
-        "functions": Refused("in the Responses API it is tools", ([],)),
+        "background": Refused("background responses are not supported; stream it", (False,)),
+        "context_management": Refused("conversations are not compacted; input that is too long is refused", ([],)),
+        "conversation": Refused("use `previous_response_id`"),
+        "moderation": Refused("moderation is not supported"),
+        "prompt": Refused("prompts are not stored; send `instructions`"),
+        "truncation": Refused("input that is too long is refused", ("disabled",)),
+        "functions": Refused("in the Responses API, use `tools`", ([],)),
         "grammar": Refused(_OF_CHATS, ("",)),
         "guided_choice": Refused(_OF_CHATS, ([],)),
         "guided_grammar": Refused(_OF_CHATS, ("",)),
@@ -124,9 +124,9 @@ RESPONSES = Fates(
         "json_schema": Refused(_OF_CHATS),
         "structural_tag": Refused(_OF_CHATS),
         "structured_outputs": Refused(_OF_CHATS),
-        "logprobs": Refused('`include: ["message.output_text.logprobs"]` asks for them', (False,)),
-        "n": Refused("a response is one answer", (1,)),
-        # Fields of the chat API that would change the answer must not get lost on the way.
+        "logprobs": Refused('use `include: ["message.output_text.logprobs"]`', (False,)),
+        "n": Refused("a response has one answer", (1,)),
+        # Fields of the chat API that would change the answer must not be lost silently.
         "max_completion_tokens": _renamed("max_output_tokens"),
         "max_tokens": _renamed("max_output_tokens"),
         "messages": _renamed("input"),
@@ -138,8 +138,8 @@ RESPONSES = Fates(
     {name: why for name, why in NO_EFFECT.items() if name != "metadata"}
     | {
         "access_programs": _OF_ACCOUNTS,
-        "client_metadata": "Codex tells about itself",
-        "image": "no answer has an image",
-        "max_tool_calls": "calls of MCP tools are bounded by the server: --mcp-max-rounds",
+        "client_metadata": "metadata of Codex",
+        "image": "answers have no images",
+        "max_tool_calls": "the server limits calls of MCP tools: --mcp-max-rounds",
     },
 )

@@ -11,7 +11,7 @@ import msgspec
 from localllm.types import TokenLogprob
 
 LEAST = -9999.0
-"""What OpenAI says of tokens without any probability: JSON has no infinity."""
+"""OpenAI's value for tokens of probability zero: JSON has no infinity."""
 
 
 class TopLogprob(msgspec.Struct, frozen=True):
@@ -28,14 +28,14 @@ class ChatLogprob(msgspec.Struct, frozen=True):
 
 
 class ChatLogprobs(msgspec.Struct, frozen=True):
-    """`choices[].logprobs` of a chat completion or of a chunk of it."""
+    """`choices[].logprobs` of a chat completion or chunk."""
 
     content: list[ChatLogprob]
     refusal: None = None
 
 
 class TextLogprobs(msgspec.Struct, frozen=True):
-    """`choices[].logprobs` of a plain completion or of a chunk of it; offsets are characters into the text.
+    """`choices[].logprobs` of a plain completion or chunk; offsets count characters of the text.
 
     Null for the first token of a prompt.
     """
@@ -55,7 +55,7 @@ class TextLogprobs(msgspec.Struct, frozen=True):
 
 
 def chat_logprobs(items: Sequence[TokenLogprob], _offset: int = 0) -> ChatLogprobs:
-    """In the chat API's shape."""
+    """In the chat API's format."""
     return ChatLogprobs(
         [
             ChatLogprob(
@@ -70,7 +70,7 @@ def chat_logprobs(items: Sequence[TokenLogprob], _offset: int = 0) -> ChatLogpro
 
 
 def text_logprobs(items: Sequence[TokenLogprob], offset: int = 0) -> TextLogprobs:
-    """In the completion API's shape; the first token begins at that offset."""
+    """In the completion API's format; the first token begins at `offset`."""
     shaped = TextLogprobs([], [], [], [])
     for item in items:
         token = text_of(item.piece)
@@ -83,9 +83,9 @@ def text_logprobs(items: Sequence[TokenLogprob], offset: int = 0) -> TextLogprob
 
 
 def echo_logprobs(items: Sequence[TokenLogprob], echo: str) -> TextLogprobs:
-    """A whole prompt's, in the same shape, where the text that is sent back is `echo`.
+    """The same for a whole prompt, whose returned text is `echo`.
 
-    What tokenizing put before the text (a BOS token, SentencePiece's first space) is no part of it.
+    What tokenization added before the text (a BOS token, SentencePiece's first space) is not included.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     offsets = [0]
@@ -99,7 +99,7 @@ def echo_logprobs(items: Sequence[TokenLogprob], echo: str) -> TextLogprobs:
 
 
 def _top(item: TokenLogprob) -> dict[str, float]:
-    """The chosen token is always there, as OpenAI has it; of several spelled alike the likeliest is meant."""
+    """Always includes the chosen token, as OpenAI does; of tokens with the same text, the most likely one."""
     top: dict[str, float] = {}
     for piece, logprob in (*item.top, (item.piece, item.logprob)):
         top.setdefault(text_of(piece), max(logprob, LEAST))
@@ -107,5 +107,5 @@ def _top(item: TokenLogprob) -> dict[str, float]:
 
 
 def text_of(piece: bytes) -> str:
-    """A token's text; a part of a character becomes U+FFFD, its bytes are in the chat API's `bytes`."""
+    """A token's text. Part of a character becomes U+FFFD; the chat API's `bytes` has its bytes."""
     return piece.decode("utf-8", "replace")

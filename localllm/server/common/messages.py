@@ -1,8 +1,7 @@
-"""The messages of a chat request, as clients write them, and on to the conversation's own.
+"""The messages of a chat request, as clients write them, converted to a `Conversation`.
 
-What agents send back is taken kindly: results of calls that nobody knows, arguments that are no JSON, contents that are
-null, ids that were rewritten. Raises `RequestError`s that name the field at fault as a JSON path.
-Knows nothing of what a template takes.
+Accepts what agents send back: results of unknown calls, arguments that are not JSON, null contents, rewritten ids.
+Raises `RequestError`s that name the field at fault as a JSON path. Knows nothing of chat templates.
 """
 
 from __future__ import annotations
@@ -27,26 +26,29 @@ ROLES = {
     "tool": "tool",
     "function": "tool",
 }
-"""Role -> the one that a conversation knows."""
+"""Role in a request -> role in a `Message`."""
 
 _BETWEEN_PARTS = "\n"
-"""As llama-server and vLLM join them."""
+"""Joins parts as llama-server and vLLM do."""
 
 Arguments = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "null"]})]
 
 
 class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message: a text, a refusal, or a thought (`thinking`). One of another type is refused by its type."""
+    """A part of a message: text, refusal or thought (`thinking`). Other types are refused by name."""
 
     fates: ClassVar[Fates] = Fates(
-        dict.fromkeys(("image_url", "detail"), Refused("no model here sees images yet"))
-        | dict.fromkeys(("file", "file_data", "file_id", "file_url", "filename"), Refused("send the text of a file"))
-        | {"input_audio": Refused("no model here hears")},
+        dict.fromkeys(("image_url", "detail"), Refused("images are not supported yet"))
+        | dict.fromkeys(
+            ("file", "file_data", "file_id", "file_url", "filename"),
+            Refused("files are not supported; send their text"),
+        )
+        | {"input_audio": Refused("audio is not supported")},
         {
-            "annotations": "an earlier answer is its text",
-            "cache_control": "prompts are cached wherever they begin alike",
-            "logprobs": "an earlier answer is its text",
-            "prompt_cache_breakpoint": "prompts are cached wherever they begin alike",
+            "annotations": "only the text of earlier answers is used",
+            "cache_control": "common prefixes are always cached",
+            "logprobs": "only the text of earlier answers is used",
+            "prompt_cache_breakpoint": "common prefixes are always cached",
         },
     )
 
@@ -59,7 +61,7 @@ class ContentPart(msgspec.Struct, frozen=True):
 class CalledFunction(msgspec.Struct, frozen=True):
     name: str
     arguments: Arguments | UnsetType = UNSET
-    """JSON in a string; some clients send the object itself."""
+    """A string with JSON; some clients send the object itself."""
 
     def to_call(self, path: str, id: str | None = None) -> ToolCall:
         """Arguments as JSON. Raises `InvalidParameter`."""
@@ -68,7 +70,9 @@ class CalledFunction(msgspec.Struct, frozen=True):
             try:
                 text = msgspec.json.decode(text, type=str)
             except msgspec.DecodeError as error:  # half a surrogate pair
-                raise InvalidParameter(f"{path}.arguments is no text: {error}", param=f"{path}.arguments") from error
+                raise InvalidParameter(
+                    f"{path}.arguments is not valid text: {error}", param=f"{path}.arguments"
+                ) from error
         return ToolCall(self.name, "{}" if text in ("", "null") else text, id or "")
 
 
@@ -96,9 +100,9 @@ class MessageCall(msgspec.Struct, frozen=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """A message as the client wrote it."""
+    """A message as the client sent it."""
 
-    fates: ClassVar[Fates] = Fates({"audio": Refused("no model here hears", ({}, ""))})
+    fates: ClassVar[Fates] = Fates({"audio": Refused("audio is not supported", ({}, ""))})
 
     role: str
     content: str | list[ContentPart] | None = None
@@ -106,15 +110,15 @@ class ChatMessage(msgspec.Struct, frozen=True):
     tool_calls: list[MessageCall] | None = None
     tool_call_id: str | None = None
     function_call: CalledFunction | None = None
-    """Of before there were tools."""
+    """The deprecated form of `tool_calls`."""
     reasoning_content: str | None = None
-    """The thought before an earlier answer."""
+    """The thought of an earlier answer."""
     reasoning: str | None = None
     """The same, as vLLM and OpenRouter call it."""
     refusal: str | None = None
 
     def to_message(self, path: str) -> Message:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
+        """Raises `InvalidParameter`, `UnsupportedParameter`. `path`: of this message."""
         if self.role not in ROLES:
             known, given = ", ".join(ROLES), clipped(self.role)
             raise InvalidParameter(f"{path}.role must be one of {known}, got {given!r}", param=f"{path}.role")
@@ -127,7 +131,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
             calls.append(self.function_call.to_call(f"{path}.function_call"))
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
-            raise InvalidParameter(f"{where}: only an assistant's message has calls", param=where)
+            raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
         thought = self.reasoning_content or self.reasoning or _BETWEEN_PARTS.join(thoughts)
         return Message(
             role,
@@ -167,7 +171,7 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 
 def unknown_in_messages(messages: msgspec.Raw) -> list[str]:
-    """The fields that are nobody's. Raises `UnsupportedParameter`."""
+    """The unknown fields. Raises `UnsupportedParameter`."""
     unknown: set[str] = set()
     for index, message in enumerate(msgspec.json.decode(messages, type=list[dict[str, msgspec.Raw]])):
         ChatMessage.fates.check(message, f"messages[{index}].")

@@ -1,4 +1,4 @@
-"""What is said of an answer beside it, in several APIs: remarks, seconds, and why it ended. Knows no reply's shape."""
+"""Metadata of answers in several APIs: warnings, timings and finish reasons. Knows no reply's format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from localllm.types import Finish, Timings
 
 
 class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one answer: until it had a slot, its prompt, its tokens; and from its arrival to its first token.
+    """Seconds of one answer: waiting for a slot, prompt, tokens; and from arrival to first token.
 
-    The other fields are llama-server's, where `timings_per_token` asks for them: see `SpeedObject`.
+    The other fields are llama-server's, included if `timings_per_token` is set: see `SpeedObject`.
     """
 
     queue_s: float | msgspec.UnsetType = msgspec.UNSET
@@ -34,17 +34,17 @@ class TimingsObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remarks(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What there is to say of an answer beyond OpenAI's fields."""
+    """Extensions of OpenAI's replies."""
 
     warnings: list[str] = []
     num_tokens: int = 0
-    """In a chunk of a stream, where `timings` are asked for: tokens behind it."""
+    """In a chunk, if `timings` is set: the number of tokens in it."""
     cache_miss: str | msgspec.UnsetType | None = msgspec.UNSET
-    """Where it was asked for: why the prompt was not in the cache; null: all was that was ever computed of it."""
+    """If requested: why the prompt was not cached; null if everything ever computed of it was."""
 
 
 def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks | msgspec.UnsetType:
-    """Each once; absent where there are none, and nothing was asked. `cache_miss`: nothing is a reply as well."""
+    """Each warning once; absent if there is nothing to report. `cache_miss` may be null in the reply."""
     said = list(dict.fromkeys(warnings))
     if cache_miss is not None:
         return Remarks(said, cache_miss=cache_miss or None)
@@ -52,7 +52,7 @@ def remarks(warnings: Iterable[str], cache_miss: str | None = None) -> Remarks |
 
 
 def timings_object(timings: Timings) -> TimingsObject:
-    """Timings with what follows from them."""
+    """Timings with the rates derived from them."""
     return TimingsObject(
         queue_s=timings.queue_s,
         prefill_s=timings.prefill_s,
@@ -62,7 +62,7 @@ def timings_object(timings: Timings) -> TimingsObject:
 
 
 def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObject | msgspec.UnsetType:
-    """Of a whole answer, those that were asked for: `timings`, `timings_per_token`."""
+    """The requested timings of a whole answer: `timings`, `timings_per_token`."""
     if not seconds and not speed:
         return msgspec.UNSET
     whole = timings_object(finish.timings) if seconds else TimingsObject()
@@ -70,15 +70,15 @@ def final_timings(finish: Finish, *, seconds: bool, speed: bool) -> TimingsObjec
 
 
 def running_timings(speed: Speed) -> TimingsObject | msgspec.UnsetType:
-    """Of an answer that is on its way."""
+    """The same for an answer in progress."""
     told = speed.so_far()
     return msgspec.UNSET if told is None else TimingsObject(**msgspec.structs.asdict(told))
 
 
 def finish_reason(finish: Finish) -> Literal["stop", "length"]:
-    """A request's own time limit cuts as its token limit does.
+    """Reaching a request's time limit counts as reaching its token limit.
 
-    Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole.
+    Raises `Draining` if the server cut the answer short: a client must not take it for complete.
     """
     if finish.reason == "cancelled":
         raise Draining("the answer was cancelled by the server")

@@ -1,6 +1,6 @@
-"""The request fields that say how messages become a prompt, under the names of llama-server, vLLM and OpenAI.
+"""Request fields for rendering messages, under the names of llama-server, vLLM and OpenAI.
 
-Knows nothing of templates: variables are handed on as they are.
+Knows nothing of templates: variables are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ RESERVED = {
     "documents": "documents",
     "add_generation_prompt": "add_generation_prompt",
     "continue_final_message": "continue_final_message",
-    "bos_token": "the model's own",
-    "eos_token": "the model's own",
+    "bos_token": "only the model's own template is used",
+    "eos_token": "only the model's own template is used",
 }
-"""Variables of every template -> the field that sets them."""
+"""Reserved template variables -> the field that sets them."""
 THINKING = ("enable_thinking", "thinking")
-"""One switch under the names of Qwen, GLM and most others, and of DeepSeek, Granite and Kimi."""
+"""The switch for thinking as Qwen, GLM and most others call it, and as DeepSeek, Granite and Kimi do."""
 
 
 class Thinking(msgspec.Struct, frozen=True, kw_only=True):
-    """The switch as DeepSeek's and GLM's APIs have it, and Anthropic's."""
+    """The switch as in the APIs of DeepSeek, GLM and Anthropic."""
 
     type: Literal["enabled", "disabled", "adaptive", "auto", "between_tools"]
-    """The last three leave it to the model."""
+    """The last three leave the decision to the model."""
     budget_tokens: int | None = None
-    """The most tokens of the thought."""
+    """Maximum number of thought tokens."""
 
     @property
     def is_on(self) -> bool | None:
@@ -49,35 +49,35 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenderingFields(Protocol):
-    """What chat requests and those for a prompt alone have."""
+    """Fields of chat requests and of requests for a rendered prompt."""
 
     @property
     def chat_template_kwargs(self) -> Raw | UnsetType:
-        """What the template gets besides: llama-server's and vLLM's name."""
+        """Additional template variables, as in llama-server and vLLM."""
 
     @property
     def enable_thinking(self) -> bool | None:
-        """The template's switch of thoughts, if it has one."""
+        """The template's switch for thinking, if it has one."""
 
     @property
     def thinking(self) -> Thinking | None:
-        """The same in an object."""
+        """The same as an object."""
 
     @property
     def reasoning_effort(self) -> str | None:
-        """`none`: without thoughts; else with them, and the word is handed to the template."""
+        """`none` turns thinking off; other values turn it on and are passed to the template."""
 
     @property
     def documents(self) -> Raw | UnsetType:
-        """For templates that know some."""
+        """For templates that use documents."""
 
     @property
     def add_generation_prompt(self) -> bool | None:
-        """None: it is there unless the last message is continued."""
+        """None: true unless the last message is continued."""
 
     @property
     def continue_final_message(self) -> bool | None:
-        """vLLM's name. None: a last message of the assistant is continued, as by llama-server."""
+        """vLLM's name. None: a final assistant message is continued, as in llama-server."""
 
 
 def rendering_of(fields: RenderingFields, messages: tuple[Message, ...], tools: str = "") -> Rendering:
@@ -97,12 +97,12 @@ def _check_end(fields: RenderingFields, messages: tuple[Message, ...]) -> None:
         return
     if fields.add_generation_prompt:
         raise InvalidParameter(
-            "add_generation_prompt and continue_final_message exclude each other; send one of them",
+            "add_generation_prompt and continue_final_message are mutually exclusive; send one of them",
             param="continue_final_message",
         )
     if not messages[-1].is_open:
         raise InvalidParameter(
-            "continue_final_message needs an assistant's message without calls at the end; append one, or leave it out",
+            "continue_final_message needs a final assistant message without calls; append one, or leave it out",
             param="continue_final_message",
         )
 
@@ -125,14 +125,16 @@ def _variables(fields: RenderingFields) -> dict[str, Any]:
 
 
 def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
-    """What the other fields say; the variables come first where they say it themselves."""
+    """Variables set by the other fields; `chat_template_kwargs` takes precedence."""
     found: dict[str, Any] = {}
     thinks, effort = fields.enable_thinking, fields.reasoning_effort
     if thinks is None and fields.thinking is not None:
         thinks = fields.thinking.is_on
     if effort is not None:
         if not 0 < len(effort) <= MAX_EFFORT_CHARS:
-            raise InvalidParameter("reasoning_effort is a word, as low, medium or high", param="reasoning_effort")
+            raise InvalidParameter(
+                "reasoning_effort must be a word such as low, medium or high", param="reasoning_effort"
+            )
         thinks = effort != "none" if thinks is None else thinks
         if effort != "none":
             found["reasoning_effort"] = effort
@@ -141,12 +143,12 @@ def _switches(fields: RenderingFields, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown_in_thinking(given: Fields) -> list[str]:
-    """The fields of `thinking` that are nobody's."""
+    """The unknown fields of `thinking`."""
     return unknown_fields(fields_of(given.get("thinking")), Thinking, "thinking.")
 
 
 def json_text(given: Raw | UnsetType, name: str, opening: str, what: str) -> str:
-    """Nothing for null. Raises `InvalidParameter` for what is not of the kind."""
+    """None for null. Raises `InvalidParameter` for another type."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if text in ("", "null"):
         return ""

@@ -1,6 +1,6 @@
-"""How an answer is made, as request fields that several APIs share, and on to `SamplingParams`.
+"""Request fields for generation that several APIs share, converted to `SamplingParams`.
 
-Knows neither messages nor prompts, nor how an API spells its limits.
+Knows neither messages nor prompts, nor how an API names its limits.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _AS_GIVEN = (
     "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n", "dry_multiplier", "dry_base",
     "dry_allowed_length", "dry_penalty_last_n",
 )  # fmt: skip
-"""What `SamplingParams` takes under the same name."""
+"""Fields passed to `SamplingParams` under the same name."""
 
 _BUDGETS = ("reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget", "thinking_budget")
-"""llama-server's two names for the most tokens of a thought, vLLM's, and that of Qwen's API."""
+"""Names for the maximum number of thought tokens: llama-server's two, vLLM's, and Qwen's API's."""
 MAX_BUDGET = 2**31 - 1
 
 
 def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
-    """The same with another seed; what was checked once, up to 1,024 biases, is shared and not checked again."""
+    """The same with another seed, without validating the fields (up to 1,024 biases) again."""
     if seed == params.seed:
         return params
     twin = copy.copy(params)
@@ -43,10 +43,10 @@ def with_seed(params: SamplingParams, seed: int | None) -> SamplingParams:
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What else is told in a stream."""
+    """Additional output of a stream."""
 
     fates: ClassVar[Fates] = Fates(
-        ignored={"include_obfuscation": "it pads against eavesdroppers, of whom there are none on this machine"}
+        ignored={"include_obfuscation": "it pads chunks against eavesdropping, which loopback does not need"}
     )
 
     include_usage: bool | None = None
@@ -54,7 +54,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's, and extensions that are named as llama-server's, or else vLLM's, are."""
+    """OpenAI's fields, and extensions under the names of llama-server or vLLM."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -86,7 +86,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     stop_token_ids: list[TokenId] | None = None
     ignore_eos: bool | None = None
     reasoning_budget_tokens: int | None = None
-    """The most tokens of the thought before an answer; -1: no limit of its own."""
+    """Maximum tokens of the thought before an answer; -1: unlimited."""
     thinking_budget_tokens: int | None = None
     thinking_token_budget: int | None = None
     thinking_budget: int | None = None
@@ -94,16 +94,16 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     """Seconds."""
     cache_prompt: bool | None = None
-    """False: compute the whole prompt anew."""
+    """False: recompute the whole prompt."""
     cache_salt: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-    """As vLLM's: only prompts with the same salt, of the same key, start from what was computed for each other."""
+    """As in vLLM: only prompts with the same salt and API key share cached prefixes."""
     cache_report: bool | None = None
-    """Of messages: say why the prompt was not in the cache, as `localllm.cache_miss`."""
+    """Chat only: report why the prompt was not cached, as `localllm.cache_miss`."""
     speculative: bool | SpeculativeField | None = None
-    """False: no token is guessed. The answer is the same."""
+    """False: no speculative decoding. The answer is the same."""
     timings: bool | None = None
     keep_alive: float | str | None = None
-    """How long the model stays loaded after this answer: seconds, or `5m`; negative: for ever, 0: not at all."""
+    """How long the model stays loaded after this answer: seconds, or `5m`; negative: indefinitely; 0: unload now."""
 
     def keep_alive_s(self) -> float | None:
         """Raises `InvalidParameter`."""
@@ -127,7 +127,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     def generation_of(
         self, params: SamplingParams, *, structure: Structure | None = None, **source: Any
     ) -> GenerationRequest:
-        """One answer to make, drawn so; `source` is what to answer, as the fields of `GenerationRequest`.
+        """A request for one answer; `source` is the prompt, as fields of `GenerationRequest`.
 
         Raises `InvalidParameter`, `UnsupportedParameter`.
         """
@@ -136,7 +136,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         if is_bound and params.ignore_eos:
             what = "tools" if structure is None else structure.param
             raise InvalidParameter(
-                f"ignore_eos and {what} exclude each other: such an answer ends where its structure does; send one "
+                f"ignore_eos and {what} are mutually exclusive: the structure determines the answer's end; send one "
                 "of them",
                 param="ignore_eos",
             )
@@ -153,7 +153,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def budgets(self) -> dict[str, int]:
-        """Field -> what it says of the most tokens of a thought."""
+        """Field -> its limit of thought tokens."""
         return {name: budget for name in _BUDGETS if (budget := getattr(self, name)) is not None}
 
     def _thinking_budget(self, *, knows_thoughts: bool) -> int | None:
@@ -174,16 +174,16 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
         return budget
 
     def limit(self) -> int | None:
-        """The most tokens to make; None: as many as fit."""
+        """Maximum number of tokens to generate; None: as many as fit."""
         return None
 
     def num_logprobs(self) -> int | None:
-        """How many of the likeliest tokens to report beside each chosen one; None: no log-probabilities."""
+        """How many of the most likely tokens to report per position; None: no log-probabilities."""
         return None
 
 
 def seed_of(seed: int | None, index: int) -> int | None:
-    """Of one of several answers: the next of 64 bits, but for the one that means a random seed."""
+    """The seed of one of several answers: consecutive 64-bit numbers, skipping the one that means random."""
     if seed is None or seed == RANDOM_SEED:
         return seed
     after = seed + index

@@ -1,4 +1,4 @@
-"""What a request says of guesses: OpenAI's `prediction`, and whether and how far tokens are guessed at all.
+"""Request fields for speculative decoding: OpenAI's `prediction`, and limits of guessing.
 
 Neither changes an answer. Knows nothing of how guesses are made.
 """
@@ -18,7 +18,7 @@ class PredictedPart(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """OpenAI's: most of the answer is expected to be this."""
+    """OpenAI's: text that the answer is expected to contain mostly."""
 
     type: Literal["content"]
     content: str | list[PredictedPart]
@@ -30,9 +30,9 @@ class Prediction(msgspec.Struct, frozen=True):
 
 class SpeculativeField(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     n_max: int | None = None
-    """The most tokens to guess in a step; 0: none."""
+    """Maximum number of guessed tokens per step; 0: none."""
     sources: list[SourceName] | None = None
-    """Who may guess; without: everybody."""
+    """The sources that may guess; default: all."""
 
 
 def speculative_of(field: bool | SpeculativeField | None) -> Speculative:

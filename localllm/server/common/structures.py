@@ -1,8 +1,8 @@
-"""The request fields that ask for a structure, under the names of several servers, and on to one `Structure`.
+"""Request fields for structured answers, under the names of several servers, converted to one `Structure`.
 
 OpenAI's `response_format` (as `text.format` in the Responses API), llama-server's `json_schema` and `grammar`, vLLM's
-`guided_*`, `structural_tag` and `structured_outputs`. A schema stays the JSON that the client wrote, so that its
-properties keep their order. Knows nothing of what a schema says, or of whether a grammar can be built from it.
+`guided_*`, `structural_tag` and `structured_outputs`. A schema stays the client's JSON, so that its
+properties keep their order. Knows nothing of a schema's content, or of whether a grammar can be built from it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from localllm.types.structures import Structure, StructureKind, Whitespace
 
 _OBJECT_OR_TEXT: dict[str, Any] = {"type": ["object", "boolean", "string", "null"]}
 SchemaField = Annotated[Raw, Meta(extra_json_schema={"type": ["object", "boolean", "null"]})]
-"""A JSON schema, as it was written."""
+"""A JSON schema as sent."""
 SchemaOrText = Annotated[Raw, Meta(extra_json_schema=_OBJECT_OR_TEXT)]
-"""The same, or a string that holds one: both are sent under vLLM's names."""
+"""The same, or a string that contains one: clients send both under vLLM's names."""
 _ListField = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 
 FormatType = Literal["text", "json_object", "json_schema", "regex", "choice", "lark", "grammar", "structural_tag"]
@@ -38,15 +38,15 @@ _FIELDS_OF: dict[str, frozenset[str]] = {
     "grammar": frozenset({"grammar"}),
     "structural_tag": frozenset({"structures", "triggers", "format"}),
 }
-"""Of a format, those that say something of its type."""
+"""The fields of a format that depend on its type."""
 
 
-TELLING = Fates(ignored=dict.fromkeys(("description", "name"), "the model is held to the schema and does not see it"))
-"""Of a schema, what only a model could read."""
+TELLING = Fates(ignored=dict.fromkeys(("description", "name"), "the schema is enforced, but not shown to the model"))
+"""Fields of a schema that would only inform the model."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's wrapper of a schema, which is enforced in full whatever `strict` says."""
+    """OpenAI's wrapper of a schema, which is enforced in full with or without `strict`."""
 
     fates: ClassVar[Fates] = TELLING
 
@@ -59,7 +59,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """OpenAI's types, and by extension others; `schema` beside the type is llama-server's and the Responses API's."""
+    """OpenAI's types, and others as extensions; `schema` beside the type is llama-server's and the Responses API's."""
 
     fates: ClassVar[Fates] = TELLING
 
@@ -73,19 +73,19 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     choice: list[str] | None = None
     lark: str | None = None
     grammar: str | None = None
-    """GBNF, as llama.cpp writes it."""
+    """llama.cpp's GBNF."""
     structures: _ListField | UnsetType = UNSET
     triggers: _ListField | UnsetType = UNSET
     format: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "null"]})] | UnsetType = UNSET
     whitespace: Whitespace | None = None
-    """Extension: `compact` (what it is without), `minimal` or `pretty`."""
+    """Extension: `compact` (the default), `minimal` or `pretty`."""
 
     def given(self) -> dict[str, Any]:
-        """What of it says anything, to send back."""
+        """The fields that are set, to return them."""
         return {name: value for name in self.__struct_fields__ if is_given(value := getattr(self, name))}
 
     def structure(self, path: str) -> Structure | None:
-        """None for plain text. `path` is where this stands. Raises `InvalidParameter`."""
+        """None for plain text. `path`: of this format. Raises `InvalidParameter`."""
         for name in self.__struct_fields__[1:]:
             if name not in _FIELDS_OF[self.type] and is_given(getattr(self, name)):
                 where = f"{path}.{name}"
@@ -109,7 +109,9 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
         wrapper = self.json_schema
         if wrapper is not None and is_given(self.schema):
             where = f"{path}.schema"
-            raise InvalidParameter(f"{where} and {path}.json_schema exclude each other; send one of them", param=where)
+            raise InvalidParameter(
+                f"{where} and {path}.json_schema are mutually exclusive; send one of them", param=where
+            )
         if self.type == "json_schema" and wrapper is None and not is_given(self.schema):
             where = f"{path}.json_schema"
             raise InvalidParameter(f"{where} is missing", param=where)
@@ -139,7 +141,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
-    """vLLM's. One of the first six."""
+    """vLLM's: exactly one of the first six fields."""
 
     json: SchemaOrText | UnsetType = UNSET
     regex: str | None = None
@@ -150,7 +152,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
     structural_tag: Annotated[Raw, Meta(extra_json_schema={"type": ["object", "string", "null"]})] | UnsetType = UNSET
     whitespace_pattern: str | None = None
     disable_any_whitespace: bool | None = None
-    """There is none unless a pattern asks for it."""
+    """Set only together with a pattern."""
     disable_additional_properties: bool | None = None
 
     def structure(self, path: str) -> Structure:
@@ -162,7 +164,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.disable_any_whitespace and self.whitespace_pattern:
             where = f"{path}.whitespace_pattern"
-            raise InvalidParameter(f"{where} and {path}.disable_any_whitespace exclude each other", param=where)
+            raise InvalidParameter(f"{where} and {path}.disable_any_whitespace are mutually exclusive", param=where)
         asked = _under_vllms_names(
             {
                 f"{path}.json": self.json,
@@ -178,7 +180,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
         structure = only(asked)
         if structure is None:
             raise InvalidParameter(
-                f"{path} asks for nothing; it takes one of json, regex, choice, grammar, json_object, structural_tag",
+                f"{path} is empty; it takes one of json, regex, choice, grammar, json_object, structural_tag",
                 param=path,
             )
         if self.disable_any_whitespace:
@@ -187,7 +189,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StructureFields(SamplingFields, frozen=True, kw_only=True):
-    """Of chat and plain completion."""
+    """Fields of chat and plain completions."""
 
     response_format: ResponseFormat | None = None
     # Extensions, llama-server's:
@@ -205,7 +207,7 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
     structured_outputs: StructuredOutputs | None = None
 
     def asked_structures(self) -> list[Asked]:
-        """All that are asked for, each with its field. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """All requested structures, each with its field. Raises `InvalidParameter`, `UnsupportedParameter`."""
         asked: list[Asked] = []
         if self.response_format is not None:
             structure = self.response_format.structure("response_format")
@@ -229,7 +231,7 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
         return asked
 
     def structure(self) -> Structure | None:
-        """What shape the answer must have; None: any. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The structure of the answer; None: free text. Raises `InvalidParameter`, `UnsupportedParameter`."""
         structure, pattern = only(self.asked_structures()), "guided_whitespace_pattern"
         if structure is None and self.guided_whitespace_pattern:
             raise InvalidParameter(f"{pattern} needs a JSON structure beside it", param=pattern)
@@ -237,14 +239,14 @@ class StructureFields(SamplingFields, frozen=True, kw_only=True):
 
 
 class Asked(NamedTuple):
-    """A structure, and the field that asks for it."""
+    """A structure and the field that requests it."""
 
     field: str
     structure: Structure
 
 
 def only(asked: list[Asked]) -> Structure | None:
-    """Raises `InvalidParameter` that names two of several."""
+    """Raises `InvalidParameter` naming two fields if there are several."""
     if len(asked) > 1:
         first, second, *_ = (each.field for each in asked)
         raise InvalidParameter(f"{first} and {second} each ask for a structure; send one of them", param=second)
@@ -252,7 +254,7 @@ def only(asked: list[Asked]) -> Structure | None:
 
 
 def unknown_in_structures(given: Fields) -> list[str]:
-    """The fields in `response_format` and `structured_outputs` that are nobody's."""
+    """The unknown fields in `response_format` and `structured_outputs`."""
     response_format = fields_of(given.get("response_format"))
     return [
         *unknown_in_format(response_format, "response_format"),
@@ -261,7 +263,7 @@ def unknown_in_structures(given: Fields) -> list[str]:
 
 
 def unknown_in_format(given: Fields, path: str) -> list[str]:
-    """The fields of a format that are nobody's; `path` is where it stands."""
+    """The unknown fields of a format at `path`."""
     wrapper = fields_of(given.get("json_schema"))
     return [
         *unknown_fields(given, ResponseFormat, f"{path}."),
@@ -270,12 +272,12 @@ def unknown_in_format(given: Fields, path: str) -> list[str]:
 
 
 def schema_structure(schema: Raw | UnsetType, path: str) -> Structure:
-    """Of a schema at `path`; one that is absent or `{}` is that of any object. Raises `InvalidParameter`."""
+    """The structure of the schema at `path`; absent or `{}` means any object. Raises `InvalidParameter`."""
     return _json(schema, path) or Structure(kind="json_object", param=path)
 
 
 def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
-    """`given` is path -> value; the last word of the path says what it is."""
+    """`given`: path -> value; the last word of the path is the type."""
     asked: list[Asked] = []
     for path, value in given.items():
         if not is_given(value) or value in ("", []):
@@ -287,7 +289,7 @@ def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
             structure = _choice(value, path)
         elif word == "regex":
             structure = Structure(kind="regex", source=value, param=path)
-        elif word == "grammar":  # vLLM takes both, and tells them apart so
+        elif word == "grammar":  # vLLM accepts both and distinguishes them this way
             structure = Structure(kind="gbnf" if "::=" in value else "lark", source=value, param=path)
         else:
             text = _json_text(value, path, may_be_text=True)
@@ -299,7 +301,7 @@ def _under_vllms_names(given: dict[str, Any]) -> list[Asked]:
 def _json(
     schema: Raw | UnsetType, path: str, *, may_be_text: bool = False, whitespace: Whitespace = "compact"
 ) -> Structure | None:
-    """None where there is no schema or an empty one, which to llama-server means any object."""
+    """None for an absent or empty schema, which in llama-server means any object."""
     if not isinstance(schema, Raw) or not is_given(schema):
         return None
     text = _json_text(schema, path, may_be_text=may_be_text)
@@ -309,14 +311,14 @@ def _json(
 
 
 def _json_text(value: Raw, path: str, *, may_be_text: bool) -> str:
-    """The JSON of an object (or a boolean: a schema may be one), as it was written. Raises `InvalidParameter`."""
+    """The JSON of an object (or a boolean, which is a schema too) as sent. Raises `InvalidParameter`."""
     text = _decoded(bytes(value), path)
     if may_be_text and text.startswith('"'):
         try:
             text = msgspec.json.decode(text, type=str).strip()
             msgspec.json.decode(text, type=Raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise InvalidParameter(f"{path} is a string that holds no valid JSON: {error}", param=path) from error
+            raise InvalidParameter(f"{path} is a string without valid JSON: {error}", param=path) from error
     if not text.startswith(("{", "true", "false")):
         raise InvalidParameter(f"{path} must be a JSON object", param=path)
     return text
@@ -334,25 +336,25 @@ def _choice(texts: list[str], path: str) -> Structure:
 
 
 def _spaced(structure: Structure, pattern: str | None, path: str) -> Structure:
-    """With the client's own pattern of the whitespace. Raises `InvalidParameter` where there is no JSON."""
+    """Applies the client's whitespace pattern. Raises `InvalidParameter` if the structure is not JSON."""
     if not pattern:
         return structure
     if structure.kind not in ("json_object", "json_schema"):
         raise InvalidParameter(f"{path} needs a JSON structure beside it", param=path)
     if not _WHITESPACE.fullmatch(pattern):
         raise InvalidParameter(
-            f"{path} must match JSON's whitespace and nothing else: blanks, \\n, \\t and \\r with [ ] ( ) | * + ? {{}}",
+            f"{path} must match JSON whitespace only: blanks, \\n, \\t and \\r with [ ] ( ) | * + ? {{}}",
             param=path,
         )
     return msgspec.structs.replace(structure, whitespace_pattern=pattern)
 
 
 _WHITESPACE = re.compile(r"(?:[ \t\n\r]|\\[ntr]|\\x20|\(\?:|[\[\]()*+?|]|\{[0-9]+(?:,[0-9]*)?\})*+")
-"""Regular expressions that match nothing but JSON's own whitespace: of these characters, grouped and repeated."""
+"""Regular expressions that match only JSON whitespace: these characters, grouped and repeated."""
 
 
 def is_given(value: Any) -> bool:
-    """Whether a field says anything: null does not."""
+    """Whether a field is set (null is not)."""
     if isinstance(value, Raw):
         return bytes(value).strip() != b"null"
     return value is not None and value is not UNSET

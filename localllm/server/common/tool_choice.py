@@ -1,4 +1,4 @@
-"""Which of a request's tools may or must be called, as the chat and the Responses API ask for it.
+"""`tool_choice` of the chat and Responses APIs: which tools may or must be called.
 
 Knows nothing of how tools are declared, or of what a call looks like.
 """
@@ -51,7 +51,7 @@ class ToolReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the tools; the model is told of all of them, so that its prompt stays the same."""
+    """Some of the tools. The prompt still contains all of them, so that it stays cached."""
 
     mode: Literal["auto", "required"] = "auto"
     tools: list[ToolReference]
@@ -65,7 +65,7 @@ class ToolChoice(ToolReference, frozen=True, kw_only=True):
     tools: list[ToolReference] | None = None
 
     def allowed(self, path: str) -> AllowedTools | None:
-        """None where it is one tool. Raises `InvalidParameter`."""
+        """None if it names one tool. Raises `InvalidParameter`."""
         if self.type != "allowed_tools":
             return None
         if self.allowed_tools is not None:
@@ -80,23 +80,23 @@ class LegacyChoice(NamedTool, frozen=True, kw_only=True):
 
 
 class Tooling(NamedTuple):
-    """What a request says of tools."""
+    """A request's tools and tool choice."""
 
     declared: tuple[Declared, ...] = ()
     calling: Calling | None = None
     is_named: bool = False
-    """One tool has to be called, and the request says which."""
+    """Whether the request names the one tool to call."""
     is_legacy: bool = False
-    """In the words of before there were tools."""
+    """Whether the request uses the deprecated `functions`."""
 
     @property
     def told(self) -> str:
-        """What the template gets."""
+        """The tools for the template."""
         return told_tools(self.declared)
 
     @property
     def customs(self) -> frozenset[str]:
-        """The names of those that take one text."""
+        """The names of custom tools."""
         return frozenset(tool.name for tool in self.declared if tool.is_custom)
 
     @property
@@ -111,7 +111,7 @@ def tooling(
     parallel: bool | None = None,
     field: str = "tool_choice",
 ) -> Tooling:
-    """Raises `InvalidParameter`, `UnsupportedParameter`; `field` is where the choice stands."""
+    """Raises `InvalidParameter`, `UnsupportedParameter`; `field`: of the choice."""
     check_names(declared)
     if isinstance(choice, str) and choice not in _WORDS:
         raise InvalidParameter(
@@ -130,7 +130,7 @@ def tooling(
 
 
 def legacy_tooling(functions: Sequence[FunctionTool], choice: str | LegacyChoice | None) -> Tooling:
-    """`functions` and `function_call`, of before there were tools. Raises `InvalidParameter`."""
+    """The deprecated `functions` and `function_call`. Raises `InvalidParameter`."""
     if isinstance(choice, str) and choice not in ("none", "auto"):
         raise InvalidParameter(
             f"function_call must be none, auto or name a function, got {clipped(choice)!r}", param="function_call"
@@ -141,7 +141,7 @@ def legacy_tooling(functions: Sequence[FunctionTool], choice: str | LegacyChoice
 
 
 def _chosen(choice: str | ToolChoice | None, field: str) -> tuple[Literal["none", "auto", "required"], list[str], bool]:
-    """How, of which (nothing: of all), and whether it is a single one by its name."""
+    """The mode, the allowed tools (empty: all), and whether a single tool is named."""
     if choice is None or choice == "auto":
         return "auto", [], False
     if isinstance(choice, str):

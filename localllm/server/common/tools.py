@@ -1,7 +1,7 @@
-"""The tools of a request, as several APIs declare them: what the template is told of each, and what a call must be.
+"""Tool declarations of several APIs: what the template gets, and what a call must look like.
 
-A function's schema stays the JSON that the client wrote. A custom tool is a function of one text to everybody further
-inward. Knows nothing of which tools may be called, or of how a model writes calls.
+A function's schema stays the client's JSON. Inward from here, a custom tool is a function with one text argument.
+Knows nothing of tool choice, or of how a model writes calls.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _NO_ARGUMENTS = Raw(b'{"type":"object","properties":{}}')
 
 
 class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that may be called."""
+    """A function declaration."""
 
     name: ToolName
     description: str | None = None
     parameters: SchemaField | UnsetType = UNSET
     """Absent or `{}`: any object."""
     strict: bool | None = None
-    """A schema that cannot be kept is refused; else a warning says so."""
+    """Whether a schema that cannot be enforced is refused; otherwise it causes a warning."""
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     syntax: str
-    """`regex`, which is kept, or `lark`, which the model is told of."""
+    """`regex` is enforced; `lark` is only shown to the model."""
     definition: str
 
 
@@ -87,7 +87,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     custom: CustomTool | None = None
 
     def declared(self, path: str) -> Declared:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where it stands."""
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path`: of the tool."""
         if self.type not in ("function", "custom"):
             raise UnsupportedParameter(
                 f"a tool of type {clipped(self.type)!r} is not supported; leave it out, or declare a function",
@@ -105,23 +105,23 @@ class Declared(NamedTuple):
     """One tool."""
 
     function: Function
-    """What a call of it has to be."""
+    """The structure of its calls."""
     path: str
-    """Where it stands in the request."""
+    """Its path in the request."""
     description: str
     parameters: Raw
-    """JSON Schema, as the model is told of it."""
+    """The JSON Schema shown to the model."""
     is_custom: bool = False
-    """Its calls are told to the client as a text."""
+    """Whether its calls are returned as text."""
     note: str = ""
-    """What of it is not kept."""
+    """What of it is not enforced."""
 
     @property
     def name(self) -> str:
         return self.function.name
 
     def told(self) -> dict[str, Any]:
-        """What the template gets, in the order in which models were taught it."""
+        """The tool for the template, with keys in the order used in training."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
@@ -143,8 +143,8 @@ def declared_custom(tool: CustomTool, path: str) -> Declared:
     if rule is not None and rule.syntax == "regex":
         value["pattern"] = f"^(?:{rule.definition})$"
     elif rule is not None:
-        told = f"{told}\n\nThe input has to follow this Lark grammar:\n{rule.definition}".lstrip()
-        note = f"{where}: the model is told of the Lark grammar, and not held to it"
+        told = f"{told}\n\nThe input must follow this Lark grammar:\n{rule.definition}".lstrip()
+        note = f"{where}: the Lark grammar is shown to the model but not enforced"
     schema = msgspec.json.encode({"type": "object", "properties": {INPUT: value}, "required": [INPUT]})
     function = Function(name=tool.name, parameters=schema.decode(), param=where)
     return Declared(function, path, told, Raw(schema), is_custom=True, note=note)
@@ -156,7 +156,7 @@ def told_tools(declared: Sequence[Declared]) -> str:
 
 
 def check_names(declared: Sequence[Declared]) -> None:
-    """Raises `InvalidParameter` where two have the same one: a call of it would be of either."""
+    """Raises `InvalidParameter` if two tools have the same name."""
     first: dict[str, str] = {}
     for tool in declared:
         other = first.setdefault(tool.name, tool.path)
@@ -166,7 +166,7 @@ def check_names(declared: Sequence[Declared]) -> None:
 
 
 def unknown_in_tools(given: Fields) -> list[str]:
-    """The fields of tools and functions that are nobody's. They have been read already."""
+    """The unknown fields of tools and functions, which have been parsed before."""
     unknown: set[str] = set()
     for tool in _objects(given.get("tools")):
         unknown |= {*unknown_fields(tool, Tool, "tools[].")}
@@ -183,7 +183,7 @@ def _objects(given: Raw | None) -> list[dict[str, Raw]]:
 
 
 def _arguments(schema: Raw | UnsetType, path: str) -> str:
-    """Arguments are an object, also by a schema that only names its properties; nothing: any object."""
+    """The arguments' schema, always that of an object; absent means any object."""
     structure = schema_structure(schema, path)
     if structure.source in ("true", "false"):
         raise InvalidParameter(f"{path} must be a JSON object", param=path)

@@ -24,7 +24,7 @@ Format = Literal["float", "base64"]
 
 def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: bool = True) -> bytes:
     """The whole response. Without pooling every item is an array of vectors."""
-    # What is encoded already goes in as `Raw`; the types of the response are for its description.
+    # Vectors are already encoded, as `Raw`; the response types serve the API description.
     encode: Any = _texts if format == "base64" else _numbers
     data = [EmbeddingObject(index=index, embedding=vector) for index, vector in enumerate(encode(made, is_pooled))]
     truncated = cut(made.truncated)
@@ -32,17 +32,17 @@ def embedding_list(made: Embeddings, model: str, format: Format, *, is_pooled: b
 
 
 def vectors_of(made: Embeddings) -> Iterator[Any]:
-    """Each item's array of vectors, encoded already: of one, unless it has one for each of its tokens."""
+    """Each item's encoded array of vectors: one vector, or one per token."""
     return _numbers(made, is_pooled=False)
 
 
 def rows_of(made: Embeddings) -> Iterator[Any]:
-    """The vector of each item that has one, encoded already."""
+    """The encoded vector of each item."""
     return _numbers(made, is_pooled=True)
 
 
 def similarities(made: Embeddings) -> list[float]:
-    """Of the first vector to each of the others; all are of length 1."""
+    """Similarities of the first vector to the others, all of length 1."""
     vectors = np.frombuffer(made.data, "<f4").reshape(-1, made.dimensions)
     products: list[float] = short_decimals(vectors[1:] @ vectors[0]).tolist()
     return products
@@ -54,7 +54,7 @@ def _numbers(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
         for begin, end in _spans(made):
             yield msgspec.Raw(msgspec.json.encode(short_decimals(vectors[begin:end]).tolist()))
         return
-    # Some at a time, each a call of its own: the doubles take little memory, and others get the interpreter in between.
+    # In chunks: the doubles need little memory, and other threads get the interpreter in between.
     step = max(1, _NUMBERS_AT_A_TIME // made.dimensions)
     for begin in range(0, len(vectors), step):
         for vector in short_decimals(vectors[begin : begin + step]).tolist():
@@ -73,5 +73,5 @@ def _texts(made: Embeddings, is_pooled: bool) -> Iterator[msgspec.Raw]:
 
 
 def _spans(made: Embeddings) -> Iterator[tuple[int, int]]:
-    """Of each item's vectors, [begin, end)."""
+    """The range [begin, end) of each item's vectors."""
     return itertools.pairwise(itertools.accumulate(made.num_vectors, initial=0))

@@ -1,4 +1,4 @@
-"""The endpoints: typed request in, vectors or a ranking out. A client that goes away takes its work with it."""
+"""The endpoints: typed request in, vectors or a ranking out. A disconnect cancels the work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from localllm.types.embeddings import Embeddings, Ranking
 
 
 def routes() -> list[Route]:
-    """What this package answers. The metrics know a ranking by its last name here."""
+    """Endpoints of this package. Metrics use a ranking's last name here."""
     return [
         Route("/v1/embeddings", embeddings, methods=["POST"]),
         Route("/embedding", native, methods=["POST"]),
@@ -48,7 +48,7 @@ async def embeddings(request: Request) -> Response:
     )
     made = await making.embed(request, model, asked, field, body)
     is_pooled = making.is_pooled(made, state.loaded(model))
-    # Megabytes of numbers take a while, and so does the first import of NumPy, which this process otherwise lacks.
+    # Encoding megabytes of numbers takes a while, as does the first import of NumPy in this process.
     content = await state.encoding.run(
         _encoded, made, body.model or model, body.encoding_format or "float", is_pooled=is_pooled
     )
@@ -57,13 +57,13 @@ async def embeddings(request: Request) -> Response:
 
 
 async def native(request: Request) -> Response:
-    """`POST /embedding` and `POST /embeddings`: an array, in which every item has an array of vectors."""
+    """`POST /embedding` and `POST /embeddings`: an array with an array of vectors per item."""
     state: ServerState = request.app.state.server
     body, ignored = parse_native(await read_json(request, state.settings.max_body_bytes))
     state.admit()
     headers = unknown_fields_header(ignored, strict=state.settings.strict)
     given, name = body.given()
-    # What an empty text becomes is the model's business: those with tokens around every text have a vector for it.
+    # Empty texts are left to the model: if it adds special tokens, they have a vector.
     items, field = items_of(given, name, may_be_empty=True), making.Field(name, is_single(given))
     normalize, dimensions = body.is_normalized(), body.dimensions
     model = await making.model_of(request, body.model)
@@ -71,7 +71,7 @@ async def native(request: Request) -> Response:
         await sse.unless_gone(request.receive, state.runtime.ensure(model))
     loaded = state.loaded(model)
     if loaded is not None and loaded.pooling == "none":
-        normalize = False  # as llama-server does, whatever is asked for
+        normalize = False  # always, as in llama-server
     asked = await making.embedding_request(
         request, model, items, field, body, normalize=normalize, dimensions=dimensions
     )
@@ -82,7 +82,7 @@ async def native(request: Request) -> Response:
 
 
 async def rerank(request: Request) -> Response:
-    """`POST /v1/rerank`, and by its other names."""
+    """`POST /v1/rerank` and its other names."""
     state: ServerState = request.app.state.server
 
     def seen(given: Fields) -> None:

@@ -1,6 +1,6 @@
-"""What is to be embedded, as clients write it: texts, tokens, both in one, objects around them.
+"""Texts to embed, as clients send them: texts, tokens, mixtures, objects around them.
 
-llama-server takes all of these; OpenAI's and TEI's clients send texts and tokens. Images are refused by name. Raises
+llama-server accepts all of these; OpenAI's and TEI's clients send texts and tokens. Images are refused by name. Raises
 `RequestError`s that name the item at fault as a JSON path, e.g. `input[3]`.
 """
 
@@ -17,27 +17,27 @@ from localllm.server.fields import Fates, Refused
 from localllm.types import TokenId
 
 MAX_INPUTS = 2048
-"""OpenAI's limit for the texts of one request; here for the documents of one query too."""
+"""OpenAI's limit of texts per request; here also of documents per query."""
 
 Media = Annotated[Raw, Meta(extra_json_schema={"type": ["array", "null"]})]
 Piece = str | TokenId
 Item = str | tuple[Piece, ...]
-"""One to embed: a text, or tokens with texts among them."""
+"""One item: a text, or tokens with texts among them."""
 Tokenize = Callable[[str, bool], Awaitable[list[int]]]
-"""A text, and whether it begins an item, to its tokens."""
+"""Tokenizes a text; the flag says whether it begins an item."""
 
 
 class InputPart(msgspec.Struct, frozen=True):
-    """Of a content."""
+    """A part of `content`."""
 
     type: str
     text: str | None = None
 
 
 class InputObject(msgspec.Struct, frozen=True):
-    """A text as llama-server has it beside images, or a message's content. Its parts become one text."""
+    """llama-server's object for a text with images, or a message's content. Its parts are joined."""
 
-    fates: ClassVar[Fates] = Fates({"multimodal_data": Refused("no model here sees images or hears yet", ([],))})
+    fates: ClassVar[Fates] = Fates({"multimodal_data": Refused("images and audio are not supported yet", ([],))})
 
     prompt_string: str | None = None
     multimodal_data: Media | msgspec.UnsetType = msgspec.UNSET
@@ -50,7 +50,7 @@ class InputObject(msgspec.Struct, frozen=True):
             b"[]",
         ):
             raise UnsupportedParameter(
-                f"{path}.multimodal_data: images and sounds are not supported here; leave them out",
+                f"{path}.multimodal_data: images and audio are not supported; leave them out",
                 param=f"{path}.multimodal_data",
             )
         if self.prompt_string is not None:
@@ -64,7 +64,7 @@ Inputs = str | InputObject | list[str | TokenId | list[Piece] | InputObject]
 
 
 def items_of(given: Inputs, field: str, *, may_be_empty: bool = False) -> list[Item]:
-    """Everything that becomes a vector. An array with tokens in it is one item."""
+    """All items. An array with tokens in it is one item."""
     if is_single(given):
         items = [_item(given, field)]
     else:
@@ -81,12 +81,12 @@ def items_of(given: Inputs, field: str, *, may_be_empty: bool = False) -> list[I
 
 
 def is_single(given: Inputs) -> bool:
-    """Whether there is one item which is not in an array of items."""
+    """Whether there is a single item outside an array."""
     return not isinstance(given, list) or any(isinstance(each, int) for each in given)
 
 
 async def alike(items: Sequence[Item], tokenize: Tokenize) -> tuple[list[str] | None, list[list[int]] | None]:
-    """All as texts, or all as tokens: the texts become tokens where there are both."""
+    """All as texts, or all as tokens if there are both."""
     texts = [item for item in items if isinstance(item, str)]
     if len(texts) == len(items):
         return texts, None
@@ -100,7 +100,7 @@ async def alike(items: Sequence[Item], tokenize: Tokenize) -> tuple[list[str] | 
 
 
 def check_number(name: str, number: int) -> None:
-    """Raises `InvalidParameter` for more than a request may have."""
+    """Raises `InvalidParameter` above the limit."""
     if number > MAX_INPUTS:
         raise InvalidParameter(f"{name} takes at most {MAX_INPUTS} at a time, got {number}", param=name)
 
@@ -114,7 +114,7 @@ def _item(given: Inputs | TokenId | list[Piece], path: str) -> Item:
     for index, piece in enumerate(given if isinstance(given, list) else [given]):
         if not isinstance(piece, str | int):
             where = f"{path}[{index}]"
-            raise InvalidParameter(f"{where} must be a token or a text, since {path} has tokens", param=where)
+            raise InvalidParameter(f"{where} must be a token or a text, because {path} has tokens", param=where)
         pieces.append(piece)
     return tuple(pieces)
 

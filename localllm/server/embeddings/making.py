@@ -1,4 +1,4 @@
-"""Has texts embedded and documents ranked, for whatever API asks: counted, told by its names, ended with its client."""
+"""Embedding and ranking for every API: counted, errors under the API's names, cancelled on disconnect."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ MadeT = TypeVar("MadeT", Embeddings, Ranking)
 
 
 class WrongModel(InvalidParameter):
-    """The model is there, and does something else."""
+    """The model does not support this."""
 
 
 class Field(NamedTuple):
-    """Where a request has its items, for what is said of one of them."""
+    """Where a request has its items, for error messages about one of them."""
 
     name: str
     is_single: bool = False
-    """There is one, which is not in an array."""
+    """Whether there is a single item outside an array."""
 
 
 async def model_of(request: Request, asked: str | None) -> str:
-    """The model that is meant. Raises `ModelNotFound`."""
+    """The requested model. Raises `ModelNotFound`."""
     state: ServerState = request.app.state.server
     model = await state.model_id(asked)
     tally_of(request).begin(asked or model, state.loaded(model))
@@ -45,7 +45,7 @@ async def model_of(request: Request, asked: str | None) -> str:
 async def embedding_request(
     request: Request, model: str, items: list[Item], field: Field, wishes: WorkFields, **options: Any
 ) -> EmbeddingRequest:
-    """That of one model. `options`: of the embedding itself. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The request for one model. `options`: of the embedding. Raises `InvalidParameter`, `UnsupportedParameter`."""
     state: ServerState = request.app.state.server
 
     async def tokenize(text: str, begins: bool) -> list[int]:
@@ -65,7 +65,7 @@ async def embedding_request(
 
 
 def rerank_request(request: Request, query: str, documents: tuple[str, ...], wishes: WorkFields) -> RerankRequest:
-    """That of one query. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The request for one query. Raises `InvalidParameter`, `UnsupportedParameter`."""
     return RerankRequest(query=query, documents=documents, **_order(request, wishes))
 
 
@@ -84,12 +84,12 @@ async def rank(request: Request, model: str, asked: RerankRequest, field: Field,
 
 
 def is_pooled(made: Embeddings, loaded: LoadedModel | None) -> bool:
-    """Whether an item is one vector, not one for each of its tokens."""
+    """Whether an item has one vector instead of one per token."""
     return set(made.num_vectors) == {1} and (loaded is None or loaded.pooling != "none")
 
 
 def _order(request: Request, wishes: WorkFields) -> dict[str, Any]:
-    """How long and how urgently, for either kind."""
+    """Time limits and priority, for either kind of request."""
     state: ServerState = request.app.state.server
     timeout_s, queue_timeout_s = state.time_limits_s()
     return {
@@ -101,7 +101,7 @@ def _order(request: Request, wishes: WorkFields) -> dict[str, Any]:
 
 
 async def _made(request: Request, model: str, work: Coroutine[Any, Any, MadeT], field: Field) -> MadeT:
-    """What the runtime makes of it."""
+    """The runtime's result."""
     state: ServerState = request.app.state.server
     started_s = time.perf_counter()
     try:
@@ -110,14 +110,14 @@ async def _made(request: Request, model: str, work: Coroutine[Any, Any, MadeT], 
         raise state.seen_by_client(_renamed(error, field)) from error
     loaded = state.loaded(model)
     tally_of(request).embedded(loaded, made.num_tokens)
-    if loaded is not None:  # else it is being unloaded already
+    if loaded is not None:  # otherwise it is being unloaded
         end = "embedded" if isinstance(made, Embeddings) else "ranked"
         state.metrics.embedded(loaded.id, end, made.num_tokens, time.perf_counter() - started_s)
     return made
 
 
 def _renamed(error: LocalLLMError, field: Field) -> LocalLLMError:
-    """`input 3` or `document 3` of the runtime is the path `input[3]` of this API, in the sentence too."""
+    """`input 3` or `document 3` of the runtime becomes this API's path `input[3]`, also in the message."""
     if isinstance(error, InvalidParameter) and error.param == "model":
         return WrongModel(error.message, param="model")
     if error.param not in ("input", "documents"):

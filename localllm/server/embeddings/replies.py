@@ -1,4 +1,4 @@
-"""Response bodies: OpenAI's embeddings, Jina's and TEI's rankings. Extension: `truncated`, where anything was cut."""
+"""Response bodies: OpenAI's embeddings, Jina's and TEI's rankings. Extension: `truncated`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from localllm.types.embeddings import Ranking
 
 PROBABILITIES = frozenset({"qwen3", "qwen3vl"})
-"""Architectures whose scores llama.cpp ends with a softmax: they are between 0 and 1 already (src/llama-graph.cpp)."""
+"""Architectures whose scores llama.cpp passes through a softmax, so they are from 0 to 1 (src/llama-graph.cpp)."""
 
 
 class TokenUsage(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class TokenUsage(msgspec.Struct, frozen=True):
 
 
 class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
-    """One item's. With pooling `none` it has a vector for each of its tokens, and is an array of them."""
+    """One item. With pooling `none`, `embedding` is an array with a vector per token."""
 
     index: int
     embedding: str | list[float | str | list[float]]
@@ -28,14 +28,14 @@ class EmbeddingObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NativeEmbedding(msgspec.Struct, frozen=True):
-    """llama-server's: an array of vectors, of one with pooling."""
+    """llama-server's: an array of vectors, with pooling just one."""
 
     index: int
     embedding: list[list[float]]
 
 
 class EmbeddingList(msgspec.Struct, frozen=True, kw_only=True):
-    """`truncated`: the numbers of the items that were cut, if any were."""
+    """`truncated`: indices of truncated items, if any."""
 
     data: list[EmbeddingObject]
     model: str
@@ -49,7 +49,7 @@ class DocumentObject(msgspec.Struct, frozen=True):
 
 
 class RankedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """`index`: its place in the request."""
+    """`index`: position in the request."""
 
     index: int
     relevance_score: float
@@ -57,7 +57,7 @@ class RankedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankedList(msgspec.Struct, frozen=True, kw_only=True):
-    """The best first. `truncated`: the numbers of the documents that were cut, if any were."""
+    """Best first. `truncated`: indices of truncated documents, if any."""
 
     results: list[RankedDocument]
     model: str
@@ -67,7 +67,7 @@ class RankedList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TeiRank(msgspec.Struct, frozen=True, kw_only=True):
-    """One of TEI's ranking, which has the best first. `truncated` is there only where it is true."""
+    """An entry of TEI's ranking, best first. `truncated` is present only if true."""
 
     index: int
     score: float
@@ -76,7 +76,7 @@ class TeiRank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usage(num_tokens: tuple[int, ...]) -> TokenUsage:
-    """Of one request."""
+    """The tokens of one request."""
     return TokenUsage(sum(num_tokens), sum(num_tokens))
 
 
@@ -86,17 +86,17 @@ def cut(numbers: tuple[int, ...]) -> list[int] | UnsetType:
 
 
 def truncated_header(numbers: tuple[int, ...]) -> dict[str, str]:
-    """How many were cut, also where a shape has no place for it."""
+    """The number of truncated items, also for formats without such a field."""
     return {"x-localllm-truncated": str(len(numbers))} if numbers else {}
 
 
 def best_first(ranking: Ranking, top_n: int | None) -> list[int]:
-    """The numbers of the documents; equal ones stay in their order."""
+    """Indices of the documents, best first; ties keep their order."""
     return sorted(range(len(ranking.scores)), key=lambda index: -ranking.scores[index])[:top_n]
 
 
 def shown_scores(ranking: Ranking, architecture: str | None, *, raw: bool) -> list[float]:
-    """As the model gives them if `raw`, else between 0 and 1."""
+    """The model's own scores if `raw`, else from 0 to 1."""
     if raw or architecture in PROBABILITIES:
         return list(ranking.scores)
     return [_sigmoid(score) for score in ranking.scores]
@@ -105,5 +105,5 @@ def shown_scores(ranking: Ranking, architecture: str | None, *, raw: bool) -> li
 def _sigmoid(value: float) -> float:
     if value >= 0:
         return 1 / (1 + math.exp(-value))
-    power = math.exp(value)  # the other form overflows here
+    power = math.exp(value)  # the other formula overflows here
     return power / (1 + power)

@@ -1,4 +1,4 @@
-"""Request bodies: JSON bytes to typed Structs and on to the runtime's own types. No JSON travels further inward.
+"""Request bodies: JSON bytes to typed Structs, and those to the runtime's types. No JSON travels further inward.
 
 Raises `RequestError`s that name the field at fault as a JSON path, e.g. `input[3]`. Knows nothing of models.
 """
@@ -19,29 +19,29 @@ from localllm.server.parse import Fields, parse
 from localllm.settings.durations import keep_alive_seconds
 
 _EUCLIDEAN, _AS_IT_IS = 2, -1
-"""llama-server's `embd_normalize`; it has other norms, which nobody asks for."""
+"""llama-server's `embd_normalize`; its other norms are not supported."""
 _TO_ITS_LIMIT = -1
-"""vLLM's `truncate_prompt_tokens`: what the model can read."""
+"""vLLM's `truncate_prompt_tokens`: as many as the model can read."""
 
 
 class WorkFields(msgspec.Struct, frozen=True, kw_only=True):
-    """Extensions that both APIs take, named as the other endpoints', TEI's (`truncate`) and vLLM's are."""
+    """Extensions of both APIs, named as in the other endpoints, TEI (`truncate`) and vLLM."""
 
     truncate: Annotated[
-        bool | None, Meta(description="Cut what is too long for the model and say so, instead of refusing it")
+        bool | None, Meta(description="Truncate texts that are too long, and report it, instead of refusing them")
     ] = None
-    truncate_prompt_tokens: Annotated[int | None, Meta(description="vLLM's: -1 is truncate: true")] = None
-    priority: Annotated[int, Meta(ge=-1000, le=1000, description="Lower ones wait less")] | None = None
+    truncate_prompt_tokens: Annotated[int | None, Meta(description="vLLM's: -1 means truncate: true")] = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000, description="Lower values are served first")] | None = None
     timeout: Annotated[float, Meta(ge=0.001, le=1e6, description="Seconds")] | None = None
     keep_alive: float | str | None = None
 
     def is_cut(self) -> bool:
-        """Whether what is too long may be cut. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """Whether texts may be truncated. Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.truncate_prompt_tokens is None:
             return bool(self.truncate)
         if self.truncate_prompt_tokens != _TO_ITS_LIMIT:
             raise UnsupportedParameter(
-                "truncate_prompt_tokens takes -1 only (what the model can read)", param="truncate_prompt_tokens"
+                "truncate_prompt_tokens takes only -1 (as many as the model can read)", param="truncate_prompt_tokens"
             )
         if self.truncate is False:
             raise InvalidParameter(
@@ -54,14 +54,14 @@ class WorkFields(msgspec.Struct, frozen=True, kw_only=True):
         return keep_alive_seconds(self.keep_alive)
 
 
-Dimensions = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Keep the first ones, before normalizing")]
+Dimensions = Annotated[int, Meta(ge=1, le=2**31 - 1, description="Keep the first N components, before normalizing")]
 
 
 class VectorFields(WorkFields, frozen=True, kw_only=True):
-    """What OpenAI's and llama-server's endpoints share."""
+    """Fields that OpenAI's and llama-server's endpoints share."""
 
-    model: Annotated[str | None, Meta(description="May be left out while one model is loaded")] = None
-    normalize: Annotated[bool | None, Meta(description="To length 1 [default: true]")] = None
+    model: Annotated[str | None, Meta(description="Optional while exactly one model is loaded")] = None
+    normalize: Annotated[bool | None, Meta(description="Scale to length 1 [default: true]")] = None
     embd_normalize: Annotated[int | None, Meta(description="llama-server's: 2 normalizes, -1 does not")] = None
 
     def is_normalized(self) -> bool:
@@ -78,19 +78,19 @@ class VectorFields(WorkFields, frozen=True, kw_only=True):
 
 
 class EmbeddingsBody(VectorFields, frozen=True, kw_only=True):
-    """`POST /v1/embeddings`. `input`: a text, several, the tokens of one, or of several; at most 2048 in all."""
+    """`POST /v1/embeddings`. `input`: one text or several, or their tokens; at most 2048."""
 
     fates: ClassVar[Fates] = fields.EMBEDDING
 
     input: Inputs
     encoding_format: Annotated[
-        Literal["float", "base64"] | None, Meta(description="base64: of little-endian float32 numbers")
+        Literal["float", "base64"] | None, Meta(description="base64: little-endian float32 numbers")
     ] = None
     dimensions: Dimensions | None = None
 
 
 class NativeBody(VectorFields, frozen=True, kw_only=True):
-    """`POST /embedding` and `/embeddings`, as llama-server has them: `input` and `content` are the same."""
+    """`POST /embedding` and `/embeddings`, as in llama-server: `input` and `content` are the same."""
 
     fates: ClassVar[Fates] = fields.NATIVE_EMBEDDING
 
@@ -100,18 +100,18 @@ class NativeBody(VectorFields, frozen=True, kw_only=True):
     dimensions: Dimensions | None = None
 
     def given(self) -> tuple[Inputs, str]:
-        """What to embed, and the field that has it. Raises `InvalidParameter`."""
+        """The items, and the field that has them. Raises `InvalidParameter`."""
         if not isinstance(self.input, msgspec.UnsetType):
             if not isinstance(self.content, msgspec.UnsetType):
                 raise InvalidParameter("input and content are the same; send one of them", param="content")
             return self.input, "input"
         if isinstance(self.content, msgspec.UnsetType):
-            raise InvalidParameter("input is missing (or content, as it was called once)", param="input")
+            raise InvalidParameter("input is missing (formerly content)", param="input")
         return self.content, "content"
 
 
 class DocumentText(msgspec.Struct, frozen=True):
-    """A document as Cohere's and Jina's clients send it; its other fields are not read."""
+    """A document as Cohere's and Jina's clients send it; other fields are not read."""
 
     text: str | None = None
     image: str | None = None
@@ -129,8 +129,8 @@ class DocumentText(msgspec.Struct, frozen=True):
 class RerankBody(WorkFields, frozen=True, kw_only=True):
     """`POST /v1/rerank`: Jina's and Cohere's with `documents`, or TEI's with `texts`; at most 2048 of them.
 
-    The answer has the shape of the question. Scores are between 0 and 1 in both; `raw_scores: true` gives them as the
-    model does, which may be any number (llama-server always does). Without `model` the one that is loaded is asked.
+    The reply's format follows the request's. Scores are from 0 to 1 in both; `raw_scores: true` returns the model's
+    own, which may be any number (as llama-server always does). Without `model`, the loaded one is used.
     """
 
     fates: ClassVar[Fates] = fields.RERANK
@@ -140,7 +140,7 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
     return_documents: bool | None = None
     texts: list[str] | None = None
     return_text: bool | None = None
-    top_n: Annotated[int, Meta(ge=1, description="Only the best ones")] | None = None
+    top_n: Annotated[int, Meta(ge=1, description="Return only the best N")] | None = None
     raw_scores: bool | None = None
 
     @property
@@ -149,13 +149,13 @@ class RerankBody(WorkFields, frozen=True, kw_only=True):
 
     @property
     def field(self) -> str:
-        """The one that holds the documents."""
+        """The field with the documents."""
         return "texts" if self.is_tei else "documents"
 
     def candidates(self) -> tuple[str, ...]:
-        """What to rank. Raises `InvalidParameter`."""
+        """The documents to rank. Raises `InvalidParameter`."""
         if self.texts is not None and self.documents is not None:
-            raise InvalidParameter("documents and texts exclude each other; send one of them", param="texts")
+            raise InvalidParameter("documents and texts are mutually exclusive; send one of them", param="texts")
         given = self.documents if self.texts is None else self.texts
         if given is None:
             raise InvalidParameter("documents is missing (or texts, as TEI calls them)", param="documents")

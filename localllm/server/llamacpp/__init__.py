@@ -1,1 +1,1 @@
-"""Endpoints beside the vendors' APIs, named and shaped as llama-server's: tokens, templates, slots."""
+"""llama-server's own endpoints: completion, infill, tokens, templates, slots."""

@@ -1,7 +1,7 @@
 """`/completion`, `/completions` and `/infill`: typed request in, whole replies or events out.
 
-Several prompts, or several answers to one, are an array of replies, and in a stream events with their `index`. An
-answer is closed in every case.
+Several prompts, or several answers to one, are an array of replies, and in a stream events with their `index`. Every
+answer is closed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BodyT = TypeVar("BodyT", CompletionRequest, InfillRequest)
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [
         Route("/completion", completion, methods=["POST"]),
         Route("/completions", completion, methods=["POST"]),
@@ -63,7 +63,7 @@ async def infill(request: Request) -> Response:
 
 
 async def _read(request: Request, kind: type[BodyT]) -> tuple[BodyT, dict[str, str]]:
-    """The body, and a header of what was left out of it."""
+    """The body, and a header naming what was left out of it."""
     state: ServerState = request.app.state.server
     _, body, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
     state.admit()
@@ -77,7 +77,7 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
     made_of = body.generations(sources, most=state.most_answers(model))
     answering = await asking.answers(
         made_of,
-        stream=False,  # what is wrong with a model or a prompt has a status, as llama-server's
+        stream=False,  # errors of the model or the prompt get a status, as in llama-server
         num_candidates=body.num_completions,
         field="n_cmpl" if body.num_completions > 1 else "prompt",
     )
@@ -102,7 +102,7 @@ async def _respond(request: Request, asking: Asking, body: AnswerFields, sources
 
 
 LARGE = 100
-"""Tokens with probabilities: some milliseconds to write down."""
+"""Tokens with probabilities that take some milliseconds to serialize."""
 
 
 def _chosen(reply: WholeReply, body: AnswerFields) -> Any:
@@ -110,23 +110,23 @@ def _chosen(reply: WholeReply, body: AnswerFields) -> Any:
 
 
 async def _told(body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]) -> list[WholeReply]:
-    """The stories to their ends; their events are nobody's. Raises what ends the first that fails."""
+    """Runs the stories to their ends, discarding events. Raises the error of the first that fails."""
     made: list[WholeReply] = []
-    for answer, story in zip(answers, stories, strict=True):  # while one is awaited, the others are being made
+    for answer, story in zip(answers, stories, strict=True):  # the others are generated while one is awaited
         async for delta in answer:
             for _ in story.feed(delta):
                 pass
             if delta.finish is not None:
                 made.append(story.end(delta.finish, answer.cache_miss if body.cache_report else None))
     if len(made) < len(answers):
-        raise InternalError("an answer ended without a finish")
+        raise InternalError("an answer ended without a finish reason")
     return made
 
 
 async def _events(
     body: AnswerFields, answers: Sequence[Answer], stories: Sequence[CompletionStory]
 ) -> AsyncGenerator[bytes, None]:
-    """The events of a stream. Raises what ends the first answer that fails."""
+    """The events of a stream. Raises the error of the first answer that fails."""
     num_ended = 0
     async for index, delta in choices.merged(answers):
         for event in stories[index].feed(delta):
@@ -136,4 +136,4 @@ async def _events(
             last = stories[index].last(delta.finish, answers[index].cache_miss if body.cache_report else None)
             yield sse.data(msgspec.json.encode(_chosen(last, body)))
     if num_ended < len(answers):
-        raise InternalError("an answer ended without a finish")
+        raise InternalError("an answer ended without a finish reason")

@@ -1,4 +1,4 @@
-"""What `/completion` and `/infill` answer: whole, and an event of a stream. Names and order are llama-server's."""
+"""Replies of `/completion` and `/infill`: complete and streamed. Names and order are llama-server's."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ StopType = Literal["none", "eos", "limit", "word"]
 
 
 class Likely(msgspec.Struct, frozen=True, kw_only=True):
-    """A token that might have come, with one of the two."""
+    """An alternative token, with one of the two fields."""
 
     id: int
     token: str
     bytes: list[int]
     logprob: float | UnsetType = UNSET
     prob: float | UnsetType = UNSET
-    """Behind all filters: `post_sampling_probs`."""
+    """After all filters: `post_sampling_probs`."""
 
 
 class Chosen(Likely, frozen=True, kw_only=True):
-    """A token, and the likeliest in its place."""
+    """A token, and the most likely alternatives."""
 
     top_logprobs: list[Likely] | UnsetType = UNSET
     top_probs: list[Likely] | UnsetType = UNSET
@@ -45,7 +45,7 @@ class BiasObject(msgspec.Struct, frozen=True):
 
 
 class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All by which tokens were drawn, defaults filled in; the seed is the one that was used."""
+    """The effective sampling settings, including defaults; the seed is the one that was used."""
 
     seed: int
     temperature: float
@@ -99,7 +99,7 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WholeReply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer, or the last event of its stream, in which the text and the tokens have gone before."""
+    """A complete answer, or the last event of a stream, whose text and tokens were sent before."""
 
     index: int
     content: str
@@ -137,7 +137,7 @@ class PartialReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sampling_of(making: Making) -> dict[str, Any]:
-    """The fields of `GenerationSettings` that say how tokens are drawn."""
+    """The sampling fields of `GenerationSettings`."""
     sampling = making.sampling
     dry = sampling.dry or DEFAULT_DRY
     same = {name: getattr(sampling, name) for name in _SAME}
@@ -165,7 +165,7 @@ _SAME = (
 
 
 def probabilities(items: Sequence[TokenLogprob], *, behind_filters: bool) -> list[Chosen]:
-    """Of tokens, in that shape; what could not be drawn is not among the likeliest then."""
+    """Log-probabilities or probabilities of tokens; the latter omit tokens that could not be drawn."""
     return [_chosen(item, behind_filters=behind_filters) for item in items]
 
 
@@ -185,14 +185,14 @@ def _likely(token: int, piece: bytes, logprob: float, *, behind_filters: bool) -
 
 
 def stop_type(finish: Finish) -> StopType:
-    """What ended an answer; a request's own time limit is a limit."""
+    """Why an answer ended; the request's time limit counts as a limit."""
     if finish.reason in ("length", "timeout"):
         return "limit"
     return "eos" if finish.stop is None else "word"
 
 
 def only(reply: WholeReply, paths: Sequence[str]) -> dict[str, Any]:
-    """Of a reply what was asked for and is there, each under its path; a slash leads into an object."""
+    """The requested parts of a reply, each under its path; a slash separates object levels."""
     everything = msgspec.json.decode(msgspec.json.encode(reply))
     found: dict[str, Any] = {}
     for path in paths:

@@ -1,6 +1,6 @@
-"""`POST /completion` and `/infill`: JSON bytes to a typed request, and on to the runtime's own types.
+"""`POST /completion` and `/infill`: JSON bytes to a typed request, and that to the runtime's types.
 
-Numbers out of a range are moved into it where llama-server does that. Raises `RequestError`s that name the field.
+Out-of-range numbers are clamped where llama-server clamps them. Raises `RequestError`s that name the field.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _LEAST |= {"xtc_threshold": 0.0, "mirostat": 0, "typical_p": 0.0}
 _MOST = {"top_p": 1.0, "min_p": 1.0, "xtc_probability": 1.0, "xtc_threshold": 1.0, "mirostat": 2, "typical_p": 1.0}
 
 MOVED = frozenset({*_LEAST, *_MOST, "dry_base"})
-"""Fields whose numbers are moved into their range, instead of refused."""
+"""Fields whose numbers are clamped to their range instead of refused."""
 
 
 class PromptObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt with pictures, which are refused by name."""
+    """A prompt with images, which are refused by name."""
 
     prompt_string: str | list[str | TokenId]
     multimodal_data: list[str] | str | None = None
@@ -58,12 +58,12 @@ PromptField = str | PromptObject | list[str | TokenId | PromptObject | list[str 
 
 
 class AnswerFields(SamplingFields, frozen=True, kw_only=True):
-    """What `/completion` and `/infill` share."""
+    """Fields that `/completion` and `/infill` share."""
 
     fates: ClassVar[Fates] = COMPLETION_FATES
 
     model: str | None = None
-    """May be left out while one model is loaded."""
+    """Optional while exactly one model is loaded."""
     stream: bool | None = None
     n_predict: int | None = None
     max_completion_tokens: int | None = None
@@ -72,7 +72,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
     n: int | None = None
     n_probs: int | None = None
     logprobs: int | None = None
-    """What `n_probs` may be called, as `n` and the two others."""
+    """Other names of `n_probs`, `n` and the other two."""
     post_sampling_probs: bool | None = None
     return_tokens: bool | None = None
     return_progress: bool | None = None
@@ -93,7 +93,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
     """Negative: off."""
 
     def generations(self, sources: list[dict[str, Any]], *, most: int) -> list[GenerationRequest]:
-        """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
+        """One request per answer, those of one prompt adjacent; at most `most`. Raises `RequestError`s."""
         num_answers = len(sources) * self.num_completions
         if num_answers > most:
             raise InvalidParameter(
@@ -123,7 +123,7 @@ class AnswerFields(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def num_completions(self) -> int:
-        """Answers to give for each prompt. Raises `InvalidParameter`."""
+        """Answers per prompt. Raises `InvalidParameter`."""
         count = self.n_cmpl if self.n_cmpl is not None else self.n
         check_range("n_cmpl", count, 1, MAX_COMPLETIONS)
         return 1 if count is None else count
@@ -189,7 +189,7 @@ class CompletionRequest(AnswerFields, frozen=True, kw_only=True):
     prompt: PromptField
 
     def prompts(self) -> list[PromptText]:
-        """Each a text, or tokens and texts in a row. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The prompts: each a text, or tokens mixed with texts. Raises `InvalidParameter`, `UnsupportedParameter`."""
         if isinstance(self.prompt, str | PromptObject):
             return [_text_of(self.prompt, "prompt")]
         items = self.prompt
@@ -212,7 +212,7 @@ class ExtraFile(msgspec.Struct, frozen=True):
 
 
 class InfillRequest(AnswerFields, frozen=True, kw_only=True):
-    """`POST /infill`: what stands between `input_prefix` with `prompt` behind it, and `input_suffix`."""
+    """`POST /infill`: fills in between `input_prefix` followed by `prompt`, and `input_suffix`."""
 
     input_prefix: str
     input_suffix: str
@@ -220,7 +220,7 @@ class InfillRequest(AnswerFields, frozen=True, kw_only=True):
     input_extra: list[ExtraFile] | None = None
 
     def source(self) -> dict[str, Any]:
-        """What to answer, as the fields of `GenerationRequest`. Raises `InvalidParameter`."""
+        """The prompt, as fields of `GenerationRequest`. Raises `InvalidParameter`."""
         extras = tuple(Extra(each.text, each.filename) for each in self.input_extra or ())
         infill = Infill(prefix=self.input_prefix, suffix=self.input_suffix, prompt=self.prompt, extras=extras)
         return {"infill": infill}
@@ -239,8 +239,6 @@ def _mixed(items: list[str | TokenId | PromptObject | list[str | TokenId]]) -> P
     found: list[str | TokenId] = []
     for number, item in enumerate(items):
         if not isinstance(item, str | int):
-            raise InvalidParameter(
-                f"prompt[{number}]: beside tokens there may be tokens and texts only", param=f"prompt[{number}]"
-            )
+            raise InvalidParameter(f"prompt[{number}]: mix only tokens and texts", param=f"prompt[{number}]")
         found.append(item)
     return found

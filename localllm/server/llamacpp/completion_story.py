@@ -1,6 +1,6 @@
-"""One answer of `/completion`: deltas in, the events of its stream out, and the whole reply at its end.
+"""One answer of `/completion`: deltas in, stream events out, and the complete reply at the end.
 
-Knows nothing of HTTP. That the events add up to the whole reply is tested.
+Knows nothing of HTTP. A test checks that the events add up to the complete reply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CompletionStory:
     """The events of one answer, in order."""
 
     def __init__(self, body: AnswerFields, index: int, model: str, ctx: int) -> None:
-        """`ctx`: tokens that fit into its slot."""
+        """`ctx`: the slot's context in tokens."""
         self._body = body
         self._index = index
         self._model = model
@@ -49,13 +49,13 @@ class CompletionStory:
         self._notes: list[str] = []
 
     def begin(self, answer: Answer) -> None:
-        """What is known before its first delta."""
+        """Events known before the first delta."""
         self._notes += field_notes(answer.notes)
         self._making = answer.making or NOTHING
         self._num_prompt_tokens = answer.num_prompt_tokens
 
     def feed(self, delta: Delta) -> Iterator[PartialReply]:
-        """What came, but its finish: an event for each token whose probabilities are told, else one."""
+        """The events of a delta without its finish: one per token with probabilities, otherwise one."""
         for progress in delta.progress:
             self._speed.progress = progress
             if self._body.return_progress:
@@ -76,7 +76,7 @@ class CompletionStory:
             yield self._partial(text, tokens, timings=timings, completion_probabilities=told)
 
     def end(self, finish: Finish, cache_miss: str | None = None) -> WholeReply:
-        """The whole reply. Raises `Draining` if it was cut short from our side."""
+        """The complete reply. Raises `Draining` if the server cut it short."""
         if finish.reason == "cancelled":
             raise Draining("the answer was cancelled by the server")
         usage, text = finish.usage, "".join(self._texts)
@@ -144,7 +144,7 @@ class CompletionStory:
 
 
 def _parts(delta: Delta) -> Iterator[tuple[str, tuple[int, ...], tuple[TokenLogprob, ...]]]:
-    """A delta by its tokens, where each tells its probabilities; text that is not theirs alone comes with the last."""
+    """Splits a delta by its tokens if they have probabilities; the last one gets text that belongs to no token."""
     items = delta.logprobs
     if len(items) < 2:
         yield delta.text, delta.tokens, items
@@ -157,7 +157,7 @@ def _parts(delta: Delta) -> Iterator[tuple[str, tuple[int, ...], tuple[TokenLogp
 
 
 def _within(items: list[TokenLogprob], text: str) -> list[TokenLogprob]:
-    """Of the tokens those that begin within the text: not those of the stop string behind it."""
+    """The tokens that begin within the text, without those of the stop string after it."""
     length, at = len(text.encode("utf-8", "surrogatepass")), 0
     for number, item in enumerate(items):
         if at >= length:

@@ -1,6 +1,6 @@
-"""Errors as llama-server sends them, on the paths that are its own. Knows nothing of handlers.
+"""Errors in llama-server's format, on its own paths. Knows nothing of handlers.
 
-`reason` is ours: the code that the error has in every other API here.
+`reason` is an extension: the error's code in our other APIs.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON path of the field at fault."""
     reason: str
     n_prompt_tokens: int | UnsetType = UNSET
-    """Of a prompt that is too long, and what it may have."""
+    """For a prompt that is too long: its tokens and the context."""
     n_ctx: int | UnsetType = UNSET
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """What a failed response holds, and what a failed stream ends with."""
+    """The body of a failed response, and the last event of a failed stream."""
 
     error: ErrorObject
 
 
 def has_path(path: str) -> bool:
-    """Whether errors of that path are in this shape."""
+    """Whether errors of that path have this format."""
     return path in PATHS or path.startswith("/slots/")
 
 
@@ -77,7 +77,7 @@ def _count(error: LocalLLMError, detail: str) -> int | UnsetType:
 
 
 def _sentence(error: LocalLLMError) -> str:
-    """Of a prompt that is too long in the words by which its clients know it."""
+    """The message for a prompt that is too long, as llama-server's clients recognize it."""
     if not isinstance(error, ContextLengthExceeded):
         return public_message(error)
     num_tokens, ctx = error.details.get("prompt_tokens"), error.details.get("context_length")

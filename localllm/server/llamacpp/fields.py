@@ -1,42 +1,42 @@
-"""What becomes of the fields of llama-server's completions that are not honoured, and why.
+"""Fields of llama-server's completions that are refused or ignored, and why.
 
-A test compares them, and those that are, with the schema of the reference.
+A test compares these and the honoured ones with the schema of the reference.
 """
 
 from __future__ import annotations
 
 from localllm.server.fields import Fates, Refused
 
-_FROM_THE_FIRST = "a grammar holds from the first token on"
-_OF_CHATS = "it is about how the answer of a chat is read"
-_OF_BUDGETS = "it is of a budget of thoughts, which a plain prompt has not"
+_FROM_THE_FIRST = "grammars apply from the first token"
+_OF_CHATS = "it concerns the parsing of chat answers"
+_OF_BUDGETS = "it concerns thinking budgets, which plain prompts do not have"
 
 COMPLETION_FATES = Fates(
     refused={
         "grammar_lazy": Refused(_FROM_THE_FIRST, (False,)),
         "grammar_triggers": Refused(_FROM_THE_FIRST, ([],)),
-        "lora": Refused("no adapters are loaded", ([],)),
-        "min_keep": Refused("the filters leave one token at least, and no more by themselves", (0, 1)),
-        "preserved_tokens": Refused("control tokens are no part of an answer's text", ([],)),
+        "lora": Refused("adapters are not supported", ([],)),
+        "min_keep": Refused("filters always keep at least one token", (0, 1)),
+        "preserved_tokens": Refused("control tokens are not part of an answer's text", ([],)),
         "reasoning_budget_message": Refused(_OF_BUDGETS, ("",)),
     },
     ignored={
-        "adaptive_decay": "it is of `adaptive_target`, which has to be off",
-        "backend_sampling": "where tokens are drawn does not change which",
+        "adaptive_decay": "it belongs to `adaptive_target`, which is not supported",
+        "backend_sampling": "it does not affect which tokens are drawn",
         "chat_format": _OF_CHATS,
         "chat_parser": _OF_CHATS,
         "continue_final_message": _OF_CHATS,
-        "echo": "it is of a chat's last message",
+        "echo": "it concerns the last message of a chat",
         "generation_prompt": _OF_CHATS,
-        "message_delimiters": "where checkpoints are worth it is found out",
-        "n_cache_reuse": "it only ever makes the same answer faster",
+        "message_delimiters": "checkpoints are placed automatically",
+        "n_cache_reuse": "it only affects speed",
         "parse_tool_calls": _OF_CHATS,
         "reasoning_budget_end_tag": _OF_BUDGETS,
         "reasoning_budget_end_tags": _OF_BUDGETS,
         "reasoning_budget_start_tag": _OF_BUDGETS,
         "reasoning_control": _OF_BUDGETS,
         "reasoning_format": _OF_CHATS,
-        "stream_options": "the last event always has the counts",
-        "verbose": "all that it adds to OpenAI's answers is there",
+        "stream_options": "the last event always includes usage",
+        "verbose": "replies always include llama-server's extensions",
     },
 )

@@ -1,4 +1,4 @@
-"""Endpoints named as llama-server's: typed request in, typed answer out. Of other APIs they know messages only."""
+"""llama-server's endpoints: typed request in, typed reply out. Of other APIs they know only messages."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def apply_template(request: Request) -> Response:
 
 
 async def slots(request: Request) -> Response:
-    """`GET /slots`: of every loaded model that answers, between two of its steps."""
+    """`GET /slots`: the slots of every loaded model that responds, between two steps."""
     state: ServerState = request.app.state.server
     found: list[body.Slot] = []
     restarting = state.runtime.restarting()
@@ -123,7 +123,7 @@ async def slot_action(request: Request) -> Response:
         return json_response(body.SlotDone(id_slot=slot, n_erased=await runtime.erase_slot(model, slot)), headers)
     name = asked.filename
     if name is None:
-        raise InvalidParameter(f"filename is missing: what to {action}", param="filename")
+        raise InvalidParameter(f"filename is missing: the name to {action}", param="filename")
     if action == "save":
         saved = await runtime.save_slot(model, slot, name)
         timings = body.SlotTimings(save_ms=1000 * saved.seconds)
@@ -140,7 +140,7 @@ async def slot_action(request: Request) -> Response:
 
 
 async def _model(request: Request, asked: str | None) -> str:
-    """The model that is meant. Raises `ModelNotFound`."""
+    """The requested model. Raises `ModelNotFound`."""
     state: ServerState = request.app.state.server
     model = await state.model_id(asked)
     tally_of(request).begin(model, state.loaded(model))
@@ -150,7 +150,7 @@ async def _model(request: Request, asked: str | None) -> str:
 def _slot_number(text: str) -> int:
     """Raises `SlotNotFound`."""
     if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
-        raise SlotNotFound("slots are numbered from 0 on; GET /slots shows them", param="id_slot")
+        raise SlotNotFound("slots are numbered from 0; GET /slots lists them", param="id_slot")
     return int(text)
 
 

@@ -1,6 +1,6 @@
-"""Prompts and biases in which texts and tokens are mixed, made into what the runtime takes.
+"""Converts prompts and biases with mixed texts and tokens for the runtime.
 
-A text alone stays one; what is mixed becomes tokens, of which the first text alone gets the model's BOS.
+A lone text stays a text; mixtures become tokens, and only a text at the start gets the model's BOS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from localllm.server.llamacpp.completion_requests import AnswerFields, PromptTex
 
 
 async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[str, Any]:
-    """What to answer, as the fields of `GenerationRequest`. Raises as `Runtime.tokenize`."""
+    """The prompt, as fields of `GenerationRequest`. Raises as `Runtime.tokenize`."""
     if isinstance(prompt, str):
         return {"prompt": prompt}
     tokens: list[int] = []
@@ -29,9 +29,9 @@ async def source_of(runtime: Runtime, model: str, prompt: PromptText) -> dict[st
 
 
 async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -> AnswerFields:
-    """The request with biases of texts as biases of each of their tokens. Raises `InvalidParameter`.
+    """The request with each text's bias applied to its tokens. Raises `InvalidParameter`.
 
-    What is said several times of a token is added up, as in llama.cpp, within what a bias may be.
+    Repeated biases of a token are added, as in llama.cpp, and clamped to the allowed range.
     """
     given = body.logit_bias
     if not given:
@@ -39,9 +39,7 @@ async def with_biased_tokens(runtime: Runtime, model: str, body: AnswerFields) -
     sums: dict[int | str, float] = {}
     for key, bias in given.items() if isinstance(given, dict) else given:
         if bias is True:
-            raise InvalidParameter(
-                "logit_bias: give a number, or false for a token that must never come", param="logit_bias"
-            )
+            raise InvalidParameter("logit_bias: give a number, or false to forbid the token", param="logit_bias")
         number = FORBIDS if bias is False else bias
         for token in await _tokens_of(runtime, model, key):
             total = sums.get(token, 0.0) + number

@@ -1,4 +1,4 @@
-"""`GET /props`, and what else llama-server tells of its model. Adapters are not served yet."""
+"""`GET /props` and llama-server's other endpoints about its model. Adapters are not supported yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from localllm.server.state import ServerState
 from localllm.types import DrySampling, LoadedModel
 
 BUILD = f"b0-localllm-{__version__}"
-"""llama-server's begins with a `b` and a number."""
+"""llama-server's build info begins with `b` and a number."""
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -26,21 +26,21 @@ class Success(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Of requests that say nothing of their own."""
+    """The defaults for requests."""
 
     params: dict[str, Any]
     n_ctx: int
 
 
 class Props(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /props`, of one model."""
+    """`GET /props` for one model."""
 
     default_generation_settings: Settings
     total_slots: int
     model_alias: str
     model_ftype: str | None
     model_path: str
-    """The file's name: where it lies is nobody's business."""
+    """Only the file name, not its path."""
     modalities: dict[str, bool]
     endpoint_slots: bool = True
     endpoint_props: bool = False
@@ -53,12 +53,12 @@ class Props(msgspec.Struct, frozen=True, kw_only=True):
     eos_token: str
     build_info: str = BUILD
     is_sleeping: bool = False
-    """It was unloaded, and the next request loads it again."""
+    """Whether it was unloaded; the next request loads it again."""
     cors_proxy_enabled: bool = False
 
 
 class RouterProps(msgspec.Struct, frozen=True, kw_only=True):
-    """`GET /props` where no model is named and not one alone is loaded."""
+    """`GET /props` without a model name, unless exactly one is loaded."""
 
     role: str = "router"
     max_instances: int
@@ -72,7 +72,7 @@ class RouterProps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [
         Route("/props", get_props),
         Route("/props", set_props, methods=["POST"]),
@@ -83,7 +83,7 @@ def routes() -> list[Route]:
 
 
 async def get_props(request: Request) -> Response:
-    """`GET /props`: of the model that `?model=` names, or of the only one."""
+    """`GET /props`: the model in `?model=`, or the only one loaded."""
     state: ServerState = request.app.state.server
     asked = request.query_params.get("model")
     state.check_ready()
@@ -94,12 +94,12 @@ async def get_props(request: Request) -> Response:
     loaded = state.loaded(id)
     known = loaded or state.metrics.known.get(id)
     if known is None:
-        raise ModelNotFound(f"{id} is not loaded; the first request that asks it loads it", param="model")
+        raise ModelNotFound(f"{id} is not loaded; its first request loads it", param="model")
     return json_response(props_of(known, is_sleeping=loaded is None))
 
 
 def props_of(model: LoadedModel, *, is_sleeping: bool) -> Props:
-    """What is told of a model."""
+    """The properties of a model."""
     templates, chats = model.info.chat_templates, "default" in model.info.chat_templates
     return Props(
         default_generation_settings=Settings(_params(model), model.ctx),
@@ -110,7 +110,7 @@ def props_of(model: LoadedModel, *, is_sleeping: bool) -> Props:
         modalities={"vision": False, "video": False, "audio": False},
         chat_template=templates.get("default", ""),
         chat_template_tool_use=templates.get("tool_use", UNSET),
-        # Messages are shaped to what each template takes, so that all of it works with any.
+        # Messages are adapted to each template, so all of this works with any.
         chat_template_caps=dict.fromkeys(
             ("supports_tools", "supports_tool_calls", "supports_parallel_tool_calls", "supports_system_role"), chats
         ),
@@ -140,27 +140,27 @@ def _params(model: LoadedModel) -> dict[str, Any]:
 
 
 async def set_props(_: Request) -> Response:
-    """`POST /props`: refused, as by a llama-server that was started without `--props`."""
-    raise NotServed("what requests have by default is set with the model: in its Modelfile, by localllm create")
+    """`POST /props`: refused, as by a llama-server without `--props`."""
+    raise NotServed("set a model's default parameters with localllm set, or in a Modelfile with localllm create")
 
 
 async def get_adapters(_: Request) -> Response:
-    """`GET /lora-adapters`: none are loaded."""
+    """`GET /lora-adapters`: always empty."""
     return Response(b"[]", media_type="application/json")
 
 
 async def set_adapters(request: Request) -> Response:
-    """`POST /lora-adapters`: the empty list is what there is; any other names an adapter that is not."""
+    """`POST /lora-adapters`: accepts only the empty list."""
     state: ServerState = request.app.state.server
     try:
         asked = msgspec.json.decode(await read_json(request, state.settings.max_body_bytes), type=list[dict[str, Any]])
     except msgspec.DecodeError as error:
         raise InvalidParameter(f"the body must be an array of adapters, each with id and scale: {error}") from error
     if asked:
-        raise NotServed("adapters are not served yet, so there is none to scale; send an empty array")
+        raise NotServed("adapters are not supported yet; send an empty array")
     return json_response(Success())
 
 
 async def refuse_proxy(_: Request) -> Response:
-    """`/cors-proxy`: it would fetch whatever a page names from inside this network."""
-    raise FeatureDisabled("this server fetches nothing for web pages")
+    """`/cors-proxy`: refused, since it would fetch any URL from inside this network."""
+    raise FeatureDisabled("this server does not fetch URLs for web pages")

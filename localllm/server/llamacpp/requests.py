@@ -1,4 +1,4 @@
-"""Bodies of the endpoints named as llama-server's. `model` may be left out while one model is loaded."""
+"""Bodies of llama-server's endpoints. `model` is optional while exactly one model is loaded."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from localllm.types import TokenId
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /tokenize`; the names and defaults are llama-server's."""
+    """`POST /tokenize`, with llama-server's names and defaults."""
 
     content: str
     model: str | None = None
     add_special: bool = False
-    """Put the model's BOS first, as a prompt would have it."""
+    """Add the model's BOS at the start, as in a prompt."""
     parse_special: bool = True
-    """Whether `<|im_start|>` and the like become control tokens."""
+    """Whether text such as `<|im_start|>` becomes control tokens."""
     with_pieces: bool = False
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A token and its text; its bytes where they are no text by themselves."""
+    """A token and its text, or its bytes if they are not valid UTF-8."""
 
     id: TokenId
     piece: str | list[int]
@@ -35,12 +35,12 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /detokenize`. What is no UTF-8 becomes U+FFFD."""
+    """`POST /detokenize`. Invalid UTF-8 becomes U+FFFD."""
 
     tokens: list[TokenId]
     model: str | None = None
     special: bool = True
-    """Whether control tokens are spelled out."""
+    """Whether control tokens are included as text."""
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class ApplyTemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: list[ChatMessage]
     tools: list[Tool] | None = None
-    """As the chat API has them."""
+    """As in the chat API."""
     chat_template_kwargs: ObjectField | UnsetType = UNSET
     enable_thinking: bool | None = None
     thinking: Thinking | None = None
@@ -68,9 +68,9 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """One element of `GET /slots`; up to `n_prompt_tokens_cache` as llama-server has them, but for `model`.
+    """One element of `GET /slots`; up to `n_prompt_tokens_cache` llama-server's fields, plus `model`.
 
-    What is asked and answered is in none: others than who asked may see this.
+    Prompts and answers are not included, since other clients may read this.
     """
 
     id: int
@@ -79,12 +79,12 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     speculative: bool = False
     is_processing: bool
     id_task: int
-    """The request, as the model's process numbers them; -1: there is none."""
+    """The request's number in the model's process; -1: none."""
     n_prompt_tokens: int
     n_prompt_tokens_processed: int
     n_prompt_tokens_cache: int
     kv_tokens: int
-    """What its KV cache holds; a free slot keeps what its last request left."""
+    """Tokens in its KV cache; a free slot keeps those of its last request."""
     prompt_tokens: int
     cached_tokens: int
     computed_tokens: int
@@ -92,11 +92,11 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`POST /slots/{id_slot}`. `filename`: what to save as or to restore; not for `erase`."""
+    """`POST /slots/{id_slot}`. `filename`: name to save or restore; not for `erase`."""
 
     filename: str | None = None
     model: str | None = None
-    """May be in the query instead."""
+    """May also be given in the query."""
 
 
 class SlotTimings(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +107,9 @@ class SlotTimings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlotDone(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it: `n_saved`, `n_restored` and `n_erased` are tokens, `n_written` and `n_read` bytes.
+    """The result: `n_saved`, `n_restored` and `n_erased` are tokens, `n_written` and `n_read` bytes.
 
-    There are those of the action that was asked for.
+    Only the fields of the requested action are present.
     """
 
     id_slot: int

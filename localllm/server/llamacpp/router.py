@@ -1,4 +1,4 @@
-"""Models come and go, in the words of llama-server's router: its clients watch `status` in `GET /models` meanwhile.
+"""Loading and unloading models as in llama-server's router, whose clients poll `status` in `GET /models`.
 
 Knows nothing of how a model is loaded.
 """
@@ -22,11 +22,11 @@ from localllm.server.state import ServerState
 from localllm.wire import ModelRequest
 
 _loads: set[asyncio.Task[None]] = set()
-"""Begun for clients that do not wait; a task that nobody holds may be collected."""
+"""Background loads, referenced here so that their tasks are not garbage-collected."""
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [
         Route("/models/load", load, methods=["POST"]),
         Route("/models/unload", unload, methods=["POST"]),
@@ -35,10 +35,10 @@ def routes() -> list[Route]:
 
 
 async def load(request: Request) -> Response:
-    """`POST /models/load`: begins, and answers at once."""
+    """`POST /models/load`: starts loading and replies immediately."""
     state, model, headers = await _asked(request)
     if await _phase(state, model) == "ready":
-        raise InvalidParameter(f"{clipped(model)} is loaded already", param="model")
+        raise InvalidParameter(f"{clipped(model)} is already loaded", param="model")
     task = asyncio.create_task(_load(state, model))
     _loads.add(task)
     task.add_done_callback(_loads.discard)
@@ -53,7 +53,7 @@ async def _load(state: ServerState, model: str) -> None:
 
 
 async def unload(request: Request) -> Response:
-    """`POST /models/unload`: answers that still run end with an error."""
+    """`POST /models/unload`: running answers end with an error."""
     caller_of(request).check_may("unload models")
     state, model, headers = await _asked(request)
     if await _phase(state, model) is None:
@@ -68,7 +68,7 @@ async def remove(request: Request) -> Response:
     state: ServerState = request.app.state.server
     model = request.query_params.get("model")
     if not model:
-        raise InvalidParameter("the query says which model: DELETE /models?model=NAME", param="model")
+        raise InvalidParameter("name the model in the query: DELETE /models?model=NAME", param="model")
     await state.runtime.remove(model)
     return json_response(Success())
 
@@ -83,7 +83,7 @@ async def _asked(request: Request) -> tuple[ServerState, str, dict[str, str]]:
 
 
 async def _phase(state: ServerState, model: str) -> str | None:
-    """None: it is not loaded. Raises `ModelNotFound`."""
+    """None if it is not loaded. Raises `ModelNotFound`."""
     for running in state.runtime.running():
         if running.id == model:
             return running.phase

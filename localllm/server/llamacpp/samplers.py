@@ -1,5 +1,5 @@
-"""llama-server's `samplers`: which filters draw tokens, and in what order. Here the order is its default; any of them
-may be left out. Knows nothing of how they work.
+"""llama-server's `samplers`: which filters to apply, in which order. Only the default order is supported; any may be
+omitted. Knows nothing of how they work.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _OFF: dict[str, dict[str, Any]] = {
     "xtc": {"xtc_probability": 0.0},
     "temperature": {"temperature": 1.0, "dynatemp_range": 0.0},
 }
-"""Sampler -> the fields that switch it off."""
+"""Sampler -> fields that turn it off."""
 
 
 def samplers_of(given: list[str] | str | None) -> tuple[str, ...]:
-    """Those that are meant, by their names. Raises `InvalidParameter`, `UnsupportedParameter`."""
+    """The requested samplers by name. Raises `InvalidParameter`, `UnsupportedParameter`."""
     if given is None:
         return ORDER
     if isinstance(given, str):
@@ -58,17 +58,17 @@ def samplers_of(given: list[str] | str | None) -> tuple[str, ...]:
             raise UnsupportedParameter(f"samplers: {name} is not supported; leave it out", param="samplers")
         if name not in ORDER:
             raise InvalidParameter(
-                f"samplers: nobody knows {clipped(name, 40)!r}; there are {', '.join(ORDER)}", param="samplers"
+                f"samplers: unknown sampler {clipped(name, 40)!r}; available: {', '.join(ORDER)}", param="samplers"
             )
     places = [ORDER.index(name) for name in names]
     if places != sorted(set(places)):
         raise UnsupportedParameter(
-            f"samplers are applied in one order here: {', '.join(ORDER)}; send some of these in that order",
+            f"samplers have a fixed order: {', '.join(ORDER)}; send a subset in that order",
             param="samplers",
         )
     return tuple(names)
 
 
 def switched_off(used: tuple[str, ...]) -> dict[str, Any]:
-    """The fields of a request that switch off all other samplers."""
+    """The request fields that turn off all other samplers."""
     return {field: value for name in ORDER if name not in used for field, value in _OFF[name].items()}

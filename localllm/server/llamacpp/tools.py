@@ -1,6 +1,6 @@
-"""`/tools`, as llama-server has it, of the MCP servers that the settings name; without any it is refused.
+"""llama-server's `/tools`, for the MCP servers in the settings; refused if there are none.
 
-llama-server's own tools read files and run commands for whoever asks, so they are refused by name in any case.
+llama-server's built-in tools read files and run commands for any client, so they are always refused by name.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ BUILT_IN = frozenset(
 )
 """llama-server's own."""
 HEADERS = ("x-tool-cwd", "x-tool-runtime", "x-resp-type")
-"""Of its own tools: where they run, and how they answer."""
+"""Headers of llama-server's built-in tools."""
 
 
 class Permissions(msgspec.Struct, frozen=True):
     write: bool
-    """It may change something, for all that its server says."""
+    """Whether it may modify something, according to its server."""
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `GET /tools`."""
+    """One element of `GET /tools`."""
 
     display_name: str
     tool: str
@@ -45,7 +45,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions
     uses_cwd: bool = False
     definition: dict[str, Any]
-    """As the `tools` of a chat have it."""
+    """In the format of a chat's `tools`."""
 
 
 class ToolRequest(msgspec.Struct, frozen=True):
@@ -57,33 +57,33 @@ class ToolRequest(msgspec.Struct, frozen=True):
 
 
 class ToolReply(msgspec.Struct, frozen=True):
-    """What came of it: one of the two."""
+    """The result: one of the two fields."""
 
     plain_text_response: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
 
 
 class _Place(NamedTuple):
-    """Where a tool is called, and what its server's hub calls it."""
+    """A tool's server, and its name there."""
 
     label: str
     name: str
 
 
 def routes() -> list[Route]:
-    """What this module answers."""
+    """Endpoints of this module."""
     return [Route("/tools", list_tools), Route("/tools", call_tool, methods=["POST"])]
 
 
 async def list_tools(request: Request) -> Response:
-    """`GET /tools`: of all servers that can be used; why another cannot is in the log."""
+    """`GET /tools`: the tools of all usable servers; the log says why another is not."""
     hubs = _hubs(request, "list the tools of MCP servers")
     listed, _ = await unless_gone(request.receive, _tools(hubs, hubs.labels))
     return Response(msgspec.json.encode(listed), media_type="application/json")
 
 
 async def call_tool(request: Request) -> Response:
-    """`POST /tools`: a tool that failed says so with 200, as llama-server's do."""
+    """`POST /tools`: a failed tool is reported with status 200, as in llama-server."""
     hubs = _hubs(request, "run tools of MCP servers")
     state: ServerState = request.app.state.server
     given, asked = parse(await read_json(request, state.settings.max_body_bytes), ToolRequest)
@@ -92,9 +92,11 @@ async def call_tool(request: Request) -> Response:
     )
     for header in HEADERS:
         if header in request.headers:
-            raise UnsupportedParameter(f"{header} is of llama-server's own tools, which do not run here", param=header)
+            raise UnsupportedParameter(
+                f"{header} belongs to llama-server's built-in tools, which are not supported", param=header
+            )
     if asked.stream:
-        raise UnsupportedParameter("stream: a tool of an MCP server answers at its end; leave it out", param="stream")
+        raise UnsupportedParameter("stream: MCP tools return their result at the end; leave it out", param="stream")
     return json_response(await unless_gone(request.receive, _called(hubs, asked)), headers)
 
 
@@ -104,16 +106,16 @@ async def _called(hubs: McpHubs, asked: ToolRequest) -> ToolReply:
     if place is None:
         if asked.tool in BUILT_IN:
             raise FeatureDisabled(
-                f"{asked.tool} is llama-server's own: this server reads no files and runs no commands"
+                f"{asked.tool} is a built-in tool of llama-server: this server reads no files and runs no commands"
             )
-        raise NotFound(f"there is no tool {clipped(asked.tool)!r}; GET /tools lists them", param="tool")
+        raise NotFound(f"unknown tool {clipped(asked.tool)!r}; GET /tools lists them", param="tool")
     hub = await hubs.hub(place.label)
     outcome = await hub.call(place.name, msgspec.json.encode(asked.params).decode())
     return ToolReply(error=outcome.text) if outcome.is_error else ToolReply(outcome.text)
 
 
 async def _tools(hubs: McpHubs, labels: list[str]) -> tuple[list[ListedTool], dict[str, _Place]]:
-    """By llama-server's names, `SERVER_TOOL`; of two that are the same the first."""
+    """Tools by llama-server's names, `SERVER_TOOL`; of equal names, the first."""
     found = await asyncio.gather(*(hubs.hub(label) for label in labels))
     listed: list[ListedTool] = []
     places: dict[str, _Place] = {}
@@ -136,12 +138,11 @@ async def _tools(hubs: McpHubs, labels: list[str]) -> tuple[list[ListedTool], di
 
 
 def _hubs(request: Request, what: str) -> McpHubs:
-    """Raises `FeatureDisabled` where the settings name no servers, `PermissionDenied`."""
+    """Raises `FeatureDisabled` if the settings name no servers, and `PermissionDenied`."""
     state: ServerState = request.app.state.server
     if not state.mcp.is_on:
         raise FeatureDisabled(
-            "this server runs no tools but those of MCP servers that its settings name, and they name none: "
-            "--mcp-servers"
+            "only tools of MCP servers in the settings are available, and there are none: --mcp-servers"
         )
     caller_of(request).check_may(what)
     return state.mcp

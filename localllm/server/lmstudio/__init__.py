@@ -1,1 +1,1 @@
-"""LM Studio's lists of models: where clients look for tools and for the loaded context. Answers are OpenAI's."""
+"""LM Studio's model lists, which clients read for tool support and the loaded context. Chats use OpenAI's API."""

@@ -1,4 +1,4 @@
-"""`/api/v0/models` and `/api/v1/models`. Its other endpoints are served under OpenAI's names."""
+"""`/api/v0/models` and `/api/v1/models`. LM Studio's other endpoints are OpenAI's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from localllm.server.lmstudio import models as listed
 from localllm.server.state import ServerState
 
 PREFIXES = ("/api/v0/", "/api/v1/")
-"""How the paths begin whose errors are OpenAI's, though they lie within Ollama's."""
+"""Path prefixes with OpenAI's error format, although they are within Ollama's prefix."""
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/api/v0/models", list_models),
         Route("/api/v0/models/{model_id:path}", get_model),

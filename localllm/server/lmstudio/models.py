@@ -1,4 +1,4 @@
-"""What LM Studio says of a model, in its first API and in its second. Knows of no endpoint."""
+"""A model in the formats of LM Studio's two APIs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from localllm.server.catalog import Entry
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `/api/v0/models`."""
+    """One element of `/api/v0/models`."""
 
     id: str
     object: Literal["model"] = "model"
     type: Literal["llm", "embeddings"]
-    """What ranks counts as the second; LM Studio has no word for it. No model here sees (`vlm`)."""
+    """Rerankers count as `embeddings`, since LM Studio has no type for them. `vlm` is not supported."""
     publisher: str
     arch: str | None
     compatibility_type: Literal["gguf"] = "gguf"
     quantization: str | None
     state: Literal["loaded", "not-loaded"]
     max_context_length: int | None
-    """What it was trained for."""
+    """The context it was trained with."""
     loaded_context_length: int | UnsetType = UNSET
-    """What prompt and answer together can have; only of one that is loaded."""
+    """Maximum tokens of prompt and answer; only if loaded."""
     capabilities: list[Literal["tool_use"]] | UnsetType = UNSET
 
 
@@ -42,7 +42,7 @@ class Quantization(msgspec.Struct, frozen=True):
 class InstanceConfig(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int
     parallel: int
-    """How many answers at a time."""
+    """Number of slots."""
     flash_attention: bool
 
 
@@ -54,11 +54,11 @@ class Instance(msgspec.Struct, frozen=True):
 class KeyCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     vision: Literal[False] = False
     trained_for_tool_use: bool
-    """Whether its template shows it tools; all that chat may be given some."""
+    """Whether its template renders tools; any chat model can be given some."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `/api/v1/models`."""
+    """One element of `/api/v1/models`."""
 
     type: Literal["llm", "embedding"]
     publisher: str
@@ -72,7 +72,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     max_context_length: int | None
     format: Literal["gguf"] = "gguf"
     capabilities: KeyCapabilities | UnsetType = UNSET
-    """Not of one that embeds."""
+    """Absent for embedding models."""
     description: None = None
 
 
@@ -81,7 +81,7 @@ class KeyList(msgspec.Struct, frozen=True):
 
 
 def model(entry: Entry) -> Model:
-    """In the words of the first API."""
+    """In the format of the first API."""
     info, known = entry.info, entry.capabilities or ["completion"]
     return Model(
         id=entry.id,
@@ -97,7 +97,7 @@ def model(entry: Entry) -> Model:
 
 
 def key(entry: Entry) -> Key:
-    """In the words of the second."""
+    """In the format of the second API."""
     info, known = entry.info, entry.capabilities or ["completion"]
     generates = "completion" in known
     return Key(
@@ -116,7 +116,7 @@ def key(entry: Entry) -> Key:
 
 
 def _publisher(id: str) -> str:
-    """Whose it is, where its name says so: `hf.co/PUBLISHER/MODEL`."""
+    """The publisher, if the name has one: `hf.co/PUBLISHER/MODEL`."""
     parts = id.split("/")
     return parts[-2] if len(parts) > 1 else ""
 
@@ -143,7 +143,7 @@ def _bits_per_weight(entry: Entry) -> float | None:
 
 
 def _params(count: int) -> str:
-    """A number of parameters as `270M`, `7.6B`."""
+    """A parameter count such as `270M` or `7.6B`."""
     for unit, letter in ((10**9, "B"), (10**6, "M")):
         if count >= unit:
             return f"{count / unit:.3g}{letter}"

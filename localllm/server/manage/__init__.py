@@ -1,1 +1,1 @@
-"""Managing models over HTTP, for desktop apps: what is here, what is loaded, load, unload, pull, remove."""
+"""Managing models over HTTP, for desktop apps: list, load, unload, pull, remove."""

@@ -1,6 +1,6 @@
-"""The endpoints of `/localllm/*`. Models are named, never given by a path. Long work reports events as it goes.
+"""The endpoints of `/localllm/*`. Models are given by name, never by path. Long operations report progress events.
 
-Hanging up cancels a pull, which goes on from there the next time.
+Disconnecting cancels a pull; the next one resumes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("localllm")
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/localllm/ps", list_processes),
         Route("/localllm/models", list_models),
@@ -56,7 +56,7 @@ async def list_models(request: Request) -> Response:
 
 
 async def load(request: Request) -> Response:
-    """`POST /localllm/load`. Without options of its own it is what any request for the model does."""
+    """`POST /localllm/load`. Without options, it loads as any request for the model does."""
     state, asked, headers = await _read(request, body.LoadRequest)
     keep_alive_s = caller_of(request).keep_alive(keep_alive_seconds(asked.keep_alive))
     for name in ("ctx", "slots"):
@@ -78,7 +78,7 @@ async def load(request: Request) -> Response:
         except LoadFailed as error:
             if error.param != "ctx" or (asked.ctx, asked.slots) == (None, None):
                 raise
-            # What was asked for was too much: asking for less helps.
+            # The request was too large; a smaller one may succeed.
             raise InvalidParameter(error.public, param="slots" if asked.ctx is None else "ctx") from error
         return body.LoadEvent(status="ready", model=loaded.id, fraction=1.0)
 
@@ -86,7 +86,7 @@ async def load(request: Request) -> Response:
 
 
 async def unload(request: Request) -> Response:
-    """`POST /localllm/unload`: at once; answers that still run end with an error."""
+    """`POST /localllm/unload`: immediately; running answers end with an error."""
     caller_of(request).check_may("unload models")
     state, asked, headers = await _read(request, body.ModelRequest)
     await state.runtime.unload(asked.model)
@@ -94,8 +94,8 @@ async def unload(request: Request) -> Response:
 
 
 async def keep(request: Request) -> Response:
-    """`POST /localllm/kv/save`: what is only in memory goes to the disk."""
-    caller_of(request).check_may("write conversations to the disk")
+    """`POST /localllm/kv/save`: writes what is only in memory to disk."""
+    caller_of(request).check_may("write conversations to disk")
     state, asked, headers = await _read(request, body.ModelRequest)
     model = await state.model_id(asked.model)
     return json_response(body.KvSaved(model=model, conversations=await state.runtime.keep(model)), headers)
@@ -125,7 +125,7 @@ async def remove(request: Request) -> Response:
 
 
 class _News(asyncio.Queue[T]):
-    """What happened and was not sent yet: of progress only the latest, since a slow reader wants no history."""
+    """Events not yet sent; only the latest progress, since a slow reader needs no history."""
 
     def put(self, event: T) -> None:  # type: ignore[override]
         while not self.empty():
@@ -144,7 +144,7 @@ async def _respond(
 
     async def close() -> None:
         task.cancel()
-        first.cancel()  # here as well: events that nobody ever asked for clean nothing up
+        first.cancel()  # also here: a generator never started runs no cleanup
         await asyncio.gather(task, first, return_exceptions=True)
 
     # What is wrong from the start is an error response; what goes wrong later arrives as an event.
@@ -178,7 +178,7 @@ async def _events(task: asyncio.Future[T], first: asyncio.Future[T], news: _News
         log.event(logging.WARNING, "stream_failed", code=error.code, message=error.message)
         yield sse.data(error_body(error))
     except Exception as error:
-        logger.exception("defect in a stream")
+        logger.exception("unexpected error in a stream")
         yield sse.data(error_body(defect(error)))
     finally:
         getting.cancel()

@@ -1,7 +1,7 @@
-"""`/api/chat` and `/api/generate`: from what was asked to the answer's lines.
+"""`/api/chat` and `/api/generate`: from the request to the answer's lines.
 
-A model whose context is smaller than `num_ctx` is loaded anew first; a conversation that is too long for it loses its
-oldest messages.
+A model whose context is smaller than `num_ctx` is reloaded first; a conversation that is too long loses its oldest
+messages.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from localllm.types import GenerationRequest, LoadedModel, Message
 from localllm.types.states import RunningModel
 
 STAYS_S = 1.0
-"""A model that leaves sooner is not asked for the tokens of its answer."""
+"""If a model is unloaded sooner than this, `context` is omitted from the reply."""
 
 
 async def answer(
     request: Request, state: ServerState, body: ChatRequest | GenerateRequest, given: Given, started_s: float
 ) -> Response:
-    """The response to what was asked; or, where nothing was, to the wish that a model be there, or leave."""
+    """The response to a prompt; without a prompt, loads or unloads the model."""
     name, made_of = body.asked_model, body.generation()
     given.check(state)
     body, unheeded = heeded(request, body, asks=made_of is not None)
@@ -62,7 +62,7 @@ async def answer(
 
 
 async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, truncates: bool) -> Answer:
-    """What is wrong with a model or a prompt has a status, as of Ollama's, so also a stream waits for its answer."""
+    """Waits for the answer to begin even in a stream, so that errors get a status, as in Ollama."""
     notes: list[str] = []
     while True:
         try:
@@ -86,7 +86,7 @@ async def _begun(asking: Asking, made_of: GenerationRequest, name: str, *, trunc
 def _in_ollamas_words(
     error: LocalLLMError, loaded: LoadedModel | None, made_of: GenerationRequest, name: str
 ) -> LocalLLMError:
-    """What a model cannot do at all."""
+    """Raises for something the model does not support."""
     if error.param == "suffix" and loaded is not None and not loaded.info.fills_in_middle:
         return InvalidParameter(f'"{name}" does not support insert', param="suffix")
     if loaded is not None and not loaded.info.causal:
@@ -96,7 +96,7 @@ def _in_ollamas_words(
 
 
 async def _widened(request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest) -> None:
-    """See that the context is as large as it is wanted, for those who may say how a model is loaded."""
+    """Enlarge the context to `num_ctx`, if the caller may manage models."""
     wanted, loaded = body.options.num_ctx if body.options else None, asking.loaded
     if wanted is None or not caller_of(request).may_manage or (loaded is not None and wanted <= loaded.ctx):
         return
@@ -106,7 +106,7 @@ async def _widened(request: Request, state: ServerState, asking: Asking, body: C
 async def _loaded(
     request: Request, state: ServerState, asking: Asking, body: ChatRequest | GenerateRequest, shape: Shape
 ) -> Response:
-    """Nothing is asked: the model is to be there, or to leave."""
+    """Without a prompt: load or unload the model."""
     if asking.keep_alive_s == 0:
         await unloaded(state, asking.model)
         line = shape.line(reason="unload")
@@ -120,7 +120,7 @@ async def _loaded(
 
 
 async def unloaded(state: ServerState, id: str) -> None:
-    """At once, or when the answers of others that it is making have ended; what is not loaded is as it should be."""
+    """Unload now, or when its running answers have ended; does nothing if it is not loaded."""
     there = next((model for model in state.runtime.running() if model.id == id), None)
     if there is not None and there.num_requests:
         await state.runtime.ensure(id, 0.0)
@@ -129,7 +129,7 @@ async def unloaded(state: ServerState, id: str) -> None:
 
 
 async def _continued(state: ServerState, id: str, made_of: GenerationRequest, context: list[int]) -> GenerationRequest:
-    """The prompt behind the tokens of an earlier one and its answer."""
+    """The prompt appended to the tokens of an earlier prompt and answer."""
     if made_of.messages is None:
         return made_of
     text = await state.runtime.render(id, made_of.messages, made_of.rendering)
@@ -138,28 +138,28 @@ async def _continued(state: ServerState, id: str, made_of: GenerationRequest, co
 
 
 def _remembering(state: ServerState, id: str, body: ChatRequest | GenerateRequest) -> Context | None:
-    """None where there is no turn of a conversation."""
+    """None if there is no conversation turn."""
     if isinstance(body, ChatRequest) or body.raw or body.suffix:
         return None
     return partial(_context, state, id, body)
 
 
 async def _context(state: ServerState, id: str, body: GenerateRequest, text: str) -> list[int] | None:
-    """The tokens of a prompt and its answer, by which a client goes on; None where they cannot be had."""
+    """The tokens of a prompt and its answer, for the client to continue from; None if unavailable."""
     model = next((model for model in state.runtime.running() if model.id == id), None)
     if model is None or model.phase != "ready" or _leaves_s(model) < STAYS_S:
-        return None  # asking it once more would load it anew
+        return None  # another request would reload it
     before, turn = body.context or [], body.messages()
     rendering = msgspec.structs.replace(body.rendering(), add_generation_prompt=False, continue_final_message=False)
     try:
         rendered = await state.runtime.render(id, (*turn, Message("assistant", text)), rendering)
         return [*before, *await state.runtime.tokenize(id, rendered, add_special=not before)]
-    except LocalLLMError:  # a text that is too long for it; the model has left meanwhile
+    except LocalLLMError:  # the text is too long, or the model has been unloaded
         return None
 
 
 def _check_thoughts(loaded: LoadedModel | None, name: str, body: ChatRequest | GenerateRequest) -> None:
-    """Raises `InvalidParameter` where thoughts are wanted of a model that has none."""
+    """Raises `InvalidParameter` if thinking is requested of a model without it."""
     if body.wants_thoughts and loaded is not None and loaded.format.thinking == "never":
         raise InvalidParameter(f'"{name}" does not support thinking', param="think")
 

@@ -1,4 +1,4 @@
-"""An answer as the lines of Ollama's chat or plain stream, or put together. Knows nothing of HTTP."""
+"""An answer as lines of Ollama's chat or generate stream, or as one object. Knows nothing of HTTP."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from localllm.server.ollama import replies as out
 from localllm.types import CallDelta, Delta, TokenLogprob, ToolCall, whole_calls
 
 Context = Callable[[str], Awaitable[list[int] | None]]
-"""A whole text to the tokens by which a client goes on from it."""
+"""Converts a text to the tokens of `context`."""
 
 
 class Shape:
-    """Of a chat's lines, or of a plain prompt's."""
+    """Makes the lines of a chat or of a plain prompt."""
 
     def __init__(self, model: str, *, is_chat: bool) -> None:
-        """`model`: as the client named it."""
+        """`model`: the name the client used."""
         self._model = model
         self._is_chat = is_chat
 
@@ -35,7 +35,7 @@ class Shape:
         reason: str = "",
         **metrics: Any,
     ) -> out.ChatReply | out.GenerateReply:
-        """`reason`: why it is the last."""
+        """`reason`: why the answer ended."""
         common: dict[str, Any] = {
             "model": self._model,
             "created_at": out.now(),
@@ -51,9 +51,9 @@ class Shape:
 
 
 class Told:
-    """One answer on its way.
+    """One answer in progress.
 
-    `started_s` is when it was asked for, `load_s` how long it took until it was taken; `context`: of a plain prompt.
+    `started_s`: time of the request; `load_s`: time until it was accepted; `context`: for plain prompts.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Told:
         self._load_s = load_s
 
     async def lines(self) -> AsyncGenerator[out.ChatReply | out.GenerateReply, None]:
-        """A call comes whole, in a line of its own before the last: clients do not look for calls in that."""
+        """Each call is sent complete, in its own line before the last, where clients do not look for calls."""
         calls, texts = _Calls(), list[str]()
         async for delta in self._answer:
             texts.append(delta.text)
-            logprobs = delta.logprobs  # with the first line of these
+            logprobs = delta.logprobs  # sent with the first of these lines
             for text, thought in (("", delta.thought), (delta.text, "")):
                 if text or thought:
                     yield self._shape.line(text=text, thought=thought, logprobs=logprobs)
@@ -85,10 +85,10 @@ class Told:
                 return
             if logprobs:
                 yield self._shape.line(logprobs=logprobs)
-        raise InternalError("the answer ended without a finish")
+        raise InternalError("the answer ended without a finish reason")
 
     async def whole(self) -> out.ChatReply | out.GenerateReply:
-        """All of it at once."""
+        """The complete reply."""
         texts, thoughts = list[str](), list[str]()
         deltas, logprobs = list[CallDelta](), list[TokenLogprob]()
         async for delta in self._answer:
@@ -103,7 +103,7 @@ class Told:
                 return await self._last(
                     delta, text, text=text + broken, thought="".join(thoughts), calls=calls, logprobs=logprobs
                 )
-        raise InternalError("the answer ended without a finish")
+        raise InternalError("the answer ended without a finish reason")
 
     async def _last(self, delta: Delta, whole: str, **said: Any) -> out.ChatReply | out.GenerateReply:
         assert delta.finish is not None
@@ -117,13 +117,13 @@ class Told:
 
 
 class _Calls:
-    """The pieces of calls, until each is whole."""
+    """Collects pieces of calls until each is complete."""
 
     def __init__(self) -> None:
         self._pieces: dict[int, list[CallDelta]] = {}
 
     def feed(self, deltas: Sequence[CallDelta], *, is_last: bool) -> list[tuple[int, ToolCall]]:
-        """Those that are whole now, each with its number: another has begun behind it, or the answer has ended."""
+        """Calls now complete, with their numbers: the next one has begun, or the answer has ended."""
         for delta in deltas:
             self._pieces.setdefault(delta.index, []).append(delta)
         ended = list(self._pieces) if is_last else list(self._pieces)[:-1]
@@ -131,7 +131,7 @@ class _Calls:
 
 
 def _told_calls(calls: Sequence[tuple[int, ToolCall]]) -> tuple[list[out.CallObject], str]:
-    """And the text of those that were cut: nothing of an answer is lost."""
+    """Also returns the text of truncated calls, so that nothing of an answer is lost."""
     objects, broken = list[out.CallObject](), list[str]()
     for index, call in calls:
         told = out.call_object(index, call)

@@ -1,6 +1,6 @@
-"""What all endpoints begin with: a body, read whatever its type says, and the model that is meant by its name.
+"""The first steps of all endpoints: parse the body, whatever its content type, and find the model by name.
 
-Ollama's clients send no type, or a wrong one; pages of other sites are kept out by the gate.
+Ollama's clients send no content type or a wrong one; the gate refuses pages of other sites.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ C = TypeVar("C", bound=CommonFields)
 
 
 class Given(NamedTuple):
-    """A body's fields; which of them were ignored is told in a header."""
+    """A parsed body, and the header for its ignored fields."""
 
     fields: Fields
     kind: type[msgspec.Struct]
 
     def headers(self, state: ServerState, ctx: int | None = None, more: Sequence[str] = ()) -> dict[str, str]:
-        """`ctx`: of the model, where that matters; `more` fields that had no effect. Raises `UnknownParameter` on a
-        strict server.
+        """`ctx`: the model's context, if relevant; `more`: further fields without effect.
+
+        Raises `UnknownParameter` on a strict server.
         """
         self.check(state)
         return unknown_fields_header([*without_effect(self.fields, self.kind, ctx), *more], strict=False)
 
     def check(self, state: ServerState) -> None:
-        """Raises `UnknownParameter` for a field that is nobody's, on a strict server."""
+        """Raises `UnknownParameter` for an unknown field on a strict server."""
         nobodys = unknown(self.fields, self.kind)
         if state.settings.strict and nobodys:
             first = clipped(nobodys[0])
-            raise UnknownParameter(f"nobody knows the field {first!r}, and this server is strict", param=first)
+            raise UnknownParameter(f"unknown field {first!r}; this server is strict", param=first)
 
 
 async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
@@ -55,15 +56,15 @@ async def read(request: Request, kind: type[T]) -> tuple[ServerState, T, Given]:
         raise InvalidParameter("missing request body")
     fields, asked = parse(body, kind, fates_of(kind).check)
     if isinstance(asked, CommonFields) and asked.options is not None:
-        asked.options.params(None)  # wrong values are errors also where nothing is to be answered
+        asked.options.params(None)  # wrong values are errors even without a prompt
     state.admit()
     return state, asked, Given(fields, kind)
 
 
 def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:
-    """The body, and the fields in it that are not heeded because the key may not say them.
+    """The body, and the fields in it that the key may not set.
 
-    Clients send `keep_alive` with every request. It is no reason to refuse an answer, only to do as the server says.
+    Clients send `keep_alive` with every request. Ignoring it is better than refusing the request.
     """
     if not asks or body.keep_alive is None or caller_of(request).may_manage:
         return body, []
@@ -71,7 +72,7 @@ def heeded(request: Request, body: C, *, asks: bool) -> tuple[C, list[str]]:
 
 
 async def model_of(state: ServerState, asked: str) -> str:
-    """The id of the model that is meant. Raises `ModelNotFound`, `InvalidParameter`."""
+    """The requested model's id. Raises `ModelNotFound`, `InvalidParameter`."""
     here = [model.id for model in state.runtime.loaded()] + [model.id for model in state.runtime.running()]
     id = found(asked, here)
     if id is None:
@@ -82,7 +83,7 @@ async def model_of(state: ServerState, asked: str) -> str:
 
 
 async def available(state: ServerState) -> dict[str, AvailableModel]:
-    """The models on this machine by their ids; of one that only this process knows, what it says."""
+    """The models on this machine by id, including those that only this process knows."""
     there = {model.id: model for model in await state.listing.run(state.runtime.available)}
     for loaded in state.runtime.loaded():
         if loaded.id not in there:

@@ -1,4 +1,4 @@
-"""`/api/create`, `/api/blobs` and `/api/push`: models made of others or of files that clients send."""
+"""`/api/create`, `/api/blobs` and `/api/push`: models made from other models or uploaded files."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from localllm.server.state import ServerState
 from localllm.types.states import MakeState, PushState
 
 QUANTIZING_DIGEST = "0" * 19
-"""By which clients tell this from a download."""
+"""The status by which clients distinguish this from a download."""
 
 
 async def create(request: Request) -> Response:
-    """`POST /api/create`. Hanging up stops it."""
+    """`POST /api/create`. Disconnecting stops it."""
     caller_of(request).check_may("create models")
     state, body, given = await read(request, CreateRequest)
     headers, name = given.headers(state), ours(body.asked_model)
-    body.made(name, body.base)  # what is wrong with it is an error from the start
+    body.made(name, body.base)  # errors in the request get a status
 
     async def work(tell: Tell) -> None:
         base = None if body.base is None else await _base(state, body.base, tell)
@@ -47,7 +47,7 @@ async def has_blob(request: Request) -> Response:
 
 
 async def upload_blob(request: Request) -> Response:
-    """`POST /api/blobs/{digest}`: the file itself is the body, which goes to the disk as it comes."""
+    """`POST /api/blobs/{digest}`: the body is the file, written to disk as it arrives."""
     caller_of(request).check_may("upload files")
     state: ServerState = request.app.state.server
     state.admit()
@@ -63,7 +63,7 @@ async def upload_blob(request: Request) -> Response:
 
 
 async def push(request: Request) -> Response:
-    """`POST /api/push`: to the registry in the model's name. Hanging up stops it."""
+    """`POST /api/push`: to the registry in the model's name. Disconnecting stops it."""
     caller_of(request).check_may("push models")
     state, body, given = await read(request, PushRequest)
     headers, id = given.headers(state), await model_of(state, body.asked_model)
@@ -76,7 +76,7 @@ async def push(request: Request) -> Response:
 
 
 async def _base(state: ServerState, asked: str, tell: Tell) -> str:
-    """The id of the model to build on, which is pulled if it is not here."""
+    """The id of the base model, which is pulled if necessary."""
     try:
         return await model_of(state, asked)
     except ModelNotFound:
@@ -110,13 +110,13 @@ def _pushing(news: PushState) -> ProgressLine:
 
 
 def _digest(request: Request) -> str:
-    """As Ollama's clients write it, with a colon or a hyphen."""
+    """A digest as Ollama's clients write it, with a colon or a hyphen."""
     digest: str = request.path_params["digest"]
     return digest.lower()
 
 
 async def _bounded(request: Request, state: ServerState, most: int) -> AsyncGenerator[bytes, None]:
-    """Raises `TooLarge`, `ClientGone`, and `InvalidParameter` for nothing."""
+    """Raises `TooLarge`, `ClientGone`, and `InvalidParameter` for an empty body."""
     num_bytes = 0
     async for piece in pieces(request):
         num_bytes += len(piece)
@@ -128,4 +128,4 @@ async def _bounded(request: Request, state: ServerState, most: int) -> AsyncGene
 
 
 def _too_large(state: ServerState) -> TooLarge:
-    return TooLarge(f"the file has more than {state.settings.max_upload_mb} MiB; --max-upload-mb raises the limit")
+    return TooLarge(f"the file is larger than {state.settings.max_upload_mb} MiB; --max-upload-mb raises the limit")

@@ -1,4 +1,4 @@
-"""Errors as Ollama sends them: one sentence, and its statuses. Knows nothing of handlers."""
+"""Errors in Ollama's format and with its statuses. Knows nothing of handlers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from localllm.errors import ContextLengthExceeded, LocalLLMError, ModelNotFound,
 from localllm.server.errors import MAX_MESSAGE_CHARS, error_headers, public_message, status_of
 
 PREFIX = "/api/"
-"""How the paths begin whose errors are of this shape."""
+"""Path prefixes with this error format."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """What a failed response holds, and what a failed stream ends with."""
+    """The body of a failed response, and the last line of a failed stream."""
 
     error: str
 
@@ -28,7 +28,7 @@ def response_parts(error: LocalLLMError) -> dict[str, Any]:
     """Keyword arguments for a starlette `Response`."""
     return {
         "content": error_body(error),
-        # Its clients try a full queue again by this status.
+        # Ollama's clients retry on this status.
         "status_code": 503 if isinstance(error, QueueFull) else status_of(error),
         "headers": error_headers(error),
         "media_type": "application/json",
@@ -36,10 +36,10 @@ def response_parts(error: LocalLLMError) -> dict[str, Any]:
 
 
 def no_model(asked: str) -> ModelNotFound:
-    """In the words that clients look for before they offer to pull it."""
+    """The message that makes clients offer a pull."""
     return ModelNotFound(f"model '{clipped(asked)}' not found", param="model")
 
 
 def too_long(error: ContextLengthExceeded) -> ContextLengthExceeded:
-    """Of a text to embed."""
+    """The message for a text to embed that is too long."""
     return ContextLengthExceeded("the input length exceeds the context length", param=error.param)

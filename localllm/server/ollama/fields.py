@@ -1,4 +1,4 @@
-"""Fields that several of Ollama's requests share: how an answer is made, thinks, is shaped, and how long a model stays.
+"""Fields that several of Ollama's requests share: generation, thinking, format, and keep_alive.
 
 Knows nothing of messages and prompts.
 """
@@ -25,9 +25,9 @@ _SAMPLING = (
     "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty", "repeat_last_n", "presence_penalty",
     "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "seed",
 )  # fmt: skip
-"""What `SamplingParams` takes under the same name."""
+"""Options passed to `SamplingParams` under the same name."""
 _DRAWING = (*_SAMPLING, "num_predict", "stop")
-"""What means nothing where no text is made."""
+"""Options without effect if no text is generated."""
 _NOTHING = (b"false", b"null")
 EFFORTS = ("low", "medium", "high", "max")
 
@@ -52,12 +52,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 "use_mlock",
                 "use_mmap",
             ),
-            "how a model is loaded is the server's to say",
+            "only the server sets how models are loaded",
         )
         | dict.fromkeys(
             ("embedding_only", "logits_all", "penalize_newline", "tfs_z", "vocab_only"), "Ollama ignores it as well"
         )
-        | {"num_keep": "the server's to say: --context-shift"}
+        | {"num_keep": "only the server sets it: --context-shift"}
     )
 
     temperature: float | None = None
@@ -74,10 +74,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mirostat_eta: float | None = None
     seed: int | None = None
     num_predict: int | None = None
-    """The most tokens; -1 and -2: as many as fit."""
+    """Maximum number of tokens; -1 and -2: as many as fit."""
     stop: str | list[str] | None = None
     num_ctx: int | None = None
-    """Tokens of the model's context; one that has fewer is loaded anew, if it can be."""
+    """Context in tokens; a model with a smaller one is reloaded if possible."""
 
     def params(self, logprobs: int | None) -> SamplingParams:
         """Raises `InvalidParameter`."""
@@ -91,11 +91,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
-    """What every request for something of a model has."""
+    """Fields of every request to a model."""
 
     model: str | None = None
     name: str | None = None
-    """What `model` was called once."""
+    """The former name of `model`."""
     keep_alive: float | str | None = None
     options: Options | None = None
 
@@ -106,7 +106,7 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def priority(self) -> int | None:
-        """Nobody can say one here."""
+        """Requests without such options."""
         return None
 
     @property
@@ -119,12 +119,12 @@ class CommonFields(msgspec.Struct, frozen=True, kw_only=True):
         return keep_alive_seconds(self.keep_alive)
 
 
-IGNORED = {"shift": "the server's to say: --context-shift"}
-"""Of chats and plain prompts, with the reasons."""
+IGNORED = {"shift": "only the server sets it: --context-shift"}
+"""Ignored fields of chats and plain prompts, with the reasons."""
 
 
 class AnswerFields(CommonFields, frozen=True, kw_only=True):
-    """What chats and plain prompts share."""
+    """Fields that chats and plain prompts share."""
 
     fates: ClassVar[Fates] = Fates(ignored=IGNORED)
 
@@ -160,7 +160,7 @@ class AnswerFields(CommonFields, frozen=True, kw_only=True):
 
     @property
     def wants_thoughts(self) -> bool:
-        """Whether it says so, rather than leave it to the model."""
+        """Whether the request sets it, instead of leaving it to the model."""
         return self.think not in (None, False, "")
 
     def rendering(self, tools: str = "") -> Rendering:
@@ -188,7 +188,7 @@ def named(model: str | None, name: str | None) -> str:
 
 
 def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -> list[str]:
-    """Fields and options that change nothing here; `ctx` is what the model was loaded with, where that is known."""
+    """Fields and options without effect; `ctx`: the loaded context, if known."""
     options = fields_of(given.get("options"))
     ignored = unknown(given, kind)
     ignored += [name for name in fates_of(kind).ignored if name in given and bytes(given[name]) not in _NOTHING]
@@ -199,5 +199,5 @@ def without_effect(given: Fields, kind: type[msgspec.Struct], ctx: int | None) -
 
 
 def unknown(given: Fields, kind: type[msgspec.Struct]) -> list[str]:
-    """Fields and options that are nobody's."""
+    """Unknown fields and options."""
     return unknown_fields(given, kind) + unknown_fields(fields_of(given.get("options")), Options, "options.")

@@ -1,6 +1,6 @@
 """The endpoints of `/api/*`.
 
-A model is found by its name as Ollama writes it, and replies name it as it was asked for.
+Models are found by Ollama's names, and replies use the name from the request.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from localllm.server.ollama.vectors import embed, embeddings
 from localllm.server.state import ServerState
 
 OLLAMA_VERSION = "0.33.0"
-"""Whose API this is: clients ask for the version to know what there is."""
+"""The version of Ollama whose API this is; clients check it for features."""
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/api/version", version),
         Route("/api/tags", list_models),
@@ -56,7 +56,7 @@ async def version(_: Request) -> Response:
 
 
 async def list_models(request: Request) -> Response:
-    """`GET /api/tags`: the newest first."""
+    """`GET /api/tags`: newest first."""
     state: ServerState = request.app.state.server
     there = sorted((await available(state)).values(), key=lambda model: -model.created_unix_s)
     told = [await models.listed(state, model) for model in there]
@@ -115,11 +115,11 @@ async def copy(request: Request) -> Response:
 
 
 async def pull(request: Request) -> Response:
-    """`POST /api/pull`. Hanging up cancels it; it goes on from there the next time."""
+    """`POST /api/pull`. Disconnecting cancels it; the next one resumes."""
     caller_of(request).check_may("pull models")
     state, body, given = await read(request, asking_for.PullRequest)
     headers = given.headers(state)
-    ours(body.asked_model)  # what is no name is an error from the start
+    ours(body.asked_model)  # an invalid name gets a status
 
     async def work(tell: Tell) -> None:
         await pulling.pull(state, body.asked_model, tell)

@@ -1,4 +1,4 @@
-"""Streams of JSON lines, which Ollama has where others have events. Knows nothing of what is in them."""
+"""Streams of JSON lines, Ollama's equivalent of server-sent events. Knows nothing of their content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localllm.server.telling import encoded
 
 
 class LineStream(EventStream):
-    """As `EventStream`; there is no line that every client skips, so nothing fills its silence."""
+    """Like `EventStream`, but without keep-alive lines, since clients would not skip them."""
 
     media_type = "application/x-ndjson"
 

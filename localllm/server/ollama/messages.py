@@ -1,4 +1,4 @@
-"""Messages and tools as Ollama's clients write them, and on to the conversation's own. Knows nothing of templates."""
+"""Messages and tools as Ollama's clients send them, converted to a `Conversation`. Knows nothing of templates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from localllm.types import Calling, Function, Message, ToolCall
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _SAY_THE_TYPE = frozenset({"type", "$ref", "allOf", "anyOf", "const", "enum", "oneOf"})
 
-IMAGES = Refused("no model here sees images yet", ([],))
+IMAGES = Refused("images are not supported yet", ([],))
 
 
 class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a call in an earlier answer."""
+    """The function of a call in an earlier answer."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"index": "calls stand in their order"})
+    fates: ClassVar[Fates] = Fates(ignored={"index": "calls are in order"})
 
     name: str
     arguments: SchemaField | UnsetType = UNSET
@@ -45,7 +45,7 @@ class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the client wrote it."""
+    """A message as the client sent it."""
 
     fates: ClassVar[Fates] = Fates({"images": IMAGES})
 
@@ -58,7 +58,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
     def to_message(self, path: str) -> Message:
-        """Raises `InvalidParameter`, `UnsupportedParameter`; `path` is where this message stands."""
+        """Raises `InvalidParameter`, `UnsupportedParameter`; `path`: of this message."""
         role = self.role.lower()
         if role not in ROLES:
             raise InvalidParameter(
@@ -68,7 +68,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
         calls = [call.to_call(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())]
         if calls and role != "assistant":
             where = f"{path}.tool_calls"
-            raise InvalidParameter(f"{where}: only an assistant's message has calls", param=where)
+            raise InvalidParameter(f"{where}: only assistant messages have calls", param=where)
         return Message(
             role,
             self.content or "",
@@ -100,13 +100,13 @@ def to_messages(messages: Sequence[ChatMessage]) -> tuple[Message, ...]:
 
 
 def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
-    """What the template is told of them, and what may be called. Raises `InvalidParameter`."""
+    """The tools for the template, and the callable ones. Raises `InvalidParameter`."""
     told: list[dict[str, Any]] = []
     functions: dict[str, Function] = {}
     for index, tool in enumerate(tools):
         function, path = tool.function, f"tools[{index}].function"
         if not function.name or function.name in functions:
-            raise InvalidParameter(f"{path}.name is empty, or another tool's", param=f"{path}.name")
+            raise InvalidParameter(f"{path}.name is empty or used by another tool", param=f"{path}.name")
         schema = _object(function.parameters, f"{path}.parameters")
         if schema and _SAY_THE_TYPE.isdisjoint(fields_of(Raw(schema.encode()))):
             schema = '{"type":"object",' + schema[1:] if schema[1:-1].strip() else ""
@@ -120,13 +120,13 @@ def tooling(tools: Sequence[Tool]) -> tuple[str, Calling | None]:
 
 
 def refuse_images(images: Sequence[str] | None, path: str) -> None:
-    """Raises `UnsupportedParameter` where there are any."""
+    """Raises `UnsupportedParameter` if there are any."""
     if images:
         raise UnsupportedParameter(f"{path} is not supported: {IMAGES.why}; leave it out", param=path)
 
 
 def _object(value: Raw | UnsetType, path: str) -> str:
-    """Nothing for null. Raises `InvalidParameter`."""
+    """None for null. Raises `InvalidParameter`."""
     text = "" if isinstance(value, UnsetType) else bytes(value).decode("utf-8", "replace").strip()
     if text in ("", "null"):
         return ""

@@ -1,4 +1,4 @@
-"""What Ollama's API says of a model: names, sizes, families, capabilities. Knows of no endpoint."""
+"""A model in Ollama's format: names, sizes, families, capabilities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from localllm.types import LoadedModel, ModelInfo
 from localllm.types.states import AvailableModel, RunningModel
 
 _THINKS = ("enable_thinking", "<think>", "reasoning_content", "thinking")
-"""What templates of models that think have in them; of one that is loaded it is known better."""
+"""Strings that occur in templates of models that think, used until the model is loaded."""
 _OURS: tuple[tuple[str, str], ...] = (
     ("temperature", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p"),
     ("typical_p", "typical_p"), ("repeat_penalty", "repeat_penalty"), ("repeat_last_n", "repeat_last_n"),
@@ -29,8 +29,8 @@ _OURS: tuple[tuple[str, str], ...] = (
 """Field of `SamplingParams` -> Ollama's name for it."""
 
 
-_FILLS_IN = "{#- .Suffix: this model fills in what is between a prompt and a suffix #}"
-"""Continue looks for the word in the template of a model that it asks to complete code."""
+_FILLS_IN = "{#- .Suffix: this model fills in between a prompt and a suffix #}"
+"""Continue searches the template for this word before it requests code completion."""
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,8 +52,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     modified_at: str
     size: int
     digest: str
-    """Tells versions of a model apart: of its name here, its size and its time, since there is no manifest of
-    Ollama's."""
+    """Distinguishes versions of a model; derived from its name, size and time, since there is no Ollama manifest."""
     details: Details
     capabilities: list[str]
 
@@ -63,7 +62,7 @@ class Tags(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that is loaded."""
+    """A loaded model."""
 
     name: str
     model: str
@@ -72,7 +71,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     details: Details
     expires_at: str
     size_vram: int
-    """By the share of its layers that are on GPUs."""
+    """Estimated from the share of layers on GPUs."""
     context_length: int
 
 
@@ -87,18 +86,18 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     modelfile: str
     parameters: str | msgspec.UnsetType = msgspec.UNSET
     template: str
-    """Jinja, as the model's file has it."""
+    """The model file's Jinja template."""
     system: str | msgspec.UnsetType = msgspec.UNSET
     details: Details
     messages: list[ReplyMessage] | msgspec.UnsetType = msgspec.UNSET
-    """With which every chat begins."""
+    """The messages with which every chat begins."""
     model_info: dict[str, Any]
     capabilities: list[str]
     modified_at: str
 
 
 async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
-    """None for one whose file cannot be read: it would answer nothing."""
+    """None if its file cannot be read."""
     try:
         described = await state.runtime.described(model)
     except LocalLLMError:
@@ -115,7 +114,7 @@ async def listed(state: ServerState, model: AvailableModel) -> Listed | None:
 
 
 def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Running | None:
-    """None for one that is not loaded yet, or not any more."""
+    """None if it is not loaded."""
     loaded = model.loaded
     if loaded is None or model.phase == "unloading":
         return None
@@ -136,7 +135,7 @@ def running(model: RunningModel, available: Mapping[str, AvailableModel]) -> Run
 
 
 def described(model: AvailableModel, found: Described, loaded: LoadedModel | None) -> Shown:
-    """Everything that is known of a model."""
+    """Details of a model."""
     info, defaults = found.info, found.defaults
     parameters = _parameters(found)
     template = info.chat_templates.get("default", "") + (_FILLS_IN if info.fills_in_middle else "")
@@ -173,7 +172,7 @@ def digest(model: AvailableModel) -> str:
 
 
 def human(count: int) -> str:
-    """A number of parameters as Ollama writes it: `3.2B`, `751.63M`."""
+    """A parameter count as Ollama writes it: `3.2B`, `751.63M`."""
     for unit, letter, digits in ((10**9, "B", 1), (10**6, "M", 2)):
         if count >= unit:
             return f"{count // unit}{letter}" if count % unit == 0 else f"{count / unit:.{digits}f}{letter}"
@@ -181,7 +180,7 @@ def human(count: int) -> str:
 
 
 def _capabilities(info: ModelInfo, loaded: LoadedModel | None) -> list[str]:
-    """In Ollama's order. Any model that chats can be told of tools here."""
+    """In Ollama's order. Tools can be offered to any chat model here."""
     if not info.causal or info.has_ranking_head:
         return ["embedding"]
     template = info.chat_templates.get("default")
@@ -215,7 +214,7 @@ def _parameters(found: Described) -> list[tuple[str, str]]:
 
 
 def _modelfile(name: str, parameters: list[tuple[str, str]], system: str | None) -> str:
-    """What `localllm create` takes; the template is the file's own."""
+    """A Modelfile for `localllm create`, without the file's own template."""
     lines = ['# Modelfile generated by "ollama show"', f"FROM {name}"]
     lines += [f"PARAMETER {parameter} {value}" for parameter, value in parameters]
     lines += [f'SYSTEM """{system}"""'] if system else []
@@ -223,7 +222,7 @@ def _modelfile(name: str, parameters: list[tuple[str, str]], system: str | None)
 
 
 def _model_info(info: ModelInfo) -> dict[str, Any]:
-    """The keys of GGUF that are known here."""
+    """The GGUF keys known here."""
     name = info.architecture
     found = {
         "general.architecture": name,

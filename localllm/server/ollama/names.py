@@ -1,4 +1,4 @@
-"""Models' names as Ollama writes them (`[host/][namespace/]model[:tag]`, any case) and as they are called here."""
+"""Converts between Ollama's model names (`[host/][namespace/]model[:tag]`, any case) and ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}", re.ASCII)
 
 
 class Name(NamedTuple):
-    """One name with everything that may be left out; compared in lower case."""
+    """A name with all optional parts; compared in lower case."""
 
     host: str
     namespace: str
@@ -29,18 +29,18 @@ class Name(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Equal for names of one model."""
+        """Equal for all names of a model."""
         host = _HUB[0] if self.host.lower() in _HUB else self.host
         return tuple(part.lower() for part in (host, self.namespace, self.model, self.tag))
 
     @property
     def is_short(self) -> bool:
-        """Whether it stands for a model of Ollama's library, or of ours."""
+        """Whether it may be a model of Ollama's library or of our catalog."""
         return (self.host.lower(), self.namespace.lower()) == (DEFAULT_HOST, DEFAULT_NAMESPACE)
 
 
 def parse(text: str) -> Name | None:
-    """None for what is no name of Ollama's."""
+    """None if it is not a valid Ollama name."""
     if len(text) > MAX_NAME_CHARS:
         return None
     _, _, rest = text.rpartition("://")
@@ -58,13 +58,13 @@ def parse(text: str) -> Name | None:
 
 
 def shown(id: str) -> str:
-    """What Ollama's clients call the model of this id here."""
+    """The name of this model for Ollama's clients."""
     plain = id.removeprefix("ollama:")
     return plain if ":" in plain.rpartition("/")[2] or parse(plain) is None else f"{plain}:{DEFAULT_TAG}"
 
 
 def found(asked: str, ids: Iterable[str]) -> str | None:
-    """The id of the model that is meant, if it is one of these. Raises `InvalidParameter` for what is no name."""
+    """The id of the model with that name, if any. Raises `InvalidParameter` for an invalid name."""
     there = list(ids)
     for id in there:
         if asked.lower() in (id.lower(), shown(id).lower()):
@@ -80,13 +80,13 @@ def found(asked: str, ids: Iterable[str]) -> str | None:
         return None
     try:
         default = canonical_id(name.model.lower())
-    except LocalLLMError:  # no name of ours
+    except LocalLLMError:  # not one of our names
         return None
     return default if default in there else None
 
 
 def ours(asked: str) -> str:
-    """What a model that is not here yet is called here. Raises `InvalidParameter`."""
+    """Our name for a model that is not on this machine yet. Raises `InvalidParameter`."""
     name = parse(asked)
     if name is None:
         raise InvalidParameter("invalid model name", param="model")
@@ -100,7 +100,7 @@ def ours(asked: str) -> str:
 
 
 def in_registry(asked: str) -> str:
-    """The same in Ollama's registry, or one that speaks its protocol."""
+    """The name in Ollama's registry, or in one with its protocol."""
     name = parse(asked)
     if name is None:
         raise InvalidParameter("invalid model name", param="model")

@@ -1,4 +1,4 @@
-"""Long work that tells how far it is, in lines. Knows nothing of what the work is."""
+"""Long operations that report progress in lines. Knows nothing of the operations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUCCESS = ProgressLine(status="success")
 
 
 class Progress:
-    """One piece of work, which begins at once; `close` cancels it."""
+    """An operation, started immediately; `close` cancels it."""
 
     def __init__(self, work: Callable[[Tell], Coroutine[Any, Any, None]]) -> None:
         self._waiting: deque[ProgressLine] = deque()
@@ -30,13 +30,13 @@ class Progress:
         self.task.add_done_callback(lambda _: self._news.set())
 
     async def begun(self) -> None:
-        """It has something to tell. Raises what ended it before that."""
+        """Waits for the first report. Raises an error that came before it."""
         await self._news.wait()
         if self.task.done() and not self._waiting:
             self.task.result()
 
     async def lines(self) -> AsyncGenerator[ProgressLine, None]:
-        """The last says `success`. Raises what ends it."""
+        """The last line is `success`. Raises the operation's error."""
         while self._waiting or not self.task.done():
             await self._news.wait()
             self._news.clear()
@@ -50,9 +50,9 @@ class Progress:
         await asyncio.gather(self.task, return_exceptions=True)
 
     def _tell(self, line: ProgressLine) -> None:
-        if self.task.done():  # then the last of the news is its end
+        if self.task.done():  # the last item is the end
             return
-        if self._waiting and self._waiting[-1].status == line.status:  # a slow reader wants no history
+        if self._waiting and self._waiting[-1].status == line.status:  # a slow reader needs no history
             self._waiting.pop()
         self._waiting.append(line)
         self._news.set()
@@ -61,7 +61,7 @@ class Progress:
 async def respond(
     request: Request, state: ServerState, progress: Progress, headers: dict[str, str], *, stream: bool
 ) -> Response:
-    """Its lines, or its end alone. What is wrong before the first line has a status of its own."""
+    """Its lines, or only the last. An error before the first line gets a status."""
     try:
         await sse.unless_gone(request.receive, progress.begun() if stream else _ended(progress))
     except BaseException:

@@ -1,4 +1,4 @@
-"""`/api/pull`: what a pull here reports, in the lines of Ollama's."""
+"""`/api/pull`: progress of our pulls in Ollama's format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDING = ("verifying sha256 digest", "writing manifest")
 
 
 async def pull(state: ServerState, asked: str, tell: Tell) -> str:
-    """Its id. A short name is one of ours, else of Ollama's library. Raises as `Runtime.pull`."""
+    """Returns its id. A short name is looked up in our catalog, then in Ollama's library. Raises as `Runtime.pull`."""
     tell(ProgressLine(status="pulling manifest"))
 
     def news(news: PullState) -> None:
@@ -31,7 +31,7 @@ async def pull(state: ServerState, asked: str, tell: Tell) -> str:
 
 
 async def _pulled(state: ServerState, asked: str, news: Callable[[PullState], None]) -> str:
-    if found(asked, [DEMO]):  # a part of this installation
+    if found(asked, [DEMO]):  # bundled with localllm
         return DEMO
     wanted, name = ours(asked), parse(asked)
     try:
@@ -46,7 +46,7 @@ async def _pulled(state: ServerState, asked: str, news: Callable[[PullState], No
 
 
 def _no_manifest() -> LocalLLMError:
-    """In Ollama's words."""
+    """Errors with Ollama's messages."""
     return ModelNotFound("pull model manifest: file does not exist", param="model")
 
 

@@ -1,4 +1,4 @@
-"""Response bodies of Ollama's API. Durations are nanoseconds; what says nothing is left out, as in Go."""
+"""Response bodies of Ollama's API. Durations are nanoseconds; empty fields are omitted, as in Go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from localllm.types import Finish, TokenLogprob, ToolCall
 LEAST_LOGPROB = -9999.0
 """JSON has no infinity."""
 FOREVER = "2318-01-01T00:00:00Z"
-"""When a model leaves that stays."""
+"""The expiry of a model that stays loaded."""
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Logprob(msgspec.Struct, frozen=True):
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer or one line of it; what it cost is in the last only."""
+    """A complete answer or one line of it; only the last has usage."""
 
     model: str
     created_at: str
@@ -68,7 +68,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerateReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer or one line of it; what it cost is in the last only."""
+    """A complete answer or one line of it; only the last has usage."""
 
     model: str
     created_at: str
@@ -104,36 +104,36 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a pull is, or the making of a model; the last says `success`."""
+    """Progress of a pull or create; the last is `success`."""
 
     status: str
     digest: str | msgspec.UnsetType = msgspec.UNSET
-    """By which clients tell one download from another; the model's own, since it is one to them here."""
+    """Clients distinguish downloads by this; here it is the model's, since a pull is one download."""
     total: int | msgspec.UnsetType = msgspec.UNSET
     completed: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def now() -> str:
-    """As Go writes the present, to the nanosecond."""
+    """The current time in Go's format, to the nanosecond."""
     return moment(time.time_ns())
 
 
 def moment(unix_ns: int) -> str:
-    """RFC 3339 in UTC, no zeros at the end of its fraction."""
+    """RFC 3339 in UTC, without trailing zeros in the fraction."""
     seconds, fraction = divmod(unix_ns, 10**9)
     whole = datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{whole}{f'.{fraction:09d}'.rstrip('0') if fraction else ''}Z"
 
 
 def done_reason(finish: Finish) -> str:
-    """Raises `Draining` for an answer that was cut short from our side: a client must not take it for whole."""
+    """Raises `Draining` if the server cut the answer short: a client must not take it for complete."""
     if finish.reason == "cancelled":
         raise Draining("the answer was cancelled by the server")
     return "length" if finish.reason == "timeout" else finish.reason
 
 
 def metrics(finish: Finish, load_s: float, total_s: float) -> dict[str, Any]:
-    """Of an answer, as the fields of a reply."""
+    """An answer's usage, as fields of a reply."""
     return {
         "total_duration": nanoseconds(total_s),
         "load_duration": nanoseconds(load_s),
@@ -145,12 +145,12 @@ def metrics(finish: Finish, load_s: float, total_s: float) -> dict[str, Any]:
 
 
 def nanoseconds(seconds: float) -> int:
-    """Never nothing: Go leaves that out, and clients divide by it."""
+    """At least 1 ns: Go omits zero, and clients divide by it."""
     return max(1, round(seconds * 1e9))
 
 
 def call_object(index: int, call: ToolCall) -> CallObject | None:
-    """None where its arguments were cut, and are no object."""
+    """None if its arguments were truncated and are not an object."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -159,7 +159,7 @@ def call_object(index: int, call: ToolCall) -> CallObject | None:
 
 
 def logprobs(items: Sequence[TokenLogprob]) -> list[Logprob]:
-    """Of the tokens of a line."""
+    """Log-probabilities of a line's tokens."""
     return [
         Logprob(
             _text(item.piece),

@@ -1,4 +1,4 @@
-"""Request bodies of Ollama's API, and on to the runtime's own types. No JSON travels further inward."""
+"""Request bodies of Ollama's API, converted to the runtime's types. No JSON travels further inward."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localllm.types.embeddings import EmbeddingRequest
 from localllm.types.states import NewModel
 
 MAX_INPUTS = 2048
-"""Texts of one request, as for /v1/embeddings."""
+"""Maximum texts per request, as for /v1/embeddings."""
 
 
 class ChatRequest(AnswerFields, frozen=True, kw_only=True):
@@ -24,11 +24,11 @@ class ChatRequest(AnswerFields, frozen=True, kw_only=True):
     messages: list[ChatMessage] | None = None
     tools: list[Tool] | None = None
     truncate: bool | None = None
-    """What does not fit loses its oldest messages, unless false."""
+    """Unless false, a chat that does not fit loses its oldest messages."""
 
     def generation(self) -> GenerationRequest | None:
-        """None where there is nothing to answer. Raises `RequestError`s."""
-        params, structure = self.params(), self.structure()  # also where there is nothing to answer
+        """None if there is no prompt. Raises `RequestError`s."""
+        params, structure = self.params(), self.structure()  # also without a prompt
         if not self.messages:
             return None
         told, calling = tooling(self.tools or ())
@@ -46,31 +46,31 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
 
     fates: ClassVar[Fates] = Fates(
         {
-            "height": Refused("no model here draws images", (0,)),
+            "height": Refused("image generation is not supported", (0,)),
             "images": IMAGES,
-            "steps": Refused("no model here draws images", (0,)),
-            "template": Refused("`raw: true` takes a prompt as it is", ("",)),
-            "width": Refused("no model here draws images", (0,)),
+            "steps": Refused("image generation is not supported", (0,)),
+            "template": Refused("`raw: true` uses the prompt without a template", ("",)),
+            "width": Refused("image generation is not supported", (0,)),
         },
-        {**IGNORED, "truncate": "a prompt that does not fit is refused, as with false"},
+        {**IGNORED, "truncate": "a prompt that does not fit is always refused"},
     )
 
     prompt: str | None = None
     suffix: str | None = None
-    """The model fills in what is between."""
+    """The model fills in between prompt and suffix."""
     system: str | None = None
     context: list[TokenId] | None = None
-    """The tokens of earlier prompts and answers, as a reply brought them."""
+    """Tokens of earlier prompts and answers, from a previous reply."""
     raw: bool | None = None
-    """The prompt as it is, without the model's template."""
+    """Use the prompt without the model's template."""
 
     def generation(self) -> GenerationRequest | None:
-        """None where there is nothing to answer. Raises `RequestError`s."""
+        """None if there is no prompt. Raises `RequestError`s."""
         if self.suffix and self.context:
-            raise InvalidParameter("suffix and context exclude each other; send one of them", param="suffix")
+            raise InvalidParameter("suffix and context are mutually exclusive; send one of them", param="suffix")
         if self.raw and (self.system or self.context):
             raise InvalidParameter("raw mode does not support template, system, or context", param="raw")
-        params, structure = self.params(), self.structure()  # also where there is nothing to answer
+        params, structure = self.params(), self.structure()  # also without a prompt
         if not self.prompt:
             return None
         source: dict[str, Any] = {"prompt": self.prompt}
@@ -81,7 +81,7 @@ class GenerateRequest(AnswerFields, frozen=True, kw_only=True):
         return GenerationRequest(**source, params=params, structure=structure)
 
     def messages(self) -> tuple[Message, ...]:
-        """The turn that the prompt is."""
+        """The prompt as a conversation turn."""
         system = [Message("system", self.system)] if self.system else []
         return (*system, Message("user", self.prompt or ""))
 
@@ -91,11 +91,11 @@ class EmbedRequest(CommonFields, frozen=True, kw_only=True):
 
     input: str | list[str] | None = None
     truncate: bool | None = None
-    """Cut what is too long, unless false."""
+    """Unless false, texts that are too long are truncated."""
     dimensions: int | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None where there is nothing to embed. Raises `InvalidParameter`."""
+        """None if there is nothing to embed. Raises `InvalidParameter`."""
         texts = [self.input] if isinstance(self.input, str) else self.input or []
         if not any(texts):
             return None
@@ -118,7 +118,7 @@ class EmbeddingsRequest(CommonFields, frozen=True, kw_only=True):
     prompt: str | None = None
 
     def asked(self, timeout_s: float | None, queue_timeout_s: float | None) -> EmbeddingRequest | None:
-        """None where there is nothing to embed."""
+        """None if there is nothing to embed."""
         if not self.prompt:
             return None
         return EmbeddingRequest(
@@ -131,11 +131,11 @@ class EmbeddingsRequest(CommonFields, frozen=True, kw_only=True):
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a model and no more."""
+    """Requests with only a model's name."""
 
     model: str | None = None
     name: str | None = None
-    """What `model` was called once."""
+    """The former name of `model`."""
 
     @property
     def asked_model(self) -> str:
@@ -146,13 +146,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ShowRequest(ModelRequest, frozen=True, kw_only=True):
     """`POST /api/show`."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"verbose": "nothing is left out anyway"})
+    fates: ClassVar[Fates] = Fates(ignored={"verbose": "nothing is ever left out"})
 
 
 class PullRequest(ModelRequest, frozen=True, kw_only=True):
     """`POST /api/pull`."""
 
-    fates: ClassVar[Fates] = Fates(ignored={"insecure": "certificates are always checked"})
+    fates: ClassVar[Fates] = Fates(ignored={"insecure": "certificates are always verified"})
 
     stream: bool | None = None
     """Unless false."""
@@ -163,8 +163,8 @@ class PushRequest(ModelRequest, frozen=True, kw_only=True):
 
     fates: ClassVar[Fates] = Fates(
         ignored={
-            "insecure": "certificates are always checked; --insecure-registries names hosts without TLS",
-            **dict.fromkeys(("username", "password"), "the logins of the server's owner are used"),
+            "insecure": "certificates are always verified; --insecure-registries names hosts without TLS",
+            **dict.fromkeys(("username", "password"), "the server owner's credentials are used"),
         }
     )
 

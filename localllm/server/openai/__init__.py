@@ -1,1 +1,1 @@
-"""OpenAI's API: which fields we serve, requests in, responses out. Knows of the runtime, not of what is below it."""
+"""OpenAI's API: requests in, responses out. Knows the runtime, not what is below it."""

@@ -1,6 +1,6 @@
-"""The endpoints: typed request in, whole answer or event stream out. An answer is closed in every case.
+"""The endpoints: typed request in, whole answer or event stream out. Every answer is closed.
 
-A stream's headers go out as soon as the request is accepted, so what fails later arrives as an error event.
+A stream's headers are sent as soon as the request is accepted, so a later failure arrives as an error event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from localllm.types import GenerationRequest
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         *both("/v1/chat/completions", chat_completions, ["POST"]),
         *both("/v1/chat/completions/input_tokens", count_tokens, ["POST"]),
@@ -43,7 +43,7 @@ async def chat_completions(request: Request) -> Response:
 
 
 async def count_tokens(request: Request) -> Response:
-    """`POST /v1/chat/completions/input_tokens`: of the prompt that the same request would be."""
+    """`POST /v1/chat/completions/input_tokens`: prompt tokens of the same request."""
     state: ServerState = request.app.state.server
     body, ignored = parse_chat(await read_json(request, state.settings.max_body_bytes))
     state.admit()
@@ -86,19 +86,19 @@ async def _respond(request: Request, body: CommonRequest, shape: Shape, ignored:
 
 
 def _beginning(request: Request) -> str | None:
-    """The text of a stream's first chunk: llama-server, whose path has no version, says that there is none yet."""
+    """The text of a stream's first chunk: null on paths without a version, as in llama-server."""
     return "" if request.url.path.startswith("/v1/") else None
 
 
 def _multiplier(body: CommonRequest) -> str:
-    """The field by which a request asks for several answers."""
+    """The field that requests several answers."""
     if body.num_candidates == 1:
         return "prompt"
     return "n" if body.num_candidates == body.num_choices else "best_of"
 
 
 async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) -> str:
-    """What the model is asked, as it reads it. Raises what makes a template refuse it."""
+    """The rendered prompt. Raises the template's error."""
     runtime = asking.state.runtime
     if asked.messages is not None:
         rendered = runtime.render(asking.model, asked.messages, asked.rendering)
@@ -110,7 +110,7 @@ async def _prompt(request: Request, asking: Asking, asked: GenerationRequest) ->
 
 
 async def _echoes(asking: Asking, body: CommonRequest) -> list[str]:
-    """What to put before each choice; empty for nothing."""
+    """The text to put before each choice, if any."""
     texts: list[str] = []
     for prompt in body.echoed():
         if "prompt" in prompt:

@@ -1,7 +1,4 @@
-"""What /v1/models says of a model: beyond id and owner it is ours, in the words of other servers where they have some.
-
-Knows of no endpoint.
-"""
+"""The entries of /v1/models: beyond id and owner, extensions, named as in other servers where possible."""
 
 from __future__ import annotations
 
@@ -16,39 +13,39 @@ from localllm.types.states import ModelPhase, RunningModel
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True):
-    """The modalities as llama-server and OpenRouter have them."""
+    """The modalities, as in llama-server and OpenRouter."""
 
     name: str
-    """Of GGUF, e.g. `qwen3`."""
+    """GGUF's architecture, e.g. `qwen3`."""
     input_modalities: tuple[Literal["text"], ...] = ("text",)
     output_modalities: tuple[Literal["text", "embeddings", "scores"], ...]
 
 
 class FormatEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model's thoughts and calls are read."""
+    """How a model's thoughts and calls are parsed."""
 
     name: str
     origin: Literal["known", "found", "generic"]
-    """Described by hand, read off the template, or what models do that nobody told otherwise."""
+    """Described by hand, derived from the template, or the generic format."""
     note: str | msgspec.UnsetType = msgspec.UNSET
-    """Why it is the generic one."""
+    """Why the generic format is used."""
     thinking: Literal["never", "always", "switchable"]
     reasoning_effort: bool
-    """Whether the template reads it."""
+    """Whether the template uses it."""
     tools: Literal["template", "system_message"]
-    """What tells the model of tools."""
+    """Whether the template or a system message describes tools."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """As llama-server's router has it: watched by who loads or unloads a model."""
+    """As in llama-server's router; clients poll it after loading or unloading a model."""
 
     value: Literal["loaded", "loading", "unloaded"]
     args: tuple[str, ...] = ()
-    """Of its command line, where models have one."""
+    """Its command line, in llama-server."""
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """As llama-server has it. `n_ctx` is there once the model is loaded."""
+    """As in llama-server. `n_ctx` is present once the model is loaded."""
 
     n_vocab: int
     n_ctx: int | msgspec.UnsetType = msgspec.UNSET
@@ -61,9 +58,9 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One model; everything after `owned_by` is an extension, and half of it there once it is loaded.
+    """One model; everything after `owned_by` is an extension, some of it only present once the model is loaded.
 
-    Where its file lies is nobody's business.
+    The file's path is not included.
     """
 
     id: str
@@ -71,10 +68,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     owned_by: str = "localllm"
     loaded: bool
-    """Others are loaded when they are asked for."""
+    """Others are loaded on demand."""
     status: Status = Status("unloaded")
     aliases: tuple[str, ...] = ()
-    """llama-server's, as `tags`: other names are patterns here, and no model's own."""
+    """llama-server's, like `tags`; always empty, since our aliases are patterns."""
     tags: tuple[str, ...] = ()
     file_type: str | None
     size_bytes: int
@@ -83,17 +80,17 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | msgspec.UnsetType = msgspec.UNSET
     chat_template: bool | msgspec.UnsetType = msgspec.UNSET
     chat_template_source: str | msgspec.UnsetType = msgspec.UNSET
-    """Where it is from: `file`, `manifest`, `option`, or `architecture` where the file has none."""
+    """Its origin: `file`, `manifest`, `option`, or `architecture` if the file has none."""
     capabilities: list[Capability] | msgspec.UnsetType = msgspec.UNSET
     architecture: Architecture | msgspec.UnsetType = msgspec.UNSET
     chat_format: FormatEntry | msgspec.UnsetType = msgspec.UNSET
     num_parameters: int | msgspec.UnsetType = msgspec.UNSET
     context_length: int | msgspec.UnsetType = msgspec.UNSET
-    """As `ctx`: what prompt and answer together can have here."""
+    """The same as `ctx`: maximum tokens of prompt and answer together."""
     max_model_len: int | msgspec.UnsetType = msgspec.UNSET
-    """The same, as vLLM calls it."""
+    """The same under vLLM's name."""
     max_context_length: int | msgspec.UnsetType | None = msgspec.UNSET
-    """What the model was trained for."""
+    """The context the model was trained with."""
     layers_per_device: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
     backend: str | msgspec.UnsetType = msgspec.UNSET
     memory: MemoryKind | msgspec.UnsetType = msgspec.UNSET
@@ -103,25 +100,25 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     flash_attn: Literal["on", "off"] | msgspec.UnsetType = msgspec.UNSET
     flash_attn_reason: str | msgspec.UnsetType = msgspec.UNSET
     speculation: Literal["auto", "off"] | msgspec.UnsetType = msgspec.UNSET
-    """`auto`: tokens are guessed where that pays; `speculation_reason`: why not."""
+    """`auto`: tokens are guessed if that pays; `speculation_reason`: why not."""
     speculation_reason: str | msgspec.UnsetType = msgspec.UNSET
     tuned: str | msgspec.UnsetType = msgspec.UNSET
-    """What `localllm tune` found for it here that is used, or why that is not."""
+    """The results of `localllm tune` in use, or why they are not used."""
     draft: str | msgspec.UnsetType = msgspec.UNSET
-    """The id of the model that guesses for it; `draft_reason`: why none does, where `auto` found none."""
+    """The id of its draft model; `draft_reason`: why `auto` found none."""
     draft_reason: str | msgspec.UnsetType = msgspec.UNSET
     pooling: Pooling | msgspec.UnsetType = msgspec.UNSET
-    """`rank`: it ranks; otherwise it embeds."""
+    """`rank` for rerankers; otherwise the pooling of embeddings."""
     dimensions: int | msgspec.UnsetType = msgspec.UNSET
     embedding_ctx: int | msgspec.UnsetType = msgspec.UNSET
-    """Tokens of the longest text that it embeds or ranks."""
+    """Maximum tokens of a text to embed or rank."""
     meta: Meta | msgspec.UnsetType = msgspec.UNSET
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    """What is set for this model alone: how it is loaded, its aliases, its sampling."""
+    """The model's own settings: loading, aliases, sampling."""
 
 
 class NamedModel(msgspec.Struct, frozen=True):
-    """A model for clients of llama-server that look for Ollama's list in its own."""
+    """A model in Ollama's format, which clients of llama-server expect in the same list."""
 
     name: str
     model: str
@@ -136,7 +133,7 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 def model_list(entries: Sequence[Entry], running: Sequence[RunningModel]) -> ModelList:
-    """What /v1/models says of all; `running`: how far each is that has a process."""
+    """The reply of /v1/models; `running`: the state of each model with a process."""
     phases = {model.id: model.phase for model in running}
     made = [model_entry(entry) for entry in entries]
     told = [msgspec.structs.replace(entry, status=_status(entry, phases.get(entry.id))) for entry in made]
@@ -150,7 +147,7 @@ def _status(entry: ModelEntry, phase: ModelPhase | None) -> Status:
 
 
 def model_entry(entry: Entry) -> ModelEntry:
-    """What /v1/models says of a model: of one that is not loaded what its file says."""
+    """The entry of one model; if it is not loaded, from its file."""
     found = ModelEntry(
         id=entry.id,
         created=entry.created_unix_s,
@@ -175,7 +172,7 @@ def model_entry(entry: Entry) -> ModelEntry:
 
 
 def _loaded(found: ModelEntry, entry: Entry) -> ModelEntry:
-    """With how it was loaded."""
+    """The entry of a loaded model."""
     model, ctx = entry.loaded, entry.ctx or 0
     assert model is not None
     return msgspec.structs.replace(

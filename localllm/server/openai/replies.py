@@ -1,4 +1,4 @@
-"""Response bodies as OpenAI names their fields. Extensions: `timings`, `localllm`, and a thought beside the text."""
+"""Response bodies with OpenAI's field names. Extensions: `timings`, `localllm`, and thoughts beside the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localllm.server.speed import ProgressObject
 from localllm.types import Usage
 
 FINGERPRINT = f"b{__version__}-localllm"
-"""llama-server's begin so, and clients know it by that."""
+"""llama-server's ids begin like this, and clients recognize it by that."""
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ChoiceT = TypeVar("ChoiceT")
@@ -26,9 +26,9 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
 class CompletionTokensDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int
     accepted_prediction_tokens: int
-    """Of the completion's, those that were guessed, by whomever, and computed before it was their turn."""
+    """Generated tokens that were guessed, by any source, and accepted."""
     rejected_prediction_tokens: int
-    """Computed in vain."""
+    """Guessed tokens that were computed and rejected."""
 
 
 class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class UsageObject(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
     shifted_tokens: int = 0
-    """That were forgotten for others, since the context was full; only where there were any."""
+    """Tokens removed by context shift; only present if there were any."""
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Called(msgspec.Struct, frozen=True):
 class CalledDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: str
     name: str | None = None
-    """In the first only."""
+    """Only in the first chunk."""
 
 
 class CalledText(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class CalledText(msgspec.Struct, frozen=True):
 class CalledTextDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: str
     name: str | None = None
-    """In the first only."""
+    """Only in the first chunk."""
 
 
 class FunctionCall(msgspec.Struct, frozen=True, tag_field="type", tag="function"):
@@ -75,10 +75,10 @@ class CustomCall(msgspec.Struct, frozen=True, tag_field="type", tag="custom"):
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first of a call has its id, type and name, the others more of the arguments."""
+    """The first piece of a call has its id, type and name; the others continue its arguments."""
 
     index: int
-    """Among the calls of one answer."""
+    """Index among the calls of one answer."""
     id: str | None = None
     type: Literal["function", "custom"] | None = None
     function: CalledDelta | None = None
@@ -88,12 +88,12 @@ class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ChatText(msgspec.Struct, frozen=True):
     role: Literal["assistant"]
     content: str | None
-    """Null where the answer is calls alone."""
+    """Null if the answer consists of calls only."""
     refusal: None = None
     reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
-    """The thought before the answer, under DeepSeek's name for it."""
+    """The thought before the answer, under DeepSeek's name."""
     reasoning: str | msgspec.UnsetType = msgspec.UNSET
-    """The same, as vLLM and OpenRouter call it."""
+    """The same under the name of vLLM and OpenRouter."""
     tool_calls: list[FunctionCall | CustomCall] | msgspec.UnsetType = msgspec.UNSET
     function_call: Called | msgspec.UnsetType = msgspec.UNSET
 
@@ -122,7 +122,7 @@ class ChatChunkChoice(msgspec.Struct, frozen=True):
 
 
 class TextChoice(msgspec.Struct, frozen=True):
-    """Of a whole plain completion and of its chunks alike."""
+    """A choice of a plain completion or of its chunks."""
 
     index: int
     text: str
@@ -132,13 +132,13 @@ class TextChoice(msgspec.Struct, frozen=True):
 
 
 class Verbose(msgspec.Struct, frozen=True):
-    """Of what llama-server tells there, what nothing else here tells."""
+    """The part of llama-server's `__verbose` that is not available elsewhere."""
 
     prompt: str
 
 
 class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
-    """A whole answer or one chunk of it; `object` tells which."""
+    """A complete answer or one chunk, depending on `object`."""
 
     id: str
     object: str
@@ -149,15 +149,15 @@ class Reply(msgspec.Struct, Generic[ChoiceT], frozen=True, kw_only=True):
     usage: UsageObject | msgspec.UnsetType | None = msgspec.UNSET
     timings: TimingsObject | msgspec.UnsetType = msgspec.UNSET
     prompt_progress: ProgressObject | msgspec.UnsetType = msgspec.UNSET
-    """In a chunk of its own, while the prompt is computed, if `return_progress` asks for it."""
+    """In separate chunks while the prompt is computed, if `return_progress` is set."""
     localllm: Remarks | msgspec.UnsetType = msgspec.UNSET
-    """Where there is something to say; in a stream with an answer's end."""
+    """Present if there is something to report; in a stream at an answer's end."""
     verbose: Verbose | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="__verbose")
-    """Where it was asked for; in a stream with an answer's end."""
+    """If requested; in a stream at an answer's end."""
 
 
 def usage_object(usage: Usage) -> UsageObject:
-    """Usage in OpenAI's shape."""
+    """Usage in OpenAI's format."""
     return UsageObject(
         usage.prompt_tokens,
         usage.completion_tokens,

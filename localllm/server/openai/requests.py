@@ -1,4 +1,4 @@
-"""Request bodies: JSON bytes to typed Structs and on to the runtime's own types. No JSON travels further inward.
+"""Request bodies: JSON bytes to typed Structs, and those to the runtime's types. No JSON travels further inward.
 
 Raises `RequestError`s that name the field at fault as a JSON path, e.g. `messages[0].role`.
 """
@@ -30,28 +30,28 @@ from localllm.types.structures import Structure
 MAX_CHOICES = 128
 """OpenAI's limit for `n`."""
 MAX_PROMPTS = 2048
-"""OpenAI's limit for the prompts of one completion request."""
+"""OpenAI's limit of prompts per completion request."""
 MAX_LIMIT = 2**31 - 1
-"""Of an answer's tokens."""
+"""Limit of `max_tokens`."""
 
 
 class CommonRequest(StructureFields, frozen=True, kw_only=True):
-    """What chat and plain completion share."""
+    """Fields that chat and plain completions share."""
 
     model: str | None = None
-    """May be left out while one model is loaded."""
+    """Optional while exactly one model is loaded."""
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
     max_tokens: int | None = None
     n_predict: int | None = None
-    """llama-server's name for it."""
+    """llama-server's name for `n`."""
     verbose: bool | None = None
-    """llama-server's: tell the prompt as the model reads it."""
+    """llama-server's: return the rendered prompt."""
     return_progress: bool | None = None
-    """llama-server's: chunks that say how far the prompt is."""
+    """llama-server's: send chunks with the prompt's progress."""
     timings_per_token: bool | None = None
-    """llama-server's: how fast it is, in every chunk."""
+    """llama-server's: timings in every chunk."""
 
     @property
     def include_usage(self) -> bool:
@@ -59,7 +59,7 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def generations(self, *, most: int) -> list[GenerationRequest]:
-        """One for each answer to make, those of one prompt together; at most `most`. Raises `RequestError`s."""
+        """One request per answer, those of one prompt adjacent; at most `most`. Raises `RequestError`s."""
         sources = self.sources()
         self._check_number(len(sources), most)
         params, structure = self.params(), self.structure()
@@ -70,7 +70,7 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         return made if detail is None else [msgspec.structs.replace(each, detail=detail) for each in made]
 
     def _check_number(self, num_prompts: int, most: int) -> None:
-        """Before anything is made for any of them. Raises `InvalidParameter` for what no empty queue has room for."""
+        """Checked before any is begun. Raises `InvalidParameter` for more answers than an empty queue could hold."""
         num_answers = num_prompts * self.num_candidates
         if num_answers <= most:
             return
@@ -83,21 +83,21 @@ class CommonRequest(StructureFields, frozen=True, kw_only=True):
         )
 
     def sources(self) -> list[dict[str, Any]]:
-        """What to answer, as the fields of `GenerationRequest`. Raises `RequestError`s."""
+        """The prompts, as fields of `GenerationRequest`. Raises `RequestError`s."""
         raise NotImplementedError
 
     def echoed(self) -> list[dict[str, Any]]:
-        """The prompts to put before the answers, as the fields of `GenerationRequest`. Raises `RequestError`s."""
+        """The prompts to echo before the answers, as fields of `GenerationRequest`. Raises `RequestError`s."""
         return []
 
     @property
     def num_choices(self) -> int:
-        """Answers to give for each prompt. Raises `InvalidParameter`."""
+        """Answers to return per prompt. Raises `InvalidParameter`."""
         return _count("n", self.n)
 
     @property
     def num_candidates(self) -> int:
-        """Answers to make for each prompt. Raises `InvalidParameter`."""
+        """Answers to generate per prompt. Raises `InvalidParameter`."""
         return self.num_choices
 
     def limit(self) -> int | None:
@@ -133,7 +133,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
     prediction: Prediction | None = None
     reasoning_format: str | None = None
-    """llama-server's: `none` leaves thoughts in the text; `auto` and `deepseek` part them from it, as without it."""
+    """llama-server's: `none` leaves thoughts in the text; `auto` and `deepseek` separate them, the default."""
     documents: ListField | UnsetType = UNSET
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -153,7 +153,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
     def tooling(self) -> Tooling:
         """Raises `InvalidParameter`, `UnsupportedParameter`."""
         if self.tools and self.functions:
-            raise InvalidParameter("tools and functions exclude each other; send one of them", param="functions")
+            raise InvalidParameter("tools and functions are mutually exclusive; send one of them", param="functions")
         if self.functions or self.function_call not in (None, "none", "auto"):
             return legacy_tooling(self.functions or (), self.function_call)
         declared = [tool.declared(f"tools[{index}]") for index, tool in enumerate(self.tools or ())]
@@ -173,7 +173,7 @@ class ChatRequest(CommonRequest, frozen=True, kw_only=True):
         calling: Calling | None = source["calling"]
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # there is no text to which it would apply
+                structure = None  # it would apply to text, and there is none
             elif calling.choice == "none":
                 source["calling"] = None
         return super().generation_of(params, structure=structure, **source)
@@ -206,14 +206,14 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
         if self.echo:
             params = msgspec.structs.replace(params, prompt_logprobs=params.logprobs)
         if self.num_candidates > self.num_choices and params.logprobs is None:
-            return msgspec.structs.replace(params, logprobs=0)  # by which the best are found
+            return msgspec.structs.replace(params, logprobs=0)  # needed to select the best
         return params
 
     def echoed(self) -> list[dict[str, Any]]:
         if not self.echo:
             return []
         if self.suffix:
-            raise InvalidParameter("echo and suffix exclude each other; send one of them", param="echo")
+            raise InvalidParameter("echo and suffix are mutually exclusive; send one of them", param="echo")
         return self._prompts()
 
     def sources(self) -> list[dict[str, Any]]:
@@ -233,9 +233,7 @@ class CompletionRequest(CommonRequest, frozen=True, kw_only=True):
         if kinds == {int}:
             return [{"prompt_tokens": tuple(cast(list[int], self.prompt))}]
         if len(kinds) > 1:
-            raise InvalidParameter(
-                "prompt must hold texts, or tokens, or arrays of tokens, not a mixture", param="prompt"
-            )
+            raise InvalidParameter("prompt must be texts, tokens, or arrays of tokens, not a mixture", param="prompt")
         if kinds == {str}:
             return [{"prompt": prompt} for prompt in self.prompt]
         return [{"prompt_tokens": tuple(cast(list[int], prompt))} for prompt in self.prompt]

@@ -1,6 +1,6 @@
-"""What differs between the answers of a chat and of a plain completion, as OpenAI spells them out.
+"""The choices of chats and plain completions, which OpenAI formats differently.
 
-Deltas and whole answers in, choices out. Knows nothing of streams and of HTTP.
+Deltas and complete answers in, choices out. Knows nothing of streams or HTTP.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from localllm.types import CallDelta, Delta, Finish, TokenLogprob, ToolCall
 
 
 class TextShape(NamedTuple):
-    """Of a plain completion."""
+    """Choices of a plain completion."""
 
     id_prefix: str = "cmpl-"
     whole_object: str = "text_completion"
     chunk_object: str = "text_completion"
 
     def logprobs(self, items: Sequence[TokenLogprob], offset: int) -> TextLogprobs:
-        """Of tokens that begin so many characters into the answer."""
+        """Log-probabilities of tokens that begin at this character offset in the answer."""
         return text_logprobs(items, offset)
 
     def whole(self, index: int, whole: Whole, logprobs: Any) -> out.TextChoice:
-        """`logprobs` is what the method of that name gives, or None."""
+        """`logprobs`: from the method of that name, or None."""
         reason = finish_reason(whole.finish)
         return out.TextChoice(index, whole.text, reason, logprobs, reasoning_content=whole.thought or UNSET)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the request."""
+        """Warnings about the request."""
         return ()
 
     def warnings(self, whole: Whole) -> list[str]:
-        """What there is to say of an answer."""
+        """Warnings about an answer."""
         return [*whole.notes]
 
     def stream(self, index: int) -> TextStream:
@@ -57,45 +57,45 @@ class TextStream:
         self._notes: list[str] = []
 
     def first(self) -> out.TextChoice | None:
-        """Before anything is known of the answer."""
+        """The first chunk, before anything is known of the answer."""
         return None
 
     def nothing(self) -> out.TextChoice:
-        """Beside something else that there is to say."""
+        """A chunk without content, for other information."""
         return out.TextChoice(self._index, "")
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.TextChoice]:
-        """Of what is new; none where nothing is."""
+        """The chunks of a delta; none if it has nothing new."""
         self._notes += delta.notes
         if delta.text or delta.thought or logprobs is not None:
             thought = delta.thought or UNSET
             yield out.TextChoice(self._index, delta.text, logprobs=logprobs, reasoning_content=thought)
 
     def last(self, finish: Finish) -> out.TextChoice:
-        """At the answer's end."""
+        """The chunk at the answer's end."""
         return out.TextChoice(self._index, "", finish_reason(finish))
 
     def warnings(self, finish: Finish) -> list[str]:  # noqa: ARG002
-        """What there is to say of it, then."""
+        """The warnings about it, at its end."""
         return self._notes
 
 
 class ChatShape(NamedTuple):
-    """Of a chat."""
+    """Choices of a chat."""
 
     tooling: Tooling = Tooling()
     begins_with: str | None = ""
-    """The text of a stream's first chunk, where no calls may come; with None there is a null in any case."""
+    """The text of a stream's first chunk if no calls are possible; None always sends null."""
     id_prefix: str = "chatcmpl-"
     whole_object: str = "chat.completion"
     chunk_object: str = "chat.completion.chunk"
 
     def logprobs(self, items: Sequence[TokenLogprob], offset: int) -> ChatLogprobs:
-        """Of tokens that begin so many characters into the answer."""
+        """Log-probabilities of tokens that begin at this character offset in the answer."""
         return chat_logprobs(items, offset)
 
     def whole(self, index: int, whole: Whole, logprobs: Any) -> out.ChatChoice:
-        """`logprobs` is what the method of that name gives, or None."""
+        """`logprobs`: from the method of that name, or None."""
         is_legacy = self.tooling.is_legacy
         message = out.ChatText(
             "assistant",
@@ -109,11 +109,11 @@ class ChatShape(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the request."""
+        """Warnings about the request."""
         return self.tooling.notes
 
     def warnings(self, whole: Whole) -> list[str]:
-        """What there is to say of an answer: no text is empty without a reason."""
+        """Warnings about an answer, including why a text is empty."""
         return self.remarks(
             whole.finish,
             whole.notes,
@@ -127,7 +127,7 @@ class ChatShape(NamedTuple):
         return ChatStream(index, self)
 
     def ended(self, finish: Finish, *, has_calls: bool) -> out.FinishReason:
-        """As OpenAI's answers end: a call of the function that a request named is no news."""
+        """OpenAI's finish reason: `stop` for a call of the function that the request named."""
         reason = finish_reason(finish)
         if reason != "stop" or not has_calls or self.tooling.is_named:
             return reason
@@ -139,10 +139,10 @@ class ChatShape(NamedTuple):
         """All warnings of an answer."""
         told = [*notes]
         if self.tooling.is_legacy and num_calls > 1:
-            told.append(f"the answer has {num_calls} calls, and function_call holds the first; send tools for all")
+            told.append(f"the answer has {num_calls} calls, and function_call has the first; send tools to get all")
         if not (has_text or num_calls or notes) and finish.reason == "stop":
             told.append(
-                f"the answer has no text: the model ended it {'behind its thought' if has_thought else 'at once'}"
+                f"the answer has no text: the model ended it {'after its thought' if has_thought else 'immediately'}"
             )
         return told
 
@@ -162,38 +162,38 @@ class ChatStream:
         self._notes: list[str] = []
         self._has_text = self._has_thought = False
         self._calls: dict[int, InputReader | None] = {}
-        """Those that have begun; with a reader of its text where a call has one."""
+        """Calls that have begun, with a reader for the text of custom tools."""
 
     def first(self) -> out.ChatChunkChoice | None:
-        """Before anything is known of the answer: where calls may come, not even that it has a text."""
+        """The first chunk; if calls are possible, it is not yet known whether there will be text."""
         calling = self._shape.tooling.calling
         has_text = calling is None or calling.choice == "none"
         text = self._shape.begins_with if has_text or self._shape.begins_with is None else UNSET
         return out.ChatChunkChoice(self._index, out.ChatDelta(role="assistant", content=text))
 
     def nothing(self) -> out.ChatChunkChoice:
-        """Beside something else that there is to say."""
+        """A chunk without content, for other information."""
         return out.ChatChunkChoice(self._index, out.ChatDelta())
 
     def chunks(self, delta: Delta, logprobs: Any) -> Iterator[out.ChatChunkChoice]:
-        """Of what is new; none where nothing is. The log-probabilities are with the first."""
+        """The chunks of a delta; none if it has nothing new. Log-probabilities are in the first."""
         self._notes += delta.notes
         self._has_text |= bool(delta.text)
         self._has_thought |= bool(delta.thought)
         for told in self._deltas(delta):
             yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
             logprobs = None
-        if logprobs is not None:  # of tokens whose text is still to come
+        if logprobs is not None:  # of tokens whose text is not complete yet
             told = out.ChatDelta(content=UNSET if self._calls else "")
             yield out.ChatChunkChoice(self._index, told, logprobs=logprobs)
 
     def last(self, finish: Finish) -> out.ChatChunkChoice:
-        """At the answer's end."""
+        """The chunk at the answer's end."""
         reason = self._shape.ended(finish, has_calls=bool(self._calls))
         return out.ChatChunkChoice(self._index, out.ChatDelta(), reason)
 
     def warnings(self, finish: Finish) -> list[str]:
-        """What there is to say of it, then."""
+        """The warnings about it, at its end."""
         return self._shape.remarks(
             finish,
             self._notes,
@@ -203,7 +203,9 @@ class ChatStream:
         )
 
     def _deltas(self, delta: Delta) -> Iterator[out.ChatDelta]:
-        if delta.thought:  # alone: of a chunk with a text, Continue drops the thought and Cline turns the two round
+        if (
+            delta.thought
+        ):  # in its own chunk: with text in the same chunk, Continue drops the thought and Cline swaps the two
             yield out.ChatDelta(reasoning_content=delta.thought, reasoning=delta.thought)
         if delta.text:
             yield out.ChatDelta(content=delta.text)
@@ -211,7 +213,7 @@ class ChatStream:
             yield from self._function_call(call) if self._shape.tooling.is_legacy else self._tool_call(call)
 
     def _tool_call(self, call: CallDelta) -> Iterator[out.ChatDelta]:
-        """Its head alone, then its arguments."""
+        """Its name first, then its arguments."""
         is_new = call.index not in self._calls
         reader = self._calls.setdefault(call.index, InputReader() if call.name in self._customs else None)
         if is_new and reader is None:
@@ -228,7 +230,7 @@ class ChatStream:
             yield _one(out.ToolCallDelta(index=call.index, function=out.CalledDelta(arguments=call.arguments)))
 
     def _function_call(self, call: CallDelta) -> Iterator[out.ChatDelta]:
-        """In the words of before there were tools, which know one call."""
+        """In the deprecated format, which allows one call."""
         is_new = call.index not in self._calls
         self._calls[call.index] = None
         if call.index != next(iter(self._calls)):

@@ -1,4 +1,4 @@
-"""Answers in OpenAI's words: the chunks of their stream, or the whole reply. Knows nothing of HTTP."""
+"""Answers in OpenAI's format: streamed chunks or the complete reply. Knows nothing of HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from localllm.server.speed import Speed, progress_object
 from localllm.types import Delta, Finish, TokenLogprob
 
 MAX_PROMPT_LOGPROBS = 2**19
-"""Of all prompts of a request together: about 60 MB while they are collected."""
+"""Limit for all prompts of a request: about 60 MB while they are collected."""
 
 
 class Telling:
@@ -33,7 +33,7 @@ class Telling:
     def __init__(
         self, id: str, model: str, body: CommonRequest, shape: Shape, echoes: list[str], prompt: str | None = None
     ) -> None:
-        """`echoes`: what is put before each answer; empty for nothing. `prompt`: to be told, if it is."""
+        """`echoes`: texts to put before each answer, if any. `prompt`: the rendered prompt, if requested."""
         self.id = id
         self._body = body
         self._shape = shape
@@ -42,15 +42,15 @@ class Telling:
         self._template: out.Reply[Any] = out.Reply(id=id, object="", created=int(time.time()), model=model, choices=[])
 
     def check_scores(self, answers: Sequence[Answer]) -> None:
-        """Raises `InvalidParameter` for prompts of which more would be told than memory is meant for."""
+        """Raises `InvalidParameter` if the prompts' log-probabilities would need too much memory."""
         num_top = self._body.num_logprobs()
         if not self._echoes or num_top is None:
             return
         count = sum(answer.num_prompt_tokens for answer in answers) * (1 + num_top)
         if count > MAX_PROMPT_LOGPROBS:
             raise InvalidParameter(
-                f"echo with logprobs would give {count} log-probabilities of prompts and {MAX_PROMPT_LOGPROBS} may be "
-                "given; send fewer or shorter prompts at a time, or a smaller logprobs",
+                f"echo with logprobs would return {count} prompt log-probabilities, the limit is {MAX_PROMPT_LOGPROBS}"
+                "; send fewer or shorter prompts at a time, or a smaller logprobs",
                 param="logprobs",
             )
 
@@ -86,7 +86,7 @@ class Telling:
         return final_timings(finish, seconds=bool(self._body.timings), speed=speed)
 
     async def events(self, answering: asyncio.Future[list[Answer]]) -> AsyncGenerator[bytes, None]:
-        """The stream's, to its end. Raises what ends an answer early."""
+        """The stream's chunks. Raises what ends an answer early."""
         answers = await answering
         self.check_scores(answers)
         async for chunk in self._chunks(answers):
@@ -95,7 +95,7 @@ class Telling:
 
     async def _chunks(self, answers: list[Answer]) -> AsyncGenerator[out.Reply[Any], None]:
         body, shape, echoes = self._body, self._shape, self._echoes
-        # With include_usage every chunk but the last carries `"usage": null`, as OpenAI's do.
+        # With include_usage every chunk but the last has `"usage": null`, as OpenAI's do.
         empty = msgspec.structs.replace(
             self._template, object=shape.chunk_object, usage=None if body.include_usage else msgspec.UNSET
         )
@@ -116,7 +116,7 @@ class Telling:
         offsets = [len(echoes[index]) if echoes else 0 for index in range(len(answers))]
         scored: list[list[TokenLogprob]] = [[] for _ in answers]
         finishes: dict[int, Finish] = {}
-        uncounted = [0] * len(answers)  # of each answer, tokens that are in no chunk yet
+        uncounted = [0] * len(answers)  # per answer, tokens not yet in a chunk
         said = _of_request(answers, shape)
         speeds = [Speed() for _ in answers]
         async for index, delta in choices.merged(answers):
@@ -124,7 +124,7 @@ class Telling:
             for progress in delta.progress if body.return_progress else ():
                 yield chunk(streams[index].nothing(), prompt_progress=progress_object(progress))
             running = running_timings(speeds[index]) if body.timings_per_token else msgspec.UNSET
-            if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then its offsets are known
+            if scores_prompts and delta.prompt_logprobs:  # the whole prompt at once: only then are its offsets known
                 scored[index] += delta.prompt_logprobs
                 if len(scored[index]) == answers[index].num_prompt_tokens:
                     told = echo_logprobs(scored[index], echoes[index])
@@ -146,7 +146,7 @@ class Telling:
                 yield chunk(streams[index].last(delta.finish), timings=timings, localllm=remarks, verbose=self._verbose)
                 said = []
         if len(finishes) < len(answers):
-            raise InternalError("an answer ended without a finish")
+            raise InternalError("an answer ended without a finish reason")
         if body.include_usage:
             ended = [finishes[index] for index in range(len(answers))]
             timings = self._timings(ended[0]) if body.timings_per_token else msgspec.UNSET
@@ -154,10 +154,10 @@ class Telling:
 
 
 def _of_request(answers: Iterable[Answer], shape: Shape) -> list[str]:
-    """Warnings that concern all its answers."""
+    """Warnings about all answers of the request."""
     return [*shape.notes, *field_notes(note for answer in answers for note in answer.notes)]
 
 
 def _numbered(warnings: Iterable[str], index: int, num_choices: int) -> list[str]:
-    """With the choice that they concern, where there are several."""
+    """Prefixed with the choice they concern, if there are several."""
     return [*warnings] if num_choices == 1 else [f"choices[{index}]: {said}" for said in warnings]

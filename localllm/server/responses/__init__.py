@@ -1,1 +1,1 @@
-"""OpenAI's Responses API: requests in, responses and their events out, and what is kept of them for the next turn."""
+"""OpenAI's Responses API: requests in, responses and events out, and stored responses for later turns."""

@@ -1,4 +1,4 @@
-"""The events of a response's life, as OpenAI names them and their fields. Knows nothing of when each is due."""
+"""The events of a response, with OpenAI's names and fields. Knows nothing of their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localllm.server.speed import ProgressObject, SpeedObject
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """One step of the response's life."""
+    """A change of the response's status."""
 
     sequence_number: int
 
@@ -28,7 +28,7 @@ class Created(_OfResponse, frozen=True, kw_only=True, tag="response.created"):
 
 class InProgress(_OfResponse, frozen=True, kw_only=True, tag="response.in_progress"):
     prompt_progress: ProgressObject | UnsetType = UNSET
-    """Extension, for `return_progress`: once more while the prompt is computed."""
+    """Extension, for `return_progress`: repeated while the prompt is computed."""
 
 
 class Completed(_OfResponse, frozen=True, kw_only=True, tag="response.completed"):
@@ -168,7 +168,7 @@ class McpCallFailed(_OfCall, frozen=True, kw_only=True, tag="response.mcp_call.f
 
 
 class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
-    """With our own code, where `response.failed` has one of OpenAI's."""
+    """With our own error code; `response.failed` has one of OpenAI's."""
 
     code: str
     message: str
@@ -184,5 +184,5 @@ AnyEvent = (
 
 
 def encode(event: Event) -> bytes:
-    """With a line of its own for the type, as OpenAI sends it. There is no `[DONE]`: the last event says that it is."""
+    """With a separate line for the type, as OpenAI sends it, and no `[DONE]`: the last event's type marks the end."""
     return b"event: " + str(event.__struct_config__.tag).encode() + b"\n" + sse.data(msgspec.json.encode(event))

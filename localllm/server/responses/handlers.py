@@ -1,6 +1,6 @@
-"""The endpoints of the Responses API: typed request in, response or events out. An answer is closed in every case.
+"""The endpoints of the Responses API: typed request in, response or events out. Every answer is closed.
 
-A response is kept when it has its end, before the client is told of it. One that failed is not kept.
+A response is stored when it is complete, before the client sees its end. Failed ones are not stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from localllm.server.state import ServerState
 from localllm.server.telling import drained, encoded, told
 
 Keep = Callable[[out.ResponseObject, bytes], None]
-"""Takes a response, and the same in JSON."""
+"""Stores a response, given also as JSON."""
 
 MAX_PAGE = 100
 DEFAULT_PAGE = 20
@@ -44,13 +44,13 @@ DEFAULT_PAGE = 20
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """What the next turn needs of a kept response."""
+    """The parts of a stored response that the next turn needs."""
 
     output: list[OutputItem]
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         *both("/v1/responses", create, ["POST"]),
         *both("/v1/responses/input_tokens", count_tokens, ["POST"]),
@@ -74,7 +74,7 @@ async def create(request: Request) -> Response:
     headers |= left_out_header([*parsed.ignored, *offered.ignored, *said.ignored])
     keep = _keeper(state.responses, body, conversation, owner)
     asking = await asking_of(request, body, headers)
-    body.generation(conversation, offered)  # what is wrong with it is said before anything is run
+    body.generation(conversation, offered)  # errors are reported before any tool is run
     approving = approved_calls(state.mcp, mcp, conversation, said.items)
     first: list[McpListTools | McpCall] = [*mcp.items, *await sse.unless_gone(request.receive, approving)]
     generation = body.generation([*conversation, *first], offered)
@@ -121,7 +121,7 @@ async def create(request: Request) -> Response:
 
 
 async def count_tokens(request: Request) -> Response:
-    """`POST /v1/responses/input_tokens`: of the prompt that the same request would be; nothing is kept."""
+    """`POST /v1/responses/input_tokens`: prompt tokens of the same request; nothing is stored."""
     state: ServerState = request.app.state.server
     parsed = parse_response(await read_json(request, state.settings.max_body_bytes))
     body, owner = parsed.request, _owner(request)
@@ -146,12 +146,12 @@ async def get_or_delete(request: Request) -> Response:
         state.responses.delete(id)
         return json_response(out.Deleted(id))
     if request.query_params.get("stream", "false") != "false":
-        raise UnsupportedParameter("a response that is over is not streamed again; leave stream out", param="stream")
+        raise UnsupportedParameter("stored responses cannot be streamed; leave stream out", param="stream")
     return Response(kept.response, media_type="application/json")
 
 
 async def list_input_items(request: Request) -> Response:
-    """`GET /v1/responses/{id}/input_items`: the conversation that was answered, its latest item first."""
+    """`GET /v1/responses/{id}/input_items`: the answered conversation, latest item first."""
     items = msgspec.json.decode(_kept(request).conversation, type=list[AnyItem])
     order = request.query_params.get("order", "desc")
     if order not in ("asc", "desc"):
@@ -171,18 +171,18 @@ async def list_input_items(request: Request) -> Response:
 
 
 def _deadline_s(state: ServerState, body: ResponseRequest) -> float | None:
-    """Of `time.monotonic`, for all answers of a request together."""
+    """Deadline by `time.monotonic` for all answers of a request together."""
     timeout_s = state.settings.request_timeout_s or None if body.timeout is None else body.timeout
     return None if timeout_s is None else time.monotonic() + timeout_s
 
 
 def _owner(request: Request) -> str:
-    """Whose key asks; without keys everybody is the same."""
+    """The key's owner; without keys, the same for everybody."""
     return caller_of(request).owner
 
 
 def _kept(request: Request) -> Kept:
-    """The response of the path. Raises `NotFound`, also for one of another key, which nobody must learn to exist."""
+    """The response of the path. Raises `NotFound`, also for another key's, whose existence must not be revealed."""
     state: ServerState = request.app.state.server
     id = request.path_params["response_id"]
     kept = state.responses.get(id, _owner(request))
@@ -198,7 +198,7 @@ def _earlier(store: ResponseStore, id: str | None, owner: str) -> list[AnyItem]:
     kept = store.get(id, owner)
     if kept is None:
         raise PreviousResponseNotFound(
-            f"previous response with id {clipped(id)!r} not found; this server keeps at most {store.max_responses} in "
+            f"previous response with id {clipped(id)!r} not found; this server stores at most {store.max_responses} in "
             "memory, so send the conversation as input instead",
             param="previous_response_id",
         )
@@ -212,7 +212,7 @@ def _as_kept(item: OutputItem) -> OutputItem:
 
 
 def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:
-    """An item of a kept answer."""
+    """An item of a stored answer."""
     kept = store.holder(item_id, owner)
     if kept is None:
         return None
@@ -221,14 +221,14 @@ def _find(store: ResponseStore, owner: str, item_id: str) -> AnyItem | None:
 
 
 def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyItem], owner: str) -> Keep | None:
-    """What keeps the response; None: nothing does. Raises `UnsupportedParameter` if `store` asks for it."""
+    """The function that stores the response; None if nothing can. Raises `UnsupportedParameter` if `store` is true."""
     if body.store is False:
         return None
     encoded = msgspec.json.encode(conversation) if store.is_on else b""
     if store.is_on and store.fits(len(encoded)):
         return partial(_keep, store, encoded, owner)
     if body.store:
-        what = "a conversation as large as this one is not kept" if store.is_on else "this server keeps no responses"
+        what = "this conversation is too large to store" if store.is_on else "this server stores no responses"
         raise UnsupportedParameter(
             f"store: {what}; send false, or start it with a larger --max-stored-response-mb and --max-stored-responses",
             param="store",
@@ -237,7 +237,7 @@ def _keeper(store: ResponseStore, body: ResponseRequest, conversation: list[AnyI
 
 
 def _encoding(keep: Keep | None) -> Callable[[out.ResponseObject], None] | None:
-    """The same of a response alone."""
+    """The same for a response alone."""
     return None if keep is None else lambda response: keep(response, msgspec.json.encode(response))
 
 

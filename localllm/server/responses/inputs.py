@@ -1,8 +1,7 @@
-"""The field `input`, as clients write it, and on to the items of a conversation.
+"""The field `input`, as clients write it, converted to the items of a conversation.
 
-What agents send back is taken kindly: outputs of calls that nobody knows, images among them, items of tools that were
-never here. What of that does not reach the model is said. Raises `RequestError`s that name the field at fault. Knows
-nothing of templates and of the store.
+Accepts what agents send back: outputs of unknown calls, with images, and items of unknown tools. Warnings report what
+the model does not see. Raises `RequestError`s that name the field at fault. Knows nothing of templates or the store.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ HOSTED_ITEMS = frozenset(
         "program", "program_output", "tool_search_call", "tool_search_output", "web_search_call",
     }
 )  # fmt: skip
-"""What tools left behind that run elsewhere: the model is not shown it."""
+"""Items of hosted tools, which are not shown to the model."""
 
 _SHELLS = {"local_shell_call": "local_shell", "shell_call": "shell", "apply_patch_call": "apply_patch"}
 """Items that are calls of tools with a fixed name."""
@@ -67,10 +66,10 @@ _AnyJson = Annotated[Raw, Meta(extra_json_schema={"type": ["string", "object", "
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
-    """An item as the client wrote it: a message, with or without its type, a call, its output, or a thought."""
+    """An item as sent: a message, with or without its type, a call, its output, or a thought."""
 
     fates: ClassVar[Fates] = Fates(
-        ignored=dict.fromkeys(("async", "caller", "phase", "status"), "an item is what its other fields say")
+        ignored=dict.fromkeys(("async", "caller", "phase", "status"), "items are identified by their other fields")
     )
 
     type: str | None = None
@@ -81,40 +80,40 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     namespace: str | None = None
     arguments: _AnyJson | UnsetType = UNSET
-    """JSON in a string; some clients send the object itself."""
+    """A string with JSON; some clients send the object itself."""
     input: str | None = None
-    """Of a custom tool."""
+    """For calls of custom tools."""
     output: _AnyJson | UnsetType = UNSET
     action: _AnyJson | UnsetType = UNSET
     operation: _AnyJson | UnsetType = UNSET
     encrypted_content: str | None = None
     summary: list[ContentPart] | None = None
     tools: _AnyJson | UnsetType = UNSET
-    """Of `additional_tools`, and what an MCP server has."""
+    """For `additional_tools`, and an MCP server's list."""
     server_label: str | None = None
     error: _AnyJson | UnsetType = UNSET
-    """Of a call of an MCP server's tool."""
+    """For calls of MCP tools."""
     approval_request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
 
 
 class Taken(NamedTuple):
-    """What the input says."""
+    """The parsed input."""
 
     items: list[AnyItem]
     notes: list[str]
-    """On what was changed."""
+    """Remarks about changes."""
     ignored: list[str]
-    """What was left out, each as where it stands and what it is."""
+    """Omitted items: path and type of each."""
 
 
 Finder = Callable[[str], AnyItem | None]
-"""The item of an earlier response that has this id."""
+"""Finds an item of an earlier response by id."""
 
 
 def taken(given: str | Sequence[InputItem] | None, earlier: Sequence[AnyItem], find: Finder) -> Taken:
-    """The field `input`; a text is a user's message. `earlier`: what it goes on from.
+    """The field `input`; a text is a user message. `earlier`: the conversation it continues.
 
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """
@@ -188,7 +187,7 @@ def _item(item: InputItem, path: str, notes: list[str]) -> AnyItem:
 
 
 def _mcp_item(item: InputItem, path: str) -> AnyItem:
-    """What an MCP server's tools have to do with. Ids stay: an approval refers to what it approves."""
+    """Items about MCP tools. Ids are kept, since an approval refers to one."""
     kind, id = item.type, item.id or new_id("mcp")
     if kind == "mcp_approval_response":
         if item.approve is None:
@@ -254,7 +253,7 @@ def _texts(parts: Sequence[ContentPart], path: str) -> list[str]:
 
 
 def _thoughts(item: InputItem) -> list[str]:
-    """Its own text, or what was sealed, or its summary, for clients that send back nothing else."""
+    """The thought's text, sealed content or summary, whichever the client sends back."""
     if isinstance(item.content, str):
         return [item.content]
     texts = [part.text for part in item.content or () if part.text]
@@ -263,21 +262,21 @@ def _thoughts(item: InputItem) -> list[str]:
 
 
 def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[InputText]:
-    """A text, or parts, of which those that no text model reads become a note to it."""
+    """A text, or parts; parts that a text model cannot read become a note."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if not text.startswith("["):
         return _json_or_text(given, path)
     try:
         parts = msgspec.json.decode(text, type=list[ContentPart])
     except msgspec.ValidationError:
-        return text  # a list of something else, which is what the tool gave
+        return text  # a list of something else: the tool's own result
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidParameter(f"{path} is not valid JSON: {error}", param=path) from error
     texts: list[InputText] = []
     for index, part in enumerate(parts):
         if part.type in _OMITTED:
             what = _OMITTED[part.type]
-            notes.append(f"{path}[{index}]: this model reads text only, so the {what} is left out")
+            notes.append(f"{path}[{index}]: this model reads only text, so the {what} is left out")
             texts.append(InputText(f"[{what} left out: only text can be read]"))
         else:
             texts.append(InputText(part.text or ""))
@@ -285,13 +284,13 @@ def _output(given: Raw | UnsetType, path: str, notes: list[str]) -> str | list[I
 
 
 def _json_or_text(given: Raw | UnsetType, path: str) -> str:
-    """What a string holds, or the JSON itself; nothing for null. Raises `InvalidParameter`."""
+    """A string's content, or the JSON itself; None for null. Raises `InvalidParameter`."""
     text = "" if isinstance(given, UnsetType) else bytes(given).decode("utf-8", "replace").strip()
     if text.startswith('"'):
         try:
             return msgspec.json.decode(text, type=str)
         except msgspec.DecodeError as error:  # half a surrogate pair
-            raise InvalidParameter(f"{path} is no text: {error}", param=path) from error
+            raise InvalidParameter(f"{path} is not valid text: {error}", param=path) from error
     return "" if text == "null" else text
 
 
@@ -302,7 +301,7 @@ def _needed(value: str | None, path: str) -> str:
 
 
 def unknown_in_items(given: Raw | None) -> list[str]:
-    """The fields of messages that are nobody's; those of other items are what their tools say."""
+    """The unknown fields of messages; other items may have any fields."""
     items = () if given is None else msgspec.json.decode(given, type=str | list[dict[str, Raw]] | None)
     if not isinstance(items, list):
         return []
@@ -312,5 +311,5 @@ def unknown_in_items(given: Raw | None) -> list[str]:
 
 
 def custom_arguments(input: str) -> str:
-    """What a custom tool was given, as the arguments of the function that the model is shown."""
+    """A custom tool's input as arguments of the function shown to the model."""
     return json.dumps({"input": input}, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""The items of a conversation, as they are made, given to clients, kept and listed.
+"""The items of a conversation as they are generated, sent, stored and listed.
 
-Knows nothing of how clients write theirs, of requests, of answers and of the store.
+Knows nothing of how clients write theirs, of requests, answers or the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from localllm.server.responses.tools import ResponseTool
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 _SEALED = "localllm.1."
-"""What a thought begins with where clients expect it encrypted. It is theirs and of this machine: nothing is hidden."""
+"""Prefix of thoughts in `encrypted_content`. Not encrypted: thoughts on one's own machine need no secrecy."""
 
 
 GROUP_CHARS = len("mcp_") + 16
@@ -43,14 +43,14 @@ class SummaryText(msgspec.Struct, frozen=True, tag_field="type", tag="summary_te
 
 
 class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reasoning"):
-    """What was thought before the items that follow."""
+    """The thought before the following items."""
 
     id: str
     summary: list[SummaryText] = []
-    """The thought itself, where a summary was asked for: many clients show nothing else."""
+    """The thought itself, if a summary was requested: many clients show only that."""
     content: list[ReasoningText]
     encrypted_content: str | UnsetType = UNSET
-    """The same once more, for clients that send back this alone."""
+    """The same again, for clients that send back only this."""
     status: ItemStatus = "completed"
 
     @property
@@ -58,12 +58,12 @@ class ThoughtItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
         return "\n".join(part.text for part in self.content)
 
     def as_kept(self) -> ThoughtItem:
-        """For the next turn: once is enough."""
+        """Without duplicates, to store for the next turn."""
         return msgspec.structs.replace(self, encrypted_content=UNSET, summary=[])
 
 
 class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    """A message, of either side."""
+    """A message of the user or the assistant."""
 
     id: str
     role: str
@@ -71,7 +71,7 @@ class MessageItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     content: list[InputText | OutputText]
 
     def as_kept(self) -> MessageItem:
-        """For the next turn, without log-probabilities: they would be kept once more with every turn."""
+        """Without log-probabilities, to store for the next turn: every turn would store them again."""
         parts = [
             msgspec.structs.replace(part, logprobs=[]) if isinstance(part, OutputText) else part
             for part in self.content
@@ -103,7 +103,7 @@ class CustomCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"
 
 
 class CallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="function_call_output"):
-    """What a function gave."""
+    """A function's result."""
 
     id: str
     call_id: str
@@ -112,7 +112,7 @@ class CallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
 
 
 class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="custom_tool_call_output"):
-    """What a custom tool gave."""
+    """A custom tool's result."""
 
     id: str
     call_id: str
@@ -121,7 +121,7 @@ class CustomCallOutput(msgspec.Struct, frozen=True, kw_only=True, tag_field="typ
 
 
 class AdditionalTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="additional_tools"):
-    """Tools that there are besides those of the request."""
+    """Tools in addition to the request's."""
 
     id: str
     role: Literal["developer"] = "developer"
@@ -138,7 +138,7 @@ class ListedTool(msgspec.Struct, frozen=True):
 
 
 class McpListTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_list_tools"):
-    """What an MCP server has, or why that is not known."""
+    """An MCP server's tools, or why they are not known."""
 
     id: str
     server_label: str
@@ -147,9 +147,9 @@ class McpListTools(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", 
 
 
 class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_call"):
-    """A call of a tool of an MCP server, which this server makes, and what came of it.
+    """A call of an MCP tool, made by this server, and its result.
 
-    Calls of one answer share the first `GROUP_CHARS` of their ids: they are one turn of the conversation.
+    Calls of one answer share the first `GROUP_CHARS` of their ids, since they are one turn of the conversation.
     """
 
     id: str
@@ -167,7 +167,7 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
     @property
     def result(self) -> str:
-        """What the model is told."""
+        """The result as shown to the model."""
         if self.error is None:
             return self.output or ""
         content = self.error.get("content")
@@ -176,7 +176,7 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_approval_request"):
-    """A call that is not made before somebody approves it."""
+    """A call that needs approval."""
 
     id: str
     server_label: str
@@ -185,7 +185,7 @@ class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="t
 
 
 class McpApprovalResponse(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_approval_response"):
-    """Whether it may be made."""
+    """Whether it is approved."""
 
     id: str
     approval_request_id: str
@@ -194,26 +194,26 @@ class McpApprovalResponse(msgspec.Struct, frozen=True, kw_only=True, tag_field="
 
 
 OutputItem = ThoughtItem | MessageItem | CallItem | CustomCallItem | McpListTools | McpCall | McpApprovalRequest
-"""What an answer is made of."""
+"""Items of an answer."""
 AnyItem = (
     ThoughtItem | MessageItem | CallItem | CustomCallItem | CallOutput | CustomCallOutput | AdditionalTools
     | McpListTools | McpCall | McpApprovalRequest | McpApprovalResponse
 )  # fmt: skip
-"""What a conversation is made of."""
+"""Items of a conversation."""
 
 
 def new_id(prefix: str) -> str:
-    """Nobody guesses it: who knows a response's id may read it."""
+    """Unguessable, since knowing a response's id allows reading it."""
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
 def call_error(text: str) -> dict[str, Any]:
-    """Of a call whose tool failed, as OpenAI has it."""
+    """The error of a failed tool call, in OpenAI's format."""
     return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
 
 
 def new_call_id() -> str:
-    """For a call whose format gives it none."""
+    """An id for calls whose format has none."""
     return f"call_{secrets.token_hex(12)}"
 
 
@@ -223,10 +223,10 @@ def sealed(thought: str) -> str:
 
 
 def unsealed(content: str) -> str:
-    """The thought in an `encrypted_content` of ours; nothing for another's."""
+    """The thought in our own `encrypted_content`; None for others'."""
     if not content.startswith(_SEALED):
         return ""
     try:
         return base64.b64decode(content.removeprefix(_SEALED), validate=True).decode()
-    except ValueError:  # no ASCII, no Base64, no UTF-8
+    except ValueError:  # not ASCII, Base64 or UTF-8
         return ""

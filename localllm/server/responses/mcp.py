@@ -1,6 +1,6 @@
-"""Tools of MCP servers in a request: which are offered, which want an approval, and what was approved is run.
+"""MCP tools in a request: which are offered, which need approval, and running approved calls.
 
-Only servers of the settings are asked, by their label: this server calls no address that a request names. Raises
+Only servers of the settings are used, by label: this server never connects to an address from a request. Raises
 `RequestError`s that name the field at fault. Knows nothing of answers.
 """
 
@@ -26,21 +26,21 @@ from localllm.server.responses.tools import ApprovalRule, McpFunction, ResponseT
 
 
 class McpOffer(NamedTuple):
-    """What the servers that a request names have."""
+    """The tools of the servers that a request names."""
 
     functions: Mapping[str, Sequence[McpFunction]] = {}
-    """By where the tool of the request stands, as `tools[0]`."""
+    """By the path of the request's tool, such as `tools[0]`."""
     items: tuple[McpListTools, ...] = ()
-    """Lists that the conversation does not have yet."""
+    """Tool lists not yet in the conversation."""
 
     def find(self, label: str, name: str) -> McpFunction | None:
-        """A tool of a server by its own name."""
+        """Finds a server's tool by its own name."""
         every = (each for some in self.functions.values() for each in some)
         return next((each for each in every if each.label == label and each.tool == name), None)
 
 
 async def mcp_offer(hubs: McpHubs, tools: Sequence[ResponseTool], conversation: Sequence[AnyItem]) -> McpOffer:
-    """Asks the servers for their tools. A server that cannot be used is a list with an error, and no tools."""
+    """Get the servers' tools. An unusable server becomes a list with an error and no tools."""
     functions: dict[str, list[McpFunction]] = {}
     items: list[McpListTools] = []
     known = {item.server_label for item in conversation if isinstance(item, McpListTools) and item.error is None}
@@ -51,7 +51,7 @@ async def mcp_offer(hubs: McpHubs, tools: Sequence[ResponseTool], conversation: 
         path = f"tools[{index}]"
         label = _label(tool, path, hubs)
         if label in labels:
-            raise InvalidParameter(f"{path}.server_label: {label!r} is there twice", param=f"{path}.server_label")
+            raise InvalidParameter(f"{path}.server_label: {label!r} is used twice", param=f"{path}.server_label")
         labels.add(label)
         hub = await hubs.hub(label)
         failure = hub.failure(label)
@@ -76,7 +76,7 @@ async def mcp_offer(hubs: McpHubs, tools: Sequence[ResponseTool], conversation: 
 async def approved_calls(
     hubs: McpHubs, offer: McpOffer, conversation: Sequence[AnyItem], said: Sequence[AnyItem]
 ) -> list[McpCall]:
-    """Runs what the new items of a conversation approve, once. Raises `InvalidParameter`."""
+    """Run the calls that new items of a conversation approve, once. Raises `InvalidParameter`."""
     requests = {item.id: item for item in conversation if isinstance(item, McpApprovalRequest)}
     done = {item.approval_request_id for item in conversation if isinstance(item, McpCall)}
     calls = []
@@ -99,8 +99,8 @@ async def _approved(hubs: McpHubs, offer: McpOffer, asked: McpApprovalRequest) -
     known = offer.find(asked.server_label, asked.name)
     if known is None:
         raise InvalidParameter(
-            f"an approved call is of {clipped(asked.name)!r} of the MCP server {clipped(asked.server_label)!r}, which "
-            "is not among the request's tools; send them again with the approval",
+            f"the approved call of {clipped(asked.name)!r} needs the MCP server {clipped(asked.server_label)!r}, which "
+            "is not among the request's tools; send the tools again with the approval",
             param="tools",
         )
     call = McpCall(
@@ -115,7 +115,7 @@ async def _approved(hubs: McpHubs, offer: McpOffer, asked: McpApprovalRequest) -
 
 
 def ended_call(call: McpCall, outcome: Outcome) -> McpCall:
-    """The call with what came of it."""
+    """The call with its result."""
     return McpCall(
         id=call.id,
         server_label=call.server_label,
@@ -138,8 +138,8 @@ def _label(tool: ResponseTool, path: str, hubs: McpHubs) -> str:
         raise InvalidParameter(f"{path}.server_label is missing", param=f"{path}.server_label")
     if tool.server_label not in hubs.labels:
         raise InvalidParameter(
-            f"{path}.server_label: there is no MCP server {clipped(tool.server_label)!r} here; there are "
-            f"{', '.join(hubs.labels)}, and --mcp-servers names more",
+            f"{path}.server_label: unknown MCP server {clipped(tool.server_label)!r}; available: "
+            f"{', '.join(hubs.labels)}; --mcp-servers configures them",
             param=f"{path}.server_label",
         )
     return tool.server_label
@@ -152,7 +152,7 @@ def _is_allowed(allowed: list[str] | ToolFilter | None, name: str, *, read_only:
 
 
 def _needs_approval(rule: str | ApprovalRule | None, name: str, *, read_only: bool) -> bool:
-    """What nothing is said of needs one, as at OpenAI."""
+    """Approval is required by default, as at OpenAI."""
     if not isinstance(rule, ApprovalRule):
         return rule != "never"
     if rule.always is not None and rule.always.takes(name, read_only=read_only):

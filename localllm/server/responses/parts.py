@@ -1,6 +1,6 @@
-"""The items of an answer on their way: what is new of one in, its events out, and at its end the item.
+"""Items of an answer in progress: deltas in, events out, and the item at the end.
 
-A thought, a message, a call of a function or of a custom tool. Knows nothing of which comes when, and of requests.
+A thought, a message, a call of a function or custom tool. Knows nothing of their order or of requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from localllm.server.responses.tools import Origin
 
 
 class _Part:
-    """What they share: its place in the output, the response's numbers, its id."""
+    """Common state: position in the output, the response's sequence numbers, the item's id."""
 
     def __init__(self, index: int, numbers: Iterator[int], prefix: str) -> None:
         self.index = index
@@ -51,8 +51,8 @@ class _Part:
 
 
 class ThoughtPart(_Part):
-    """A thought; `is_sealed`: also for clients that send back nothing else of it; `is_summary`: also for those that
-    show summaries alone.
+    """A thought; `is_sealed`: also as `encrypted_content`, for clients that send back only that; `is_summary`: also as
+    a summary, for clients that show only that.
     """
 
     def __init__(self, index: int, numbers: Iterator[int], *, is_sealed: bool, is_summary: bool) -> None:
@@ -184,7 +184,7 @@ class CallPart(_Part):
 
 
 class CustomCallPart(_Part):
-    """A call of a custom tool, which a model makes as one of a function."""
+    """A call of a custom tool, which the model makes as a function call."""
 
     def __init__(self, index: int, numbers: Iterator[int], origin: Origin, call_id: str) -> None:
         super().__init__(index, numbers, "ctc")
@@ -225,7 +225,7 @@ class CustomCallPart(_Part):
 
 
 class McpCallPart(_Part):
-    """A call of an MCP server's tool, which is made when the answer has its end. `group`: of the answer's calls."""
+    """A call of an MCP tool, made when the answer has ended. `group`: the answer's calls."""
 
     def __init__(self, index: int, numbers: Iterator[int], origin: Origin, group: str) -> None:
         super().__init__(index, numbers, "mcp")
@@ -243,7 +243,7 @@ class McpCallPart(_Part):
             yield events.McpArgumentsDelta(**self._place(), delta=arguments)
 
     def end(self, status: ItemStatus) -> Iterator[Event]:
-        """Of its arguments; a call that is not whole is not made."""
+        """Events of its arguments; an incomplete call is not made."""
         arguments = "".join(self._pieces)
         is_whole = status == "completed"
         self.item = McpCall(
@@ -258,14 +258,14 @@ class McpCallPart(_Part):
             yield self._done(self.item)
 
     def ran(self, item: McpCall) -> Iterator[Event]:
-        """What came of it."""
+        """Events of its result."""
         self.item = item
         done = events.McpCallCompleted if item.error is None else events.McpCallFailed
         yield done(**self._place())
         yield self._done(self.item)
 
     def told_whole(self, item: McpCall) -> Iterator[Event]:
-        """All events of one that was made before the answer: approved, say."""
+        """All events of a call made before the answer, such as an approved one."""
         self.id = item.id
         yield from self.begin()
         yield from self.feed(item.arguments)
@@ -277,7 +277,7 @@ class McpCallPart(_Part):
 
 
 class ApprovalPart(_Part):
-    """A call that somebody has to approve: there is nothing of it before it is whole."""
+    """A call that needs approval: no events before it is complete."""
 
     def __init__(self, index: int, numbers: Iterator[int], origin: Origin) -> None:
         super().__init__(index, numbers, "mcpr")
@@ -297,7 +297,7 @@ class ApprovalPart(_Part):
 
 
 def told_list(item: McpListTools, index: int, numbers: Iterator[int]) -> Iterator[Event]:
-    """All events of an MCP server's list of tools, which is there at once."""
+    """All events of an MCP server's tool list."""
 
     def place() -> dict[str, Any]:
         return {"sequence_number": next(numbers), "item_id": item.id, "output_index": index}

@@ -1,6 +1,6 @@
-"""The response object as OpenAI names its fields, from its beginning to its end. Extensions: `timings`, `localllm`.
+"""The response object with OpenAI's field names. Extensions: `timings`, `localllm`.
 
-Knows nothing of how it is sent or kept.
+Knows nothing of how it is sent or stored.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ class ResponseError(msgspec.Struct, frozen=True):
 
 
 class ReasoningShape(msgspec.Struct, frozen=True):
-    """As it was asked for."""
+    """As requested."""
 
     effort: str | None = None
     summary: str | None = None
 
 
 class TextShape(msgspec.Struct, frozen=True):
-    """`format` is as it was asked for."""
+    """`format` as requested."""
 
     format: dict[str, Any]
     verbosity: str | UnsetType = UNSET
 
 
 class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A response at some moment. What was left to the model's own defaults is null."""
+    """A response at some point in time. Parameters left to the model's defaults are null."""
 
     id: str
     object: Literal["response"] = "response"
@@ -92,7 +92,7 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None
     text: TextShape
     tool_choice: Any = "auto"
-    """As it was asked for, as the tools are."""
+    """As requested, like the tools."""
     tools: Any = []
     top_logprobs: int
     top_p: float | None
@@ -103,7 +103,7 @@ class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """What a deletion is answered with."""
+    """The reply to a deletion."""
 
     id: str
     object: Literal["response"] = "response"
@@ -111,7 +111,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class ItemList(msgspec.Struct, frozen=True):
-    """A page of items; an empty one has no first and no last."""
+    """A page of items; an empty one has null ids."""
 
     data: list[AnyItem]
     first_id: str
@@ -123,7 +123,7 @@ class ItemList(msgspec.Struct, frozen=True):
 def begun(
     body: ResponseRequest, model: str, *, store: bool, tools: Raw | None = None, choice: Raw | None = None
 ) -> ResponseObject:
-    """A response of which nothing is there yet. `model`: who answers; `tools` and `choice`: what the client wrote."""
+    """A response without output. `model`: the model that answers; `tools` and `choice`: as sent."""
     reasoning, text = body.reasoning, body.text
     return ResponseObject(
         id=new_id("resp"),
@@ -157,7 +157,7 @@ def ended(
     is_complete: bool,
     timings: TimingsObject | UnsetType,
 ) -> ResponseObject:
-    """The response with its answer in it. A request's own time limit cuts as its token limit does."""
+    """The response with its answer. Reaching the time limit counts as reaching the token limit."""
     return msgspec.structs.replace(
         response,
         status="completed" if is_complete else "incomplete",
@@ -170,13 +170,13 @@ def ended(
 
 
 def warned(response: ResponseObject, warnings: Sequence[str], cache_miss: str | None = None) -> ResponseObject:
-    """With these beside what has been said already. `cache_miss`: where it was asked for."""
+    """With additional warnings. `cache_miss`: if requested."""
     before = [] if isinstance(response.localllm, UnsetType) else response.localllm.warnings
     return msgspec.structs.replace(response, localllm=remarks([*before, *warnings], cache_miss))
 
 
 def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:
-    """The response that will not be: what there was of it is gone."""
+    """The failed response, without its output."""
     status = status_of(error)
     code: Any = "rate_limit_exceeded" if status == 429 else "invalid_prompt" if status < 500 else "server_error"
     shape = error_object(error)
@@ -186,7 +186,7 @@ def failed(response: ResponseObject, error: LocalLLMError) -> ResponseObject:
 
 
 def usage_object(usage: Usage) -> ResponseUsage:
-    """Usage as this API names it."""
+    """Usage under this API's names."""
     return ResponseUsage(
         usage.prompt_tokens,
         InputTokensDetails(usage.cached_tokens),

@@ -1,6 +1,6 @@
-"""`POST /v1/responses`: JSON bytes to a typed request and on to the runtime's own types.
+"""`POST /v1/responses`: JSON bytes to a typed request, and that to the runtime's types.
 
-Knows nothing of the store: what came before is handed in.
+Knows nothing of the store: earlier items are passed in.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ Includable = Literal[
     "web_search_call.action.sources",
     "web_search_call.results",
 ]
-"""All but the log-probabilities and thoughts are about items that no answer of ours has: asking for them is fine."""
+"""All but log-probabilities and thoughts concern items that our answers never have, so they are accepted."""
 
 
 class TextConfig(msgspec.Struct, frozen=True):
-    """How the answer's text is shaped."""
+    """Structure and verbosity of the answer's text."""
 
     format: ResponseFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    """For templates that have a variable of this name."""
+    """For templates with a variable of this name."""
 
 
 class Reasoning(msgspec.Struct, frozen=True):
-    """How it thinks. Thoughts come as they are, and are their own summary where one is asked for."""
+    """How the model thinks. Thoughts are returned in full, also as the summary if one is requested."""
 
     fates: ClassVar[Fates] = Fates(
         ignored={
-            "context": "the template says which thoughts of earlier turns are shown again",
-            "mode": "a model thinks in one way",
+            "context": "the template determines which earlier thoughts are included",
+            "mode": "models have only one mode of thinking",
         }
     )
 
     effort: str | None = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
-    """What `summary` was called once."""
+    """The former name of `summary`."""
     context: Literal["auto", "current_turn", "all_turns"] | None = None
 
 
@@ -120,26 +120,28 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     return_progress: bool | None = None
-    """llama-server's: events that say how far the prompt is."""
+    """llama-server's: events with the prompt's progress."""
     timings_per_token: bool | None = None
-    """llama-server's: how fast it is, with every piece of text and at the end."""
+    """llama-server's: timings in every text event and at the end."""
 
     @property
     def reasoning_effort(self) -> str | None:
-        """As the chat API calls it. Raises `InvalidParameter`."""
+        """The same as in the chat API. Raises `InvalidParameter`."""
         effort = self.reasoning.effort if self.reasoning else None
         if effort is not None and not 0 < len(effort) <= MAX_EFFORT_CHARS:
-            raise InvalidParameter("reasoning.effort is a word, as low, medium or high", param="reasoning.effort")
+            raise InvalidParameter(
+                "reasoning.effort must be a word such as low, medium or high", param="reasoning.effort"
+            )
         return effort
 
     @property
     def seals_thoughts(self) -> bool:
-        """Whether thoughts come in the form as well that clients send back."""
+        """Whether thoughts are also returned as `encrypted_content`."""
         return WITH_SEALED_THOUGHTS in (self.include or ())
 
     @property
     def summarizes_thoughts(self) -> bool:
-        """Whether thoughts come as summaries too, since there are clients that show nothing else."""
+        """Whether thoughts are also returned as summaries, since some clients show only these."""
         reasoning = self.reasoning or Reasoning()
         return (reasoning.summary or reasoning.generate_summary or "none") != "none"
 
@@ -161,20 +163,20 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         return given
 
     def taken(self, earlier: Sequence[AnyItem], find: Finder) -> Taken:
-        """What is new in the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The new items of the conversation. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return taken(self.input, earlier, find)
 
     def offered(
         self, conversation: Sequence[AnyItem], hosted: HostedTools, mcp: Mapping[str, Sequence[McpFunction]] = {}
     ) -> Offered:
-        """The tools that there are, `mcp` those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The declared tools; `mcp`: those of MCP servers. Raises `InvalidParameter`, `UnsupportedParameter`."""
         more = (("input[].tools", item.tools) for item in conversation if isinstance(item, AdditionalTools))
         return offered_tools([("tools", self.tools or ()), *more], hosted, mcp)
 
     def generation(self, conversation: Sequence[AnyItem], offered: Offered) -> GenerationRequest:
-        """How to answer it. Raises `InvalidParameter`, `UnsupportedParameter`.
+        """How to generate the answer. Raises `InvalidParameter`, `UnsupportedParameter`.
 
-        The instructions are this request's only: those of earlier ones are in no conversation.
+        Instructions apply to this request only; earlier ones are not part of the conversation.
         """
         first = [Message("system", self.instructions)] if self.instructions else []
         said = to_messages(conversation, offered.named)
@@ -186,7 +188,7 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
         structure, calling = shape.structure("text.format") if shape else None, tools.calling
         if structure is not None and calling is not None:
             if calling.choice == "required":
-                structure = None  # there is no text to which it would apply
+                structure = None  # it would apply to text, and there is none
             elif calling.choice == "none":
                 calling = None
         rendering = self._rendering(messages, tools.told)
@@ -206,11 +208,11 @@ class ResponseRequest(SamplingFields, frozen=True, kw_only=True):
 
 
 class Parsed(NamedTuple):
-    """A request, and what of it is needed as it was written."""
+    """A request, and the parts of it needed as sent."""
 
     request: ResponseRequest
     ignored: list[str]
-    """The fields that are nobody's."""
+    """The unknown fields."""
     tools: Raw | None
     choice: Raw | None
 

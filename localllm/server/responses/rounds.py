@@ -1,6 +1,6 @@
-"""A response with MCP tools: answers in a row, each of the calls of the one before, told as one story.
+"""A response with MCP tools: consecutive answers, each continuing after the calls of the previous one.
 
-Bounded in rounds, tokens and time. Knows neither fields nor events.
+Limited in rounds, tokens and time. Knows neither fields nor events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from localllm.server.responses.story import Story
 from localllm.types import Finish, GenerationRequest
 
 Generate = Callable[[ResponseRequest, list[AnyItem]], GenerationRequest]
-"""How a conversation is answered. Raises `RequestError`s."""
+"""Begins the answer to a conversation. Raises `RequestError`s."""
 
 
 class Rounds(NamedTuple):
@@ -38,15 +38,15 @@ class Rounds(NamedTuple):
     asking: Asking
     body: ResponseRequest
     conversation: list[AnyItem]
-    """What the first answer answers, without what the story has."""
+    """The conversation before the first answer."""
     hubs: McpHubs
     generate: Generate
     deadline_s: float | None
-    """Of `time.monotonic`, for all of it."""
+    """Deadline by `time.monotonic` for all rounds."""
     max_rounds: int
 
     async def told(self, answering: asyncio.Future[list[Answer]], *, says_miss: bool) -> AsyncGenerator[Event, None]:
-        """All events. Raises what ends an answer early; who stops reading ends the answer or the call that runs."""
+        """All events. Raises what ends an answer early; closing it ends the running answer or call."""
         (answer,) = await answering
         story, num_rounds = self.story, 0
         story.warn(field_notes(answer.notes))
@@ -87,17 +87,17 @@ class Rounds(NamedTuple):
             await answer.aclose()
 
     async def _run(self, call: McpCallPart) -> Outcome:
-        """In the time that the request has."""
+        """Within the request's time limit."""
         origin = call.origin
         hub = await self.hubs.hub(origin.label)
         try:
             async with asyncio.timeout(self._time_left_s()):
                 return await hub.call(origin.hub_name, call.item.arguments)
         except TimeoutError:
-            return Outcome("the request's time was over", is_error=True)
+            return Outcome("the request timed out", is_error=True)
 
     async def _next(self, num_rounds: int, left: int | None) -> Answer:
-        """The answer to all that there is now; after the last round one that calls nothing."""
+        """The answer to the conversation so far; after the last round, without tools."""
         body = msgspec.structs.replace(
             self.body,
             max_output_tokens=left,
@@ -109,7 +109,7 @@ class Rounds(NamedTuple):
         return await self.asking.one_more(generation)
 
     def _left(self, finish: Finish) -> int | None:
-        """Of the tokens that it may have; None: of any number."""
+        """The remaining tokens; None if unlimited."""
         most = self.body.max_output_tokens
         return None if most is None or most < 0 else max(0, most - finish.usage.completion_tokens)
 

@@ -1,7 +1,7 @@
-"""Responses that can be asked for again, in memory only. Where there are too many, the least recently used go first,
-and those of the owner who has most: nobody loses his by what others keep.
+"""Stored responses, in memory only. At the limit, the owner with the most loses the least recently used ones, so
+that nobody's responses are evicted for somebody else's.
 
-Knows neither what is in a response nor HTTP. What is kept is JSON, so that its size is what it takes.
+Knows neither a response's content nor HTTP. Responses are stored as JSON, so that their size is known.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 OVERHEAD_BYTES = 512
-"""What an entry takes besides its JSON, about: keeps many tiny ones from taking more memory than they count."""
+"""Approximate overhead of an entry, so that many tiny ones do not exceed the limit."""
 ITEM_BYTES = 256
-"""For finding one by its id, about."""
+"""Approximate overhead of the index of one item."""
 
 
 class Kept(NamedTuple):
-    """A response, the whole conversation that it answers, and the name of the key that may have them.
+    """A response, the whole conversation that it answers, and the owner who may read them.
 
-    The conversation is not shared with earlier responses: whether it can go on must not depend on what else is still
-    here, and what was deleted is gone.
+    The conversation is not shared with earlier responses: continuing it must not depend on others still being stored,
+    and a deleted response must be gone.
     """
 
     response: bytes
     conversation: bytes
     owner: str = ""
     item_ids: tuple[str, ...] = ()
-    """Of what the response is made of, which may be referred to."""
+    """Ids of the response's items, which may be referenced."""
 
     @property
     def size_bytes(self) -> int:
@@ -36,14 +36,14 @@ class Kept(NamedTuple):
 
 @dataclass
 class _Held:
-    """What one owner has here."""
+    """Usage of one owner."""
 
     count: int = 0
     size_bytes: int = 0
 
 
 class ResponseStore:
-    """Bounded in number and in bytes; a limit of 0 switches it off. Of one event loop, like everything that uses it."""
+    """Limited in number and bytes; a limit of 0 turns it off. Belongs to one event loop."""
 
     def __init__(self, max_responses: int, max_bytes: int) -> None:
         self.max_responses = max_responses
@@ -62,7 +62,7 @@ class ResponseStore:
         return self.max_responses > 0 and self.max_bytes > 0
 
     def get(self, id: str, owner: str = "") -> Kept | None:
-        """What is kept under that id for that owner, which is thereby the most recently used."""
+        """The owner's entry with that id, which becomes the most recently used."""
         kept = self._kept.get(id)
         if kept is None or kept.owner != owner:
             return None
@@ -70,16 +70,16 @@ class ResponseStore:
         return kept
 
     def holder(self, item_id: str, owner: str = "") -> Kept | None:
-        """The response that an item is of, as `get` gives it."""
+        """The response that contains an item, as `get` returns it."""
         id = self._holders.get(item_id)
         return None if id is None else self.get(id, owner)
 
     def fits(self, size_bytes: int) -> bool:
-        """Whether so much can be kept at all."""
+        """Whether that many bytes can be stored at all."""
         return size_bytes <= self.max_bytes
 
     def put(self, id: str, kept: Kept) -> bool:
-        """Keep it, at the expense of what goes first; False: it is larger than everything may be together."""
+        """Store it, evicting others if necessary; False if it exceeds the whole limit."""
         if not self.is_on or not self.fits(kept.size_bytes):
             return False
         self.delete(id)
@@ -92,7 +92,7 @@ class ResponseStore:
         return True
 
     def delete(self, id: str) -> bool:
-        """Whether there was one."""
+        """Returns whether it existed."""
         kept = self._kept.pop(id, None)
         if kept is not None:
             self._count(kept, -1)
@@ -109,6 +109,6 @@ class ResponseStore:
             del self._held[kept.owner]
 
     def _share(self, owner: str) -> float:
-        """Of what there may be, by the limit that is nearer."""
+        """The owner's share of the limit that is closer."""
         held = self._held[owner]
         return max(held.count / self.max_responses, held.size_bytes / self.max_bytes)

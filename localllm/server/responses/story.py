@@ -1,7 +1,7 @@
-"""A response as a stream of events: deltas in, typed and numbered events out; at last `end()` or `fail()`.
+"""A response as a stream of events: deltas in, typed and numbered events out; finally `end()` or `fail()`.
 
-A whole response is the same without the events. Knows nothing of HTTP and of what is kept. That the events add up to
-the response is tested at every split.
+A complete response is the same without events. Knows nothing of HTTP or the store. A test checks at every split that
+the events add up to the response.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class Story:
         first: Sequence[McpListTools | McpCall] = (),
         keep: Callable[[out.ResponseObject], None] | None = None,
     ) -> None:
-        """`origins`: of each function that may be called, the tool that it stands for. `first`: items from before
-        the answer. `keep` takes the whole response, before the client is told of its end.
+        """`origins`: callable function -> its tool. `first`: items before the answer. `keep` stores the complete
+        response before the client sees its end.
         """
         self.response = response
-        """As the client knows it."""
+        """The model's name as the client gave it."""
         self.num_logprobs = 0
-        """With the alternatives to each token."""
+        """Whether to include alternatives per token."""
         self._timings = timings
         self._tells_progress = progress
         self._speed = Speed() if speed else None
@@ -86,41 +86,41 @@ class Story:
         self._items: list[OutputItem] = []
         self._open: _Part | None = None
         self._call: int | None = None
-        """Which of the answer's calls is open."""
+        """Index of the open call."""
         self._early: list[ChatLogprob] = []
-        """From before any item: of the text, if that is the first."""
+        """Log-probabilities from before any item; they belong to the text if that comes first."""
         self._notes: list[str] = []
-        """On the answer."""
+        """Warnings about the answer."""
         self._to_make: list[McpCallPart] = []
-        """Calls that are whole."""
+        """Complete calls."""
         self._group = new_id("mcp")[:GROUP_CHARS]
         self._num_before = 0
-        """Items that were there before this answer."""
+        """Number of items before this answer."""
         self._earlier: Usage | None = None
-        """Of answers before this one."""
+        """Usage of the answers before this one."""
 
     @property
     def has_mcp_calls(self) -> bool:
-        """Whether the answer has calls that this server makes."""
+        """Whether the answer has calls for this server to make."""
         return bool(self._to_make) or isinstance(self._open, McpCallPart)
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether this answer has calls that it does not make, or that are to be approved."""
+        """Whether the answer has calls for the client, or calls that need approval."""
         new = self._items[self._num_before :]
         return any(isinstance(item, CallItem | CustomCallItem | McpApprovalRequest) for item in new)
 
     @property
     def kept_items(self) -> list[AnyItem]:
-        """What there is of the conversation so far, to go on from."""
+        """The output so far, to continue from."""
         return [item.as_kept() if isinstance(item, MessageItem | ThoughtItem) else item for item in self._items]
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """What there is to say of the request."""
+        """Warnings about the request."""
         self.response = out.warned(self.response, list(warnings))
 
     def begin(self, num_prompt_tokens: int) -> Iterator[Event]:  # noqa: ARG002  a response tells it at its end
-        """Before the first token."""
+        """Events before the first token."""
         yield events.Created(sequence_number=next(self._numbers), response=self.response)
         yield events.InProgress(sequence_number=next(self._numbers), response=self.response)
         for item in self._first:
@@ -133,7 +133,7 @@ class Story:
         self._num_before = len(self._items)
 
     def feed(self, delta: Delta) -> Iterator[Event]:
-        """What came: its thought, its text and its calls, not its finish."""
+        """Events of a delta's thought, text and calls, without its finish."""
         for progress in delta.progress if self._tells_progress else ():
             yield events.InProgress(
                 sequence_number=next(self._numbers),
@@ -154,7 +154,7 @@ class Story:
         if delta.thought:
             yield from self._thought(delta.thought)
         calls = list(delta.calls)
-        while calls and calls[0].index == self._call:  # before any text, which is behind it
+        while calls and calls[0].index == self._call:  # before any text, which comes after it
             yield from self._called(calls.pop(0))
         logprobs = chat_logprobs(delta.logprobs).content if delta.logprobs else []
         self.num_logprobs += sum(1 + len(each.top_logprobs) for each in logprobs)
@@ -168,21 +168,21 @@ class Story:
             yield from self._called(call)
 
     def pause(self) -> Iterator[Event]:
-        """An answer has its end, and the story goes on."""
+        """End an answer after which the response continues."""
         yield from self._close()
 
     def take_calls(self) -> list[McpCallPart]:
-        """The calls of this answer that are to be made."""
+        """The calls of this answer for the server to make."""
         calls, self._to_make = self._to_make, []
         return calls
 
     def ran(self, call: McpCallPart, item: McpCall) -> Iterator[Event]:
-        """What came of one."""
+        """Events of a call's result."""
         yield from call.ran(item)
         self._items[call.index] = item
 
     def counted(self, finish: Finish) -> Finish:
-        """With the tokens of the answers before; the next is another answer."""
+        """Usage including earlier answers; the next answer starts anew."""
         usage, earlier = finish.usage, self._earlier
         if earlier is not None:
             usage = Usage(*(getattr(usage, name) + getattr(earlier, name) for name in Usage.__struct_fields__))
@@ -190,17 +190,17 @@ class Story:
         return msgspec.structs.replace(finish, usage=usage)
 
     def go_on(self) -> None:
-        """Another answer begins."""
+        """Begin another answer."""
         self._num_before = len(self._items)
         self._group = new_id("mcp")[:GROUP_CHARS]
 
     def end(self, finish: Finish, cache_miss: str | None = None) -> list[Event]:
-        """All the rest; from now on `response` is whole. Raises `Draining` if it was cut short from our side."""
+        """The remaining events; after this `response` is complete. Raises `Draining` if the server cut it short."""
         status: ItemStatus = "completed" if finish_reason(finish) == "stop" else "incomplete"
         rest: list[Event] = []
         if not self._items and (self._open is None or isinstance(self._open, ThoughtPart)):
             if finish.reason == "stop" and not self._notes:
-                where = "at once" if self._open is None else "behind its thought"
+                where = "at once" if self._open is None else "after its thought"
                 self._notes.append(f"the answer has no text: the model ended it {where}")
             rest += self._close(status)
             rest += self._text("", [])
@@ -215,7 +215,7 @@ class Story:
         return [*rest, last(sequence_number=next(self._numbers), response=self.response, timings=timings)]
 
     def fail(self, error: LocalLLMError) -> list[Event]:
-        """The end of one that went wrong. Twice, since there are clients that only look at one of the two."""
+        """The end of a failed response. Two events, since some clients look at only one of them."""
         shape = error_object(error)
         number = next(self._numbers)
         return [
@@ -264,7 +264,7 @@ class Story:
         return kind(index, self._numbers, origin, call_id or new_call_id())
 
     def _close(self, status: ItemStatus = "completed") -> Iterator[Event]:
-        """What is open, if anything is."""
+        """The open item, if any."""
         if self._open is not None:
             yield from self._open.end(status)
             self._items.append(self._open.item)

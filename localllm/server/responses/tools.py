@@ -1,7 +1,7 @@
-"""The tools of a request, on to functions that a model can call, and the names of these back to the tools.
+"""A request's tools converted to functions for the model, and function names back to tools.
 
-Those of a namespace are called `NAMESPACE__NAME`. Tools that run elsewhere (web search ...) are left out, or refused if
-the server is told to. Raises `RequestError`s that name the field at fault. Knows nothing of answers.
+Tools of a namespace are named `NAMESPACE__NAME`. Hosted tools (web search ...) are omitted, or refused with
+`--hosted-tools refuse`. Raises `RequestError`s that name the field at fault. Knows nothing of answers.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from localllm.server.parse import small
 
 HostedTools = Literal["ignore", "refuse"]
 MAX_TOOLS = 1024
-"""With those in namespaces: agents bring those of all their MCP servers."""
+"""Including those in namespaces: agents declare the tools of all their MCP servers."""
 DEFAULT_NAMESPACE = "functions"
-"""As OpenAI's models know the tools that are in no namespace: their names stay as they are."""
+"""OpenAI's name for no namespace: names of such tools are unchanged."""
 _CALLED = ("function", "custom")
 
 
 class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as the client wrote it. Those that run elsewhere have fields of their own."""
+    """A tool as sent. Hosted tools have other fields."""
 
     fates: ClassVar[Fates] = Fates(
         ignored={
-            "allowed_callers": "it says which tools that run at the vendor's may call it",
-            "async": "the client runs it, and answers when it likes",
-            "defer_loading": "it is offered at once",
-            "output_schema": "templates have no place for it",
+            "allowed_callers": "it concerns the vendor's hosted tools",
+            "async": "the client runs it, with its own timing",
+            "defer_loading": "every tool is offered immediately",
+            "output_schema": "chat templates have no place for it",
         }
     )
 
@@ -51,11 +51,11 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: ToolName | None = None
     description: str | None = None
     parameters: SchemaField | UnsetType = UNSET
-    """Of a function: absent or `{}`: any object."""
+    """For functions; absent or `{}` means any object."""
     strict: bool | None = None
-    """True: a schema that cannot be kept is an error; else a warning says so."""
+    """True: a schema that cannot be enforced is an error; otherwise it causes a warning."""
     format: CustomFormat | None = None
-    """Of a custom tool's text."""
+    """The format of a custom tool's text."""
 
     def named(self, path: str) -> str:
         """Raises `InvalidParameter`."""
@@ -65,29 +65,31 @@ class NamespacedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ToolFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Some tools of an MCP server: those of a name, or those that change nothing, as the server says."""
+    """Some tools of an MCP server, by name or by its read-only annotation."""
 
     tool_names: list[str] | None = None
     read_only: bool | None = None
 
     def takes(self, name: str, *, read_only: bool) -> bool:
-        """Both have to fit where both are given."""
+        """If both are given, both must match."""
         is_named = self.tool_names is None or name in self.tool_names
         return is_named and (self.read_only is None or self.read_only == read_only)
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which tools are called only with an approval, and which without."""
+    """Which tools need approval and which do not."""
 
     always: ToolFilter | None = None
     never: ToolFilter | None = None
 
 
-_ELSEWHERE = Refused("this server asks no MCP server that a request describes; name one of its own by server_label")
+_ELSEWHERE = Refused(
+    "this server does not connect to MCP servers described in a request; name a configured one by server_label"
+)
 
 
 class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool, a namespace of several, or all that an MCP server has."""
+    """A tool, a namespace of tools, or all tools of an MCP server."""
 
     fates: ClassVar[Fates] = Fates(
         refused=dict.fromkeys(("server_url", "connector_id", "tunnel_id", "authorization", "headers"), _ELSEWHERE),
@@ -96,13 +98,13 @@ class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True
 
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
-    """Of an MCP server in the settings."""
+    """The label of an MCP server in the settings."""
     allowed_tools: list[str] | ToolFilter | None = None
-    """Of its; None: all."""
+    """Its allowed tools; None: all."""
     require_approval: Literal["always", "never"] | ApprovalRule | None = None
     """None: always."""
     server_description: str | None = None
-    """Told to the model."""
+    """Shown to the model."""
     server_url: str | None = None
     connector_id: str | None = None
     tunnel_id: str | None = None
@@ -111,27 +113,27 @@ class ResponseTool(NamespacedTool, frozen=True, kw_only=True, omit_defaults=True
 
 
 class McpFunction(NamedTuple):
-    """A tool of an MCP server, for a request."""
+    """An MCP tool for a request."""
 
     label: str
     tool: str
-    """What the server calls it."""
+    """Its name on the server."""
     name: str
-    """What models call it, and the hub."""
+    """Its name for models and the hub."""
     description: str
     parameters: dict[str, Any]
     needs_approval: bool
 
 
 class Origin(NamedTuple):
-    """Of a function: the tool that it stands for."""
+    """The tool behind a function."""
 
     kind: Literal["function", "custom", "mcp"]
     name: str
     namespace: str | None = None
-    """Of an MCP server's tool, the server's label."""
+    """The server's label, for MCP tools."""
     hub_name: str = ""
-    """Of such a tool, what the hub calls it."""
+    """The hub's name of an MCP tool."""
     needs_approval: bool = False
 
     @property
@@ -140,28 +142,28 @@ class Origin(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """What a model is offered."""
+    """The tools offered to the model."""
 
     declared: tuple[Declared, ...] = ()
     origins: Mapping[str, Origin] = {}
-    """Of each function by its name."""
+    """Function name -> tool."""
     names: Mapping[tuple[str | None, str], str] = {}
-    """The function of each tool, by its namespace and its own name."""
+    """Namespace and tool name -> function name."""
     ignored: tuple[str, ...] = ()
-    """The tools that run elsewhere, each as where it stands and what it is."""
+    """Omitted hosted tools: path and type of each."""
     notes: tuple[str, ...] = ()
 
     def named(self, namespace: str | None, name: str) -> str:
-        """The name under which the model knows a tool, also one that is not offered any more."""
+        """The function name of a tool, even if it is no longer offered."""
         known = self.names.get((namespace, name))
         return known or (name if namespace is None else flat_name(namespace, name))
 
     def tooling(self, choice: str | ToolChoice | None, *, parallel: bool | None) -> Tooling:
-        """What the template is told, and what an answer may call. Raises `InvalidParameter`, `UnsupportedParameter`."""
+        """The tools for the template, and the callable ones. Raises `InvalidParameter`, `UnsupportedParameter`."""
         return tooling(self.declared, self._known(choice), parallel=parallel)
 
     def _known(self, choice: str | ToolChoice | None) -> str | ToolChoice | None:
-        """The same choice in the names that the model knows; what runs elsewhere cannot be called anyway."""
+        """The same choice with function names; hosted tools cannot be called anyway."""
         if not isinstance(choice, ToolChoice):
             return choice
         allowed = choice.allowed("tool_choice")
@@ -182,7 +184,7 @@ class Offered(NamedTuple):
                 yield self._named_known(reference)
 
     def _named_known(self, reference: ToolReference) -> ToolReference:
-        """A tool of a namespace may be chosen by its own name, where it is the only one of that name."""
+        """A tool in a namespace may be chosen by its own name if that is unique."""
         if reference.name is None or reference.name in self.origins:
             return reference
         flat_names = [flat for flat, origin in self.origins.items() if origin.name == reference.name]
@@ -190,7 +192,7 @@ class Offered(NamedTuple):
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """One name of two, as MCP's clients write them."""
+    """Joins namespace and name as MCP clients do."""
     if namespace == DEFAULT_NAMESPACE:
         return name
     is_joined = namespace.endswith("__") or name.startswith("__")
@@ -202,7 +204,7 @@ def offered_tools(
     hosted: HostedTools,
     mcp: Mapping[str, Sequence[McpFunction]] = {},
 ) -> Offered:
-    """`found`: tools, and where they stand. `mcp`: what MCP servers have for those of that type.
+    """`found`: tools with their paths. `mcp`: the tools of MCP servers.
 
     Raises `InvalidParameter`, `UnsupportedParameter`.
     """
@@ -220,7 +222,7 @@ def offered_tools(
 
 
 class _Offer:
-    """On its way."""
+    """The tools collected so far."""
 
     def __init__(self, hosted: HostedTools) -> None:
         self._hosted = hosted
@@ -234,7 +236,7 @@ class _Offer:
         about = f"[{name}: {tool.description}]" if tool.description else ""
         for index, inner in enumerate(tool.tools or ()):
             self.add(inner, f"{path}.tools[{index}]", namespace=name, about=about)
-            about = ""  # once is enough
+            about = ""  # a duplicate
 
     def add_mcp(self, functions: Sequence[McpFunction], path: str, about: str | None) -> None:
         about = f"[{functions[0].label}: {about}]" if about and functions else ""
@@ -271,14 +273,14 @@ class _Offer:
         self._notes += filter(None, [self._declared[-1].note])
 
     def _free(self, origin: Origin, path: str, name: str | None = None) -> str:
-        """A name of its own: two namespaces may make one."""
+        """Make the name unique: different namespaces may produce the same one."""
         if name is None:
             name = origin.name if origin.namespace is None else flat_name(origin.namespace, origin.name)
         number, free = 1, name
         while free in self._origins:
             if self._origins[free][1:] == origin[1:]:
                 where = f"{path}.name"
-                raise InvalidParameter(f"{where}: {clipped(origin.name)!r} is there twice", param=where)
+                raise InvalidParameter(f"{where}: {clipped(origin.name)!r} is declared twice", param=where)
             number += 1
             free = f"{name}_{number}"
         return free
@@ -287,12 +289,12 @@ class _Offer:
         kind = clipped(tool.type)
         if self._hosted == "refuse":
             raise UnsupportedParameter(
-                f"{path}: a tool of type {kind!r} runs elsewhere, which nothing here does; leave it out, or start the "
+                f"{path}: hosted tools of type {kind!r} are not supported; leave it out, or start the "
                 "server with --hosted-tools ignore",
                 param=f"{path}.type",
             )
         self._ignored.append(f"{path}:{kind}")
-        self._notes.append(f"{path}: a tool of type {kind!r} runs elsewhere, so it is left out")
+        self._notes.append(f"{path}: hosted tools of type {kind!r} are not supported, so it is omitted")
 
     def offered(self) -> Offered:
         names = {(origin.namespace, origin.name): name for name, origin in self._origins.items()}
@@ -300,7 +302,7 @@ class _Offer:
 
 
 def unknown_in_tools(given: Raw | None) -> list[str]:
-    """The fields of the tools that are nobody's; those that run elsewhere are left out as a whole."""
+    """The unknown fields of the tools; hosted tools are omitted as a whole."""
     tools = None if given is None else msgspec.json.decode(given, type=list[dict[str, Raw]] | None)
     unknown: set[str] = set()
     for tool in tools or ():

@@ -1,7 +1,7 @@
-"""Items on to messages: thoughts, texts and calls that stand behind each other are one turn of the assistant.
+"""Converts items to messages: consecutive thoughts, texts and calls form one assistant turn.
 
-A thought begins a turn. A text does too where the turn has one, unless calls stand between them: then it is more of
-the same answer. Pure. Knows nothing of how clients write items, and of templates.
+A thought begins a turn. So does a text if the turn already has one, unless calls are between them: then it belongs to
+the same answer. Pure. Knows nothing of how clients write items, or of templates.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from localllm.server.responses.items import (
 from localllm.types import Message, ToolCall
 
 Naming = Callable[[str | None, str], str]
-"""The name under which the model knows a tool of that namespace, or of none."""
+"""The function name of a tool with or without a namespace."""
 
 
 class _Turn:
-    """An assistant's, on its way."""
+    """An assistant turn being assembled."""
 
     def __init__(self) -> None:
         self.thoughts: list[str] = []
@@ -39,9 +39,9 @@ class _Turn:
         self.calls: list[ToolCall] = []
         self.ends_with_call = False
         self.results: list[Message] = []
-        """Of calls that were made on this side."""
+        """Results of calls made by this server."""
         self.group: str | None = None
-        """Of these calls: those of one answer are of one turn."""
+        """The group of these calls: those of one answer belong to one turn."""
 
     def takes_thought(self) -> bool:
         return not self.texts and not self.calls
@@ -50,7 +50,7 @@ class _Turn:
         return not self.texts or self.ends_with_call
 
     def messages(self) -> list[Message]:
-        """None for thoughts alone: nothing came of them."""
+        """None if there are only thoughts."""
         if not self.texts and not self.calls:
             return []
         own = Message(
@@ -72,13 +72,13 @@ class _Turn:
 
 
 def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
-    """A conversation as a template takes it."""
+    """The messages of a conversation."""
     messages: list[Message] = []
     names: dict[str, str] = {}
     requests: dict[str, McpApprovalRequest] = {}
     turn = _Turn()
     for item in items:
-        if isinstance(item, McpListTools | McpApprovalRequest):  # not shown to the model; a call is when it is made
+        if isinstance(item, McpListTools | McpApprovalRequest):  # not shown to the model; a call is, once it is made
             if isinstance(item, McpApprovalRequest):
                 requests[item.id] = item
             continue
@@ -122,7 +122,7 @@ def to_messages(items: Iterable[AnyItem], naming: Naming) -> list[Message]:
 def _fits(turn: _Turn, item: AnyItem) -> bool:
     if isinstance(item, ThoughtItem):
         return turn.takes_thought()
-    if turn.results:  # more of the same answer: its other calls
+    if turn.results:  # further calls of the same answer
         return isinstance(item, McpApprovalResponse) or (isinstance(item, McpCall) and item.group == turn.group)
     return turn.takes_text() if isinstance(item, MessageItem) else True
 
@@ -137,5 +137,5 @@ def _result(item: CallOutput | CustomCallOutput, name: str) -> Message:
 
 
 def _several(texts: list[str]) -> tuple[str, ...]:
-    """Of a message, its parts: none where it is one."""
+    """The text of a message's parts."""
     return tuple(texts) if len(texts) > 1 else ()

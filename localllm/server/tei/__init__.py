@@ -1,1 +1,1 @@
-"""The API of text-embeddings-inference: `/embed` and what is around it. Its `/rerank` is in `embeddings`."""
+"""text-embeddings-inference's API: `/embed` and others. Its `/rerank` is in `embeddings`."""

@@ -1,4 +1,4 @@
-"""Errors as text-embeddings-inference sends them: a sentence, a type, its statuses. Knows nothing of handlers."""
+"""Errors in text-embeddings-inference's format, with its statuses. Knows nothing of handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localllm.server.embeddings.making import WrongModel
 from localllm.server.errors import MAX_MESSAGE_CHARS, TooLarge, error_headers, public_message, status_of
 
 PATHS = frozenset({"/embed", "/embed_all", "/embed_sparse", "/info", "/predict", "/similarity"})
-"""Whose errors are of this shape; those of `/rerank` are where TEI's fields are used."""
+"""Paths with this error format; for `/rerank` only if TEI's fields are used."""
 _ASKED = "tei"
 
 ErrorType = Literal["Unhealthy", "Backend", "Overloaded", "Validation"]
@@ -24,12 +24,12 @@ class ErrorReply(msgspec.Struct, frozen=True):
 
 
 def answer_as_tei(scope: Scope) -> None:
-    """Whatever goes wrong with this request, its client knows TEI."""
+    """Mark the request as TEI's, so that any error has TEI's format."""
     scope["state"][_ASKED] = True
 
 
 def is_teis(scope: Scope) -> bool:
-    """Whether a client of TEI asks."""
+    """Whether the request is from a TEI client."""
     return scope["path"] in PATHS or _ASKED in scope["state"]
 
 

@@ -1,4 +1,4 @@
-"""The endpoints of text-embeddings-inference that a GGUF model can answer; the others say what is missing."""
+"""The endpoints of text-embeddings-inference that a GGUF model can answer; the others are refused with a reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def routes() -> list[Route]:
-    """What this package answers."""
+    """Endpoints of this package."""
     return [
         Route("/embed", embed, methods=["POST"]),
         Route("/embed_all", embed_all, methods=["POST"]),
@@ -50,21 +50,21 @@ async def embed(request: Request) -> Response:
 
 
 async def embed_all(request: Request) -> Response:
-    """`POST /embed_all`: for each text an array with a vector for each of its tokens."""
+    """`POST /embed_all`: for each text, an array with one vector per token."""
     body, headers = await _read(request, InputsBody)
     items, field = items_of(body.inputs, "inputs"), making.Field("inputs", is_single(body.inputs))
     model, made = await _made(request, items, field, body, body.model, normalize=False)
     state: ServerState = request.app.state.server
     if making.is_pooled(made, state.loaded(model)):
         raise making.WrongModel(
-            f"{model} gives one vector for each text; load it with --pooling none to have one for each token",
+            f"{model} returns one vector per text; load it with --pooling none to get one per token",
             param="model",
         )
     return await _respond(request, _vectors, made, headers)
 
 
 async def similarity(request: Request) -> Response:
-    """`POST /similarity`: how near each sentence is to the first one, as the cosine of their vectors."""
+    """`POST /similarity`: cosine similarity of each sentence to the source sentence."""
     body, headers = await _read(request, SimilarityBody, within=("parameters", SimilarityParameters))
     sentences, wishes = body.inputs.sentences, body.parameters
     if not sentences:
@@ -85,25 +85,25 @@ async def embed_sparse(_: Request) -> NoReturn:
 
 async def predict(_: Request) -> NoReturn:
     """`POST /predict`."""
-    raise making.WrongModel("no model here is a classifier; rerankers answer POST /rerank", param="model")
+    raise making.WrongModel("classifiers are not supported; rerankers serve POST /rerank", param="model")
 
 
 async def info(request: Request) -> Response:
-    """`GET /info`, of `?model=` or the one that is loaded."""
+    """`GET /info` for `?model=` or the loaded model."""
     state: ServerState = request.app.state.server
     model = await making.model_of(request, request.query_params.get("model"))
     if state.loaded(model) is None:
         await state.runtime.ensure(model)
     loaded = state.loaded(model)
-    if loaded is None:  # unloaded in the meantime
-        raise ModelNotFound(f"{model} is not loaded any more", param="model")
+    if loaded is None:  # unloaded meanwhile
+        raise ModelNotFound(f"{model} is no longer loaded", param="model")
     return json_response(info_of(loaded, state.settings))
 
 
 async def _read(
     request: Request, kind: type[T], *, within: tuple[str, type[msgspec.Struct]] | None = None
 ) -> tuple[T, dict[str, str]]:
-    """`within`: a field whose object has fields of its own."""
+    """`within`: a field whose value is an object."""
     state: ServerState = request.app.state.server
     given, body, ignored = parse_known(await read_json(request, state.settings.max_body_bytes), kind)
     if within is not None:
@@ -132,7 +132,7 @@ def _check_pooled(request: Request, model: str, made: Embeddings) -> None:
     state: ServerState = request.app.state.server
     if not making.is_pooled(made, state.loaded(model)):
         raise making.WrongModel(
-            f"{model} has a vector for each token (pooling none); use POST /embed_all", param="model"
+            f"{model} returns one vector per token (pooling none); use POST /embed_all", param="model"
         )
 
 

@@ -1,4 +1,4 @@
-"""What text-embeddings-inference answers beside vectors: what it serves, and how. Knows of no endpoint."""
+"""text-embeddings-inference's replies apart from vectors: the model and its limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class EmbeddingKind(msgspec.Struct, frozen=True):
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """Of a reranker, which has one."""
+    """The labels of a reranker: one."""
 
     id2label: dict[str, str]
     label2id: dict[str, int]
 
 
 class ModelType(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two."""
+    """Exactly one of the two is set."""
 
     embedding: EmbeddingKind | UnsetType = UNSET
     reranker: Labels | UnsetType = UNSET
@@ -39,9 +39,9 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     model_type: ModelType
     max_concurrent_requests: int
     max_input_length: int
-    """Tokens of the longest text."""
+    """Maximum tokens of a text."""
     max_batch_tokens: int
-    """A text is never divided, and batches are as long as the longest may be."""
+    """Equal to the longest text, since texts are never split."""
     max_batch_requests: None = None
     max_client_batch_size: int
     auto_truncate: bool = False
@@ -53,7 +53,7 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def info(model: LoadedModel, settings: Settings) -> Info:
-    """Of a loaded model."""
+    """The reply for a loaded model."""
     longest = model.embedding_ctx or model.ctx
     ranks = model.pooling == "rank"
     return Info(

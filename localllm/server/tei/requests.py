@@ -16,18 +16,18 @@ from localllm.server.fields import Fates, Refused
 
 FATES = Fates(
     {
-        "prompt_name": Refused("GGUF has no prompts by name: put the text of one before yours"),
-        "truncation_direction": Refused("texts are cut at their ends", ("right", "Right")),
+        "prompt_name": Refused("GGUF files have no named prompts: prepend the prompt's text yourself"),
+        "truncation_direction": Refused("texts are truncated at the end", ("right", "Right")),
     }
 )
 
 
 class InputsBody(WorkFields, frozen=True, kw_only=True):
-    """`POST /embed_all`, which takes no other fields."""
+    """`POST /embed_all`, which has no other fields."""
 
     fates: ClassVar[Fates] = FATES
 
-    inputs: Annotated[Inputs, Meta(description="A text, several, the tokens of one, or of several")]
+    inputs: Annotated[Inputs, Meta(description="One text or several, or their tokens")]
     model: str | None = None
 
 
@@ -35,7 +35,7 @@ class EmbedBody(InputsBody, frozen=True, kw_only=True):
     """`POST /embed`."""
 
     normalize: bool | None = None
-    """To length 1; true unless it is false."""
+    """Scale to length 1 (default: true)."""
     dimensions: Dimensions | None = None
 
 
