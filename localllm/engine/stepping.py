@@ -128,7 +128,7 @@ class Stepper:
             self._isolate(plan, str(error), output)
             return
         if self._team is not None:
-            self._team.end(self._clock() - started, is_telling=not moves_cells)
+            self._team.end(self._clock() - started, is_comparable=not moves_cells)
             self._sampler.threads = self._team.num_threads
         for hook in self._hooks:
             hook.after_decode(plan)

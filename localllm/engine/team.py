@@ -1,6 +1,6 @@
 """The threads that compute: reads the clocks around each step for the governor, which decides how many there are.
 
-Knows nothing of the system but by `Clocks`, and nothing of llama.cpp.
+Knows the system through `Clocks` only, and nothing of llama.cpp.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from localllm.engine.scheduling.governor import MOST_TRIED_TOKENS, Governor, sam
 from localllm.engine.scheduling.room import COMES_BACK, Usage
 
 LOOK_S = 0.1
-"""Between two readings of what others use, which are in hundredths of a second."""
+"""Between two readings of what others use, whose resolution is hundredths of a second."""
 IDLE_S = 0.5
-"""After so long without a step, what others used meanwhile may be over: only who runs at this moment counts."""
+"""After a pause this long, what others used during it may be over: only threads running now count."""
 SAMPLES, SAMPLED_S = 6, 0.0005
-"""Who runs in all of so many moments, with so much time between them, does not just hand a request over."""
+"""Samples, and the time between them. A thread that runs in all of them is not just handing over a request."""
 MOST_LOOKING = 0.005
-"""Of the time may go into these readings; they take longer on machines with many CPUs."""
+"""Share of the time that may go into readings; they take longer on machines with many CPUs."""
 
 
 class Reading(NamedTuple):
-    """Of all clocks at one moment."""
+    """All clocks at one moment."""
 
     now: float
     process: float
@@ -34,18 +34,18 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Clocks:
-    """All in seconds, since some moment."""
+    """All in seconds, from an arbitrary start."""
 
     now: Callable[[], float] = time.perf_counter
     process: Callable[[], float] = time.process_time
     """CPU time of this process."""
     helpers: Callable[[], float] = lambda: 0.0
-    """CPU time of this process's threads that compute nothing of the model: they want cores, too."""
+    """CPU time of threads of this process that do not compute the model but want cores, too."""
     machine: Callable[[], float | None] = lambda: None
-    """CPU time of everybody on the CPUs that this process may use; None: not known."""
+    """CPU time of all processes on the CPUs that this process may use; None: unknown."""
 
     runnable: Callable[[], int | None] = lambda: None
-    """Threads of the whole system that run or want to at this moment, the caller included; None: not known."""
+    """Threads of the whole system that are running or runnable now, including the caller; None: unknown."""
     wait: Callable[[float], None] = time.sleep
 
     def read(self) -> Reading:
@@ -53,14 +53,14 @@ class Clocks:
 
 
 class Team:
-    """Used by the engine's thread: `begin` and `end` around each step."""
+    """Used by the engine's thread: call `begin` and `end` around each step."""
 
     def __init__(
         self, governor: Governor, clocks: Clocks, *, since: Reading | None = None, is_offloaded: bool = False
     ) -> None:
-        """`since`: an earlier reading, so that it is known before the first step what others use.
+        """`since`: an earlier reading, so that the use by others is known before the first step.
 
-        `is_offloaded`: a GPU computes layers, so that the team sleeps while tokens are drawn.
+        `is_offloaded`: a GPU computes layers, so the team sleeps while tokens are sampled.
         """
         self._governor = governor
         self._clocks = clocks
@@ -77,18 +77,18 @@ class Team:
 
     @property
     def num_threads(self) -> int:
-        """Of the last step."""
+        """Threads of the last step."""
         return self._threads
 
     def may_soon_grow(self) -> bool:
-        """Before a step is planned: whether soon more threads may compute than now, so that it should not be long."""
+        """Before a step is planned: whether more threads may soon be available, so that the step should be short."""
         now_s = self._clocks.now()
         if now_s >= self._next_look_s:
             self._look()
         return self._governor.room.may_soon_grow(now_s)
 
     def begin(self, num_tokens: int, *, is_text: bool = False) -> int:
-        """The threads for a step of so many tokens; of a text to embed: a step unlike others."""
+        """Threads for a step of `num_tokens`. `is_text`: a text to embed, whose steps do not compare with others."""
         self._began_s = self._clocks.now()
         if self._began_s >= self._next_look_s:
             self._look()
@@ -97,15 +97,15 @@ class Team:
         self._began_cpu_s = self._clocks.process()
         return self._threads
 
-    def end(self, seconds: float, *, is_telling: bool = True) -> None:
-        """It took so long; not telling: it did more than compute these tokens."""
+    def end(self, seconds: float, *, is_comparable: bool = True) -> None:
+        """The step took `seconds`. `is_comparable`: it did nothing but compute these tokens."""
         self._had_s += self._clocks.process() - self._began_cpu_s
         self._wanted_s += seconds * self._threads
         self._stepped_s += seconds
-        self._governor.observe(self._num_tokens, self._threads, seconds, is_telling=is_telling)
+        self._governor.observe(self._num_tokens, self._threads, seconds, is_comparable=is_comparable)
 
     def sampler_threads(self, num_rows: int, vocabulary: int) -> int:
-        """To draw so many tokens after the step: those that computed it, which are awake."""
+        """Threads to sample `num_rows` tokens after the step: those that computed it, which are awake."""
         if not self._is_offloaded:
             return self._threads
         return sampler_threads(num_rows, vocabulary, self._governor.most)
@@ -115,7 +115,7 @@ class Team:
         self._seen = now
         wall_s, others_s = now.now - before.now, None
         if before.machine is not None and now.machine is not None:
-            helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ended takes its time with it
+            helpers_s = max(0.0, now.helpers - before.helpers)  # a thread that ends takes its CPU time with it
             others_s = now.machine - before.machine - (now.process - before.process) + helpers_s
             if wall_s - self._stepped_s > IDLE_S:
                 others_s = min(others_s, wall_s * self._num_others(others_s / wall_s))
@@ -125,7 +125,7 @@ class Team:
         self._next_look_s = now.now + max(LOOK_S, cost_s / MOST_LOOKING)
 
     def _num_others(self, most: float) -> float:
-        """How many threads of others run now, if that is less than `most`."""
+        """How many threads of others run now, if fewer than `most`."""
         for sample in range(SAMPLES):
             if most < COMES_BACK:
                 break

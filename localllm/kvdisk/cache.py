@@ -1,12 +1,12 @@
-"""What an engine keeps on disk: conversations to look up by their tokens, written and read on threads of their own.
+"""What an engine keeps on disk: conversations looked up by their tokens, written and read on separate threads.
 
-    store -> queued -> (writer thread) -> stored ;   evicted, replaced, damaged, or not to be written: gone
-    prefetch: (reader thread) -> in memory until `load` takes it or `drop` forgets it
+    store -> queued -> (writer thread) -> stored ;   evicted, replaced, damaged, or not written: gone
+    prefetch: (reader thread) -> in memory until `load` takes it or `drop` discards it
 
 Everything may be called from any thread. Only the constructor, `load` of what is not in memory, `flush` and `close`
-wait for the disk. Errors of the disk are never raised: the cache does without, and says so once. Several processes may
-share the folder; what others of this fingerprint stored is noticed whenever something is written here. Knows nothing
-of slots, and not what a state means.
+wait for the disk. Disk errors are never raised: the cache carries on without the entry, and logs each kind once.
+Several processes may share the folder; entries that others stored for this fingerprint are noticed whenever something
+is written here. Knows nothing of slots or of what a state means.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from localllm.kvdisk.folder import Busy, Folder, Item, NoRoom, Stopped
 from localllm.kvdisk.prefetch import Prefetcher
 
 MAX_QUEUE_BYTES = 1024**3
-"""Of states that wait to be written; one that waits alone may be larger."""
+"""Limit for states waiting to be written; a single one may be larger."""
 MAX_PREFETCHED_BYTES = 1024**3
-"""Of states that were read and not taken yet; one alone may be larger."""
+"""Limit for states read and not yet taken; a single one may be larger."""
 CLOSE_TIMEOUT_S = 10.0
 THREAD_END_S = 2.0
-"""For each thread to end at the next chunk; one that hangs in the system is left to end with the process."""
+"""Time for each thread to stop at its next chunk. One that hangs in the kernel is left to end with the process."""
 
 logger = logging.getLogger("localllm")
 
 
 class DiskStatistics(NamedTuple):
-    """Since the cache was opened."""
+    """Counts since the cache was opened."""
 
     num_written: int
     num_read: int
     num_dropped: int
-    """Not written, since the disk could not follow, or since it would never fit."""
+    """Not written: the disk could not keep up, or the state would never fit."""
     num_failed: int
-    """Not written because of an error, or not read: gone or damaged."""
+    """Not written because of an error, or not readable: missing or damaged."""
     queued_bytes: int
     """Waiting to be written now."""
 
@@ -66,11 +66,11 @@ class DiskCache:
         on_read: Callable[[Entry], None] | None = None,
         warn: Callable[[str], None] = logger.warning,
     ) -> None:
-        """Reads heads and tokens of what is there, not the states. `close` it.
+        """Reads the heads and tokens of existing files, not their states. Must be closed with `close`.
 
-        `folder` is the `kv` of the data directory, and `max_bytes` bounds all of it, whatever the fingerprint, together
-        with what `beside_bytes` says; 0: the disk is left alone. `model` is for people. `on_read(entry)` is called on
-        the reader thread when a prefetch is over, `warn` on any; neither may raise.
+        `folder` is `kv` in the data directory. `max_bytes` bounds all of it, over all fingerprints, together with
+        `beside_bytes()`; 0: the disk is not touched. `model` is a name for people. `on_read(entry)` is called on the
+        reader thread when a prefetch is done, `warn` on any thread; neither may raise.
         """
         self._folder = Folder(folder, model=model, parts=parts, max_bytes=max_bytes, beside_bytes=beside_bytes)
         self.fingerprint = self._folder.fingerprint
@@ -79,15 +79,15 @@ class DiskCache:
         self._warn = warn
         self._warned: set[str] = set()
         self._changed = threading.Condition()
-        """Guards all that follows; held for moments only."""
+        """Guards all fields below; held briefly only."""
         self._entries: tuple[Entry, ...] = ()
         self._queued: dict[Entry, Saved] = {}
-        """In the order of writing; the one that is just being written too."""
+        """In the order of writing, including the one being written."""
         self._writing: Entry | None = None
         self._touched: dict[Entry, None] = {}
         self._touching = False
         self._ignored: set[str] = set()
-        """Names of files that are not ours, or could not be read."""
+        """Names of files that are not ours or could not be read."""
         self._closing = max_bytes == 0
         self._stop = self._closing
         self._num_written = self._num_read = self._num_dropped = self._num_failed = 0
@@ -101,7 +101,7 @@ class DiskCache:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What can be asked for; takes no lock. The same tuple until something changes."""
+        """All entries that can be loaded; takes no lock. The same tuple until something changes."""
         return self._entries
 
     @property
@@ -111,21 +111,22 @@ class DiskCache:
             return DiskStatistics(self._num_written, self._num_read, self._num_dropped, self._num_failed, queued_bytes)
 
     def holds(self, tokens: npt.NDArray[np.int32], domain: str = "") -> bool:
-        """Whether all of these tokens are the beginning of an entry."""
+        """Whether all of these tokens are a prefix of an entry."""
         return any(is_beginning(tokens, domain, entry) for entry in self._entries)
 
     def store(
         self, tokens: npt.NDArray[np.int32], state: Bytes, checkpoints: Sequence[Checkpoint] = (), *, domain: str = ""
     ) -> Entry | None:
-        """Have it written, and replace what is its beginning. The entry can be loaded at once.
+        """Queue it for writing, replacing entries that are a prefix of it. The entry can be loaded at once.
 
-        Copies the tokens, not the states: nobody may change those afterwards. None where it is not kept: too large, or
-        too much is waiting already. What is there with the same tokens and checkpoints stays, as used just now.
+        Copies the tokens but not the states, which nobody may change afterwards. None where it is not stored: too
+        large, or too much is queued already. An entry with the same tokens and checkpoints stays, and counts as just
+        used.
         """
         saved = Saved(state, tuple(checkpoints))
         num_bytes, positions = saved.num_bytes, tuple(checkpoint.position for checkpoint in checkpoints)
         assert all(memoryview(data).nbytes == len(data) for data in (state, *(one.state for one in checkpoints)))
-        assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint behind the end"
+        assert all(0 <= position <= len(tokens) for position in positions), "a checkpoint beyond the end"
         entry = Entry(tokens, num_bytes, positions, domain)
         with self._changed:
             if self._closing or len(tokens) == 0:
@@ -151,7 +152,7 @@ class DiskCache:
         return entry
 
     def status(self, entry: Entry) -> Literal["memory", "reading", "disk", "gone"]:
-        """Where `load` would find it: at once, after waiting for the reader, by reading, or not at all."""
+        """Where `load` would find it: at once, after waiting for the reader, by reading the disk, or nowhere."""
         with self._changed:
             if entry in self._queued:
                 return "memory"
@@ -159,14 +160,14 @@ class DiskCache:
         return prefetched or ("disk" if entry in self._entries else "gone")
 
     def ready(self, entry: Entry) -> bool:
-        """Whether `load` answers without waiting for the disk, with None perhaps."""
+        """Whether `load` returns without waiting for the disk, even if with None."""
         return self.status(entry) in ("memory", "gone")
 
     def prefetch(self, entry: Entry) -> bool:
-        """Have it read; when that is over, `on_read` is called and it is ready. Repeating it does nothing.
+        """Have the reader thread read it; then `on_read` is called and it is ready. Repeated calls have no effect.
 
-        It stays in memory until `load` or `drop`, or until another prefetch needs the room (the oldest goes). False:
-        it is gone, or too much is just being read.
+        It stays in memory until `load`, `drop`, or a later prefetch that needs the room (oldest first). False: it is
+        gone, or too much is being read already.
         """
         status = self.status(entry)
         if status == "disk" and self._prefetcher is not None:
@@ -174,14 +175,14 @@ class DiskCache:
         return status != "gone"
 
     def drop(self, entry: Entry) -> None:
-        """Nobody wants any more what was prefetched of it; its file stays."""
+        """Discard what was prefetched of it; its file stays."""
         if self._prefetcher is not None:
             self._prefetcher.drop(entry)
 
     def load(self, entry: Entry) -> Saved | None:
-        """The state and the checkpoints, every byte checked; None where it cannot be had any more.
+        """The state and the checkpoints, every byte checked; None where they are no longer available.
 
-        Waits for the disk unless it is `ready`. Counts as a use. What was prefetched is the caller's then.
+        Waits for the disk unless it is `ready`. Counts as a use. A prefetched state passes to the caller.
         """
         with self._changed:
             saved = self._queued.get(entry)
@@ -194,19 +195,21 @@ class DiskCache:
         return saved
 
     def used(self, entry: Entry) -> None:
-        """It is the last to be evicted now."""
+        """Mark it as most recently used."""
         with self._changed:
             if not self._closing and entry in self._entries:
                 self._touched[entry] = None
                 self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was given to `store` is written or given up; False if that takes longer."""
+        """Wait until everything passed to `store` is written or dropped; False if that takes longer than
+        `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._stop or self._is_idle(), timeout_s)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> bool:
-        """Take nothing more, write what waits for so long, give up the rest. Whether all was written. Twice is fine."""
+        """Accept nothing more, write what is queued for up to `timeout_s`, drop the rest. Whether all was written.
+        Idempotent."""
         with self._changed:
             self._closing = True
         is_written = self.flush(timeout_s)
@@ -226,7 +229,7 @@ class DiskCache:
         return not (self._queued or self._touched or self._touching)
 
     def _forget(self, entry: Entry) -> None:
-        """It is gone; what was prefetched of it can still be had. The caller has the lock."""
+        """Remove it from the index; what was prefetched of it stays available. The caller holds the lock."""
         self._entries = tuple(other for other in self._entries if other is not entry)
         self._queued.pop(entry, None)
         self._touched.pop(entry, None)
@@ -249,7 +252,7 @@ class DiskCache:
             self._adopt(items)
 
     def _adopt(self, items: Sequence[Item]) -> None:
-        """Add what is in those files."""
+        """Index these files."""
         found = find(self._folder, items, {entry.name for entry in self._entries} | self._ignored)
         self._ignored.update(found.ignored)
         with self._changed:
@@ -260,7 +263,7 @@ class DiskCache:
             self._warn(f"saved conversations in {self._folder.path}: {first}{more}")
 
     def _read(self, entry: Entry) -> Saved | None:
-        """From the file, on the calling thread; None, and the entry is gone, where that does not work."""
+        """Read the file on the calling thread; where that fails, None, and the entry is removed."""
         path = self._folder.path / entry.name
         try:
             saved = read(self._folder, entry)
@@ -309,7 +312,7 @@ class DiskCache:
                     self._forget(entry)
 
     def _write(self, entry: Entry) -> None:
-        """Holds the state no longer than it must, which is why it is not a part of the loop."""
+        """Not part of the loop, so that the reference to the state is dropped as early as possible."""
         with self._changed:
             saved = self._queued.get(entry)
         others = None if saved is None else self._write_file(entry, saved)
@@ -329,7 +332,8 @@ class DiskCache:
         self._notice([item for item in others if item.path.name not in removed], entry)
 
     def _notice(self, items: Sequence[Item], written: Entry | None = None) -> None:
-        """What is there besides what was just written: others may have removed and added something."""
+        """Update the index to the files present besides the one just written: other processes may have added or removed
+        some."""
         present = {item.path.name for item in items}
         with self._changed:
             for entry in self._entries:
@@ -338,7 +342,7 @@ class DiskCache:
         self._adopt(items)
 
     def _write_file(self, entry: Entry, saved: Saved) -> list[Item] | None:
-        """What else there is; None where it could not be written."""
+        """The other files there; None where it could not be written."""
         try:
             head, sections = encode(self.fingerprint, entry.tokens, saved, domain=entry.domain)
             return self._folder.store(entry.name, head, sections, lambda: self._stop)

@@ -1,4 +1,4 @@
-"""A conversation as it is known without its state, and finding it in its file. Knows nothing of threads."""
+"""A conversation without its state, and finding it in its file. Knows nothing of threads."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from localllm.kvdisk.prefix import common_prefix
 
 
 class Entry:
-    """A conversation; equal to itself only. All of it is constant."""
+    """A conversation; compared by identity. Immutable."""
 
     def __init__(
         self, tokens: npt.NDArray[np.int32], num_bytes: int, positions: tuple[int, ...], domain: str = ""
     ) -> None:
         """The tokens are copied."""
         self.tokens = np.array(tokens, np.int32)
-        """int32 [length], not to be written to."""
+        """int32 [length]; read-only."""
         self.tokens.flags.writeable = False
         self.num_bytes = num_bytes
-        """Of its state and its checkpoints."""
+        """Size of its state and checkpoints."""
         self.positions = positions
-        """Of its checkpoints."""
+        """Positions of its checkpoints."""
         self.domain = domain
-        """Only who asks for the same one gets it."""
+        """Only requests of the same domain may use it."""
         digest = hashlib.blake2b(self.tokens.astype("<i4").tobytes(), digest_size=16, key=domain.encode("ascii"))
         self.name = f"{digest.hexdigest()}.kv"
-        """Of its file: the same in every process."""
+        """Name of its file: the same in every process."""
 
 
 class Found(NamedTuple):
-    """What was in a folder."""
+    """The contents of a folder."""
 
     entries: list[Entry]
     ignored: list[str]
@@ -45,10 +45,10 @@ class Found(NamedTuple):
 
 
 def find(folder: Folder, items: Sequence[Item], known: Collection[str] = ()) -> Found:
-    """Reads heads and tokens of those whose names are not known.
+    """Reads the heads and tokens of the files whose names are not known yet.
 
-    What is damaged is removed, since no file gets its name before it is whole; what is not ours is left alone, until
-    it is the oldest.
+    Damaged files are removed, since a file gets its name only once it is complete. Files that are not ours are left
+    alone until they are the oldest.
     """
     found = Found([], [], [])
     for name in (item.path.name for item in items):
@@ -73,12 +73,12 @@ def read(folder: Folder, entry: Entry) -> Saved:
         head = read_head(file)
         is_same = head.fingerprint == folder.fingerprint and head.domain == entry.domain
         if not is_same or not np.array_equal(read_tokens(file, head), entry.tokens):
-            raise Foreign("something else is in its place")
+            raise Foreign("another conversation is in its place")
         return read_saved(file, head)
 
 
 def is_beginning(tokens: npt.NDArray[np.int32], domain: str, of: Entry) -> bool:
-    """Whether these tokens of that domain are the beginning of an entry, or all of it."""
+    """Whether these tokens are a prefix of the entry `of`, or all of it, in the same domain."""
     return domain == of.domain and common_prefix(tokens, of.tokens) == len(tokens)
 
 

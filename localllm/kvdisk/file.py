@@ -5,9 +5,10 @@
     tokens                                                             int32, little-endian
     the state, then each checkpoint                                    in chunks, each with a crc in the head
 
-CRC-32, since it keeps up with the page cache (2.7 GB/s where blake2b does 0.6) and misses no wrong byte, nor any 32
-bits in a row; of other damage to a chunk one in 2^32. It is there against accidents, not against somebody who may write
-to the folder. Knows nothing of names, folders and threads but the one that checks while the next chunk is read.
+CRC-32, because it keeps up with the page cache (2.7 GB/s, blake2b 0.6), detects every single wrong byte and every burst
+of up to 32 bits, and misses one in 2^32 of other damage. It protects against accidents, not against somebody who can
+write to the folder. Knows nothing of names, folders or threads, except the one that checks while the next chunk is
+read.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from localllm.kvdisk.fingerprint import FORMAT
 MAGIC = b"LLMKV\r\n\0"
 PREAMBLE = struct.Struct("<8sIII")
 CHUNK_BYTES = 1024 * 1024
-"""What is read while the one before is checked: 256 kB to 1 MB were fastest, 4 MB a third slower."""
+"""Read while the previous chunk is checked: 256 kB to 1 MB were fastest, 4 MB a third slower."""
 MAX_HEAD_BYTES = 64 * 1024 * 1024
-"""Room for the checksums of 8 TB."""
+"""Enough for the checksums of 8 TB."""
 MAX_TOKENS = 2**28
 MAX_CHUNK_BYTES = 2**30
 MAX_DOMAIN_CHARS = 64
 
 Bytes = bytes | memoryview
-"""A state to save: not changed afterwards by anyone. One that was read is a writable view of `len` bytes."""
+"""A state to save, not changed afterwards by anybody; or one that was read, a writable view of `len` bytes."""
 
 
 class Checkpoint(NamedTuple):
-    """What a memory that cannot rewind was after the first `position` tokens."""
+    """What a memory that cannot rewind contained after the first `position` tokens."""
 
     position: int
     state: Bytes
 
 
 class Saved(NamedTuple):
-    """All that is kept of a conversation, besides its tokens."""
+    """All that is saved of a conversation besides its tokens."""
 
     state: Bytes
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -59,11 +60,11 @@ class Saved(NamedTuple):
 
 
 class Damaged(Exception):
-    """What is there is not what was written."""
+    """The bytes are not those that were written."""
 
 
 class Foreign(Exception):
-    """Not a file of this format, or of another fingerprint."""
+    """Not a file of this format, or one of another fingerprint."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
@@ -75,7 +76,7 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that has to be known before anything else is read."""
+    """All that must be known before anything else is read."""
 
     fingerprint: str
     num_tokens: int
@@ -83,16 +84,16 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunk_bytes: int
     sections: list[Section]
     domain: str = ""
-    """Whose it is, beside the tokens, in at most `MAX_DOMAIN_CHARS` of ASCII; in files of earlier versions nobody's."""
+    """The domain's digest, in at most `MAX_DOMAIN_CHARS` ASCII characters; absent in files of earlier versions."""
 
     @property
     def num_bytes(self) -> int:
-        """Of all sections."""
+        """Size of all sections."""
         return sum(section.num_bytes for section in self.sections)
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Of the checkpoints."""
+        """Positions of the checkpoints."""
         return tuple(section.position for section in self.sections[1:])
 
 
@@ -104,7 +105,7 @@ def encode(
     *,
     domain: str = "",
 ) -> tuple[bytes, list[memoryview]]:
-    """Everything before the sections, and the sections. All of it is read once for the checksums."""
+    """Everything before the sections, and the sections. Reads all of it once for the checksums."""
     token_bytes = tokens.astype("<i4").tobytes()
     parts = [(len(tokens), saved.state), *saved.checkpoints]
     head = msgspec.msgpack.encode(
@@ -126,25 +127,25 @@ def encode(
 
 
 def chunks(data: memoryview, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
-    """Pieces of it, as long as that, the last one shorter."""
+    """Consecutive pieces of `chunk_bytes`; the last one may be shorter."""
     for start in range(0, len(data), chunk_bytes):
         yield data[start : start + chunk_bytes]
 
 
 def read_head(file: FileIO) -> Head:
-    """From the beginning of an unbuffered file, whose length is checked too.
+    """Reads from the start of an unbuffered file and also checks the file's length.
 
     Raises `Damaged`, `Foreign`, `OSError`.
     """
     preamble = bytes(_read(file, PREAMBLE.size))
     magic, version, head_bytes, crc = PREAMBLE.unpack(preamble)
     if magic != MAGIC:
-        raise Foreign("it is no saved conversation")
+        raise Foreign("it is not a saved conversation")
     if version != FORMAT:
-        raise Foreign(f"its format is {version}, here it is {FORMAT}")
+        raise Foreign(f"it has format {version}, expected {FORMAT}")
     size_bytes = os.fstat(file.fileno()).st_size
     if head_bytes > min(MAX_HEAD_BYTES, size_bytes):
-        raise Damaged(f"a head of {head_bytes} bytes")
+        raise Damaged(f"its head has {head_bytes} bytes")
     data = _read(file, head_bytes)
     if zlib.crc32(data, zlib.crc32(preamble[:-4])) != crc:
         raise Damaged("the head's checksum is wrong")
@@ -157,7 +158,7 @@ def read_head(file: FileIO) -> Head:
 
 
 def read_tokens(file: FileIO, head: Head) -> npt.NDArray[np.int32]:
-    """What follows the head: int32 [num_tokens]. Raises `Damaged`, `OSError`."""
+    """The tokens that follow the head: int32 [num_tokens]. Raises `Damaged`, `OSError`."""
     data = _read(file, 4 * head.num_tokens)
     if zlib.crc32(data) != head.tokens_crc:
         raise Damaged("the tokens' checksum is wrong")
@@ -165,14 +166,14 @@ def read_tokens(file: FileIO, head: Head) -> npt.NDArray[np.int32]:
 
 
 def read_saved(file: FileIO, head: Head) -> Saved:
-    """What follows the tokens, checked on a second thread while it is read. Raises `Damaged`, `OSError`."""
+    """The sections that follow the tokens, checked on a second thread while reading. Raises `Damaged`, `OSError`."""
     with ThreadPoolExecutor(1, "kv-check") as checker:
         state, *checkpoints = [_read_section(file, section, head.chunk_bytes, checker) for section in head.sections]
     return Saved(state, tuple(map(Checkpoint, head.positions, checkpoints)))
 
 
 def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: ThreadPoolExecutor) -> memoryview:
-    # Not a bytearray: that fills itself with zeros first, which takes as long as reading.
+    # Not a bytearray: zeroing one first takes as long as reading.
     data = np.empty(section.num_bytes, np.uint8).data
     crcs: list[Future[int]] = []
     for chunk in chunks(data, chunk_bytes):
@@ -184,11 +185,11 @@ def _read_section(file: FileIO, section: Section, chunk_bytes: int, checker: Thr
 
 
 def _check(head: Head, following_bytes: int) -> None:
-    """Numbers that contradict each other or the file; nothing is allocated before."""
+    """Rejects numbers that contradict each other or the file, before anything is allocated."""
     if not (0 < head.num_tokens <= MAX_TOKENS and 0 < head.chunk_bytes <= MAX_CHUNK_BYTES and head.sections):
         raise Damaged("the head's numbers are out of range")
     if len(head.domain) > MAX_DOMAIN_CHARS or not head.domain.isascii():
-        raise Damaged("the head's domain is none")
+        raise Damaged("the head's domain is malformed")
     for section in head.sections:
         num_chunks = -(-section.num_bytes // head.chunk_bytes)
         if section.num_bytes < 0 or len(section.crcs) != num_chunks or not 0 <= section.position <= head.num_tokens:
@@ -207,5 +208,5 @@ def _fill(file: FileIO, view: memoryview) -> None:
     while len(view):
         count = file.readinto(view)
         if not count:
-            raise Damaged("it ends too early")
+            raise Damaged("it is truncated")
         view = view[count:]

@@ -1,7 +1,7 @@
-"""What a saved KV state depends on, in one hash: a state is given back under an equal fingerprint only.
+"""One hash of everything a saved KV state depends on: a state is restored only under an equal fingerprint.
 
-llama.cpp believes a state: a wrong one is wrong text at best and a crash at worst. Knows nothing of how the parts are
-found out, but for hashing files.
+llama.cpp trusts a state: a wrong one gives wrong text at best and a crash at worst. Knows nothing of how the parts are
+determined, except for hashing files.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ import msgspec
 from localllm import osdep
 
 FORMAT = 1
-"""Of what is in the files; another one is another fingerprint."""
+"""Format of the files; another format is another fingerprint."""
 FOLDER_DIGITS = 32
-"""Of a fingerprint's 64, in the name of its folder."""
+"""Digits of a fingerprint's 64 that its folder's name has."""
 HEAD_BYTES = 1024 * 1024
 TAIL_BYTES = 64 * 1024
 READ_BYTES = 1024 * 1024
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that must be equal. Every field has to be given, so that none is forgotten."""
+    """All that must be equal. Every field is required, so that none is forgotten."""
 
     model: str
-    """Its content: `sha256:` and digits where the store knows them, else `file_identity`; one for each of its files,
-    with spaces between. Never a path or a name."""
+    """The model's content: `sha256:` and digits where the store knows them, else `file_identity`; one for each of its
+    files, separated by spaces. Never a path or a name."""
     adapters: tuple[tuple[str, float], ...]
-    """Each one's content, in the same way, and its strength, in the order in which they are applied."""
+    """Content (as for `model`) and strength of each adapter, in the order in which they are applied."""
     kv_types: tuple[str, str]
-    """Of keys and of values: `f16`, `q8_0` ..."""
+    """Types of keys and values: `f16`, `q8_0` ..."""
     layout: str
     """`partitioned` or `unified`."""
     slots: int
-    """A state loads only into a context with as many streams."""
+    """A state loads only into a context with the same number of streams."""
     slot_capacity: int
     """Tokens."""
     flash_attention: str
-    """`on`, `off` or what was chosen: values are transposed without it."""
+    """`on`, `off` or what was chosen: without it values are stored transposed."""
     library_version: str
     library_hash: str
-    """`hash_files` of the libraries that were loaded: their version is the same for different builds."""
+    """`hash_files` of the loaded libraries: different builds may have the same version."""
     other: dict[str, str] = {}
-    """Whatever else was set that changes keys and values: rope scaling, for example."""
+    """Any other setting that changes keys and values, for example RoPE scaling."""
 
 
 def fingerprint(parts: Parts) -> str:
@@ -55,9 +55,9 @@ def fingerprint(parts: Parts) -> str:
 
 
 def file_identity(path: Path) -> str:
-    """Stands for a file's content without reading all of it: size, time of change, hash of its head and its end.
+    """Identifies a file's content without reading all of it: size, modification time, hash of its start and end.
 
-    Somebody who changes the middle of a file and sets its time back is not noticed. Raises `OSError`.
+    Does not notice a change in the middle of a file whose time was set back. Raises `OSError`.
     """
     with open(osdep.open_plain(path.resolve(), os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
@@ -68,9 +68,9 @@ def file_identity(path: Path) -> str:
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """One hash for the names and contents of several files, in any order: 64 digits. Raises `OSError`.
+    """One hash of the names and contents of several files, in any order: 64 digits. Raises `OSError`.
 
-    0.6 s for each GB, so for libraries, not for models.
+    Takes 0.6 s per GB, so it is for libraries, not for models.
     """
     digest = hashlib.blake2b(digest_size=32)
     for path in sorted(set(paths), key=lambda path: (path.name, str(path))):

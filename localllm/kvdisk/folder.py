@@ -1,9 +1,9 @@
-"""The folder of all saved conversations, which several processes share: bounded, and without a half-written file.
+"""The folder of all saved conversations, shared by several processes: bounded, and without half-written files.
 
-A file is written under a temporary name, flushed, and then renamed. Who writes holds a lock on it, so what is not
-locked was left by somebody who died. Room is made under one lock for all (`.gate`), and a new file takes its room
-at once: the bound holds whoever else writes. Only what is named as we name things is counted, deleted or read; no
-symbolic link is followed but the folder's own. Knows nothing of what is in the files.
+A file is written under a temporary name, flushed, then renamed. Its writer holds a lock on it, so an unlocked temporary
+file was left by a process that died. Room is made under one lock for all processes (`.gate`), and a new file takes its
+room at once, so the bound holds whoever else writes. Only files named by our rules are counted, deleted or read; no
+symbolic link is followed except the folder's own. Knows nothing of the files' contents.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from localllm.kvdisk.fingerprint import FOLDER_DIGITS, Parts, fingerprint
 FOLDER = "kv"
 """In the data directory."""
 MIN_FREE_BYTES = 1024**3
-"""Of the disk, that are left to others."""
+"""Free disk space that is left to others."""
 MAX_CONVERSATIONS = 512
-"""Of one fingerprint: a prompt is compared with each of them."""
+"""Per fingerprint: a prompt is compared with each of them."""
 MAX_ABOUT_BYTES = 1024 * 1024
 GATE_TIMEOUT_S = 10.0
-"""Others have the gate for as long as it takes to look at all files and to unlink some."""
+"""Others hold the gate for as long as it takes to look at all files and unlink some."""
 PAUSE_S = 0.005
 LEFTOVER_S = 3600.0
-"""A temporary file so old was left behind, where the file system has no locks to tell."""
+"""Age from which a temporary file counts as left behind where the file system has no locks."""
 ABOUT = "about.json"
 GATE = ".gate"
 TEMPORARY = "tmp-"
@@ -48,28 +48,28 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class NoRoom(Exception):
-    """Something does not fit, whatever else goes."""
+    """It does not fit even if everything else is removed."""
 
 
 class Busy(Exception):
-    """Others have kept the gate for too long."""
+    """Others held the gate for too long."""
 
 
 class Stopped(Exception):
-    """Asked to, in the middle of writing."""
+    """Writing was stopped on request."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fingerprint stands for, as `about.json` says it to people."""
+    """What a fingerprint stands for, as `about.json` tells people."""
 
     model: str
     created_unix_s: int
     parts: Any = None
-    """Whatever an earlier or later version thought of."""
+    """Not typed: other versions may have other fields."""
 
 
 class Item(NamedTuple):
-    """A conversation's file, or (`is_temporary`) one in the making."""
+    """The file of a conversation, or (`is_temporary`) one being written."""
 
     path: Path
     size_bytes: int
@@ -83,7 +83,7 @@ class Folder:
     def __init__(
         self, root: Path, *, model: str, parts: Parts, max_bytes: int, beside_bytes: Callable[[], int] = lambda: 0
     ) -> None:
-        """`beside_bytes`: what else counts against `max_bytes`, and is not ours to remove; it may raise `OSError`."""
+        """`beside_bytes`: what else counts against `max_bytes` and is not ours to remove; it may raise `OSError`."""
         self.root = root
         self._beside_bytes = beside_bytes
         self.fingerprint = fingerprint(parts)
@@ -92,36 +92,36 @@ class Folder:
         self._max_bytes = max_bytes
 
     def items(self) -> list[Item]:
-        """Those of this fingerprint, oldest first. Raises `OSError`."""
+        """Files of this fingerprint, oldest first. Raises `OSError`."""
         found = [item for item in items_in(self.path) if not item.is_temporary] if is_folder(self.path) else []
         return sorted(found, key=lambda item: item.used_ns)
 
     def open(self, name: str) -> FileIO:
-        """For reading. Raises `OSError`, for a link or a pipe too."""
+        """Open for reading. Raises `OSError`, also for a link or a pipe."""
         if not is_folder(self.path):
             raise FileNotFoundError(errno.ENOENT, "no folder", str(self.path))
         return open_file(self.path / name)
 
     def touch(self, name: str) -> bool:
-        """It was used just now. False: it is gone."""
+        """Mark it as just used. False: it is gone."""
         now_ns = time.time_ns()
         try:
             os.utime(self.path / name, ns=(now_ns, now_ns))
         except FileNotFoundError:
             return False
-        except OSError:  # a folder that cannot be written to: the order is not kept
+        except OSError:  # the folder is read-only: the order of use is not recorded
             return True
         return True
 
     def remove(self, name: str) -> None:
-        """It may be gone, or be kept for now by somebody who reads it (on Windows)."""
+        """It may be gone already, or (on Windows) be held by a reader for now."""
         with contextlib.suppress(OSError):
             osdep.remove_file(self.path / name)
 
     def store(self, name: str, head: bytes, sections: Sequence[memoryview], stopping: Callable[[], bool]) -> list[Item]:
-        """Write a file, in the place of one of that name. Returns what this fingerprint has besides.
+        """Write a file, replacing one of that name. Returns the other files of this fingerprint.
 
-        Raises `OSError`, `NoRoom`, `Busy`, and `Stopped` when `stopping` says so; then nothing is left of it.
+        Raises `OSError`, `NoRoom`, `Busy`, and `Stopped` when `stopping` returns true; then nothing is left of it.
         """
         size_bytes = len(head) + sum(map(len, sections))
         with gate(self.root):
@@ -132,7 +132,7 @@ class Folder:
         return [item for item in others if item.path.name != name]
 
     def tidy(self) -> list[Item]:
-        """Remove what dead writers left, and what is too much. Returns what this fingerprint has.
+        """Remove leftovers of dead writers and whatever exceeds the bound. Returns the files of this fingerprint.
 
         Raises `OSError`, `NoRoom`, `Busy`.
         """
@@ -142,7 +142,7 @@ class Folder:
             return self._make_room(0, "")
 
     def _make_room(self, size_bytes: int, name: str) -> list[Item]:
-        """For a file of that name, or for none. Returns those of this fingerprint that are left besides."""
+        """For a file of that name, or for none. Returns the remaining other files of this fingerprint."""
         items = [item for item in all_items(self.root) if not (item.is_temporary and remove_leftover(item))]
         used_bytes = sum(item.size_bytes for item in items)
         max_bytes = min(self._max_bytes - self._beside_bytes(), used_bytes + room_on_disk(self.root))
@@ -158,12 +158,12 @@ class Folder:
 
 
 def room_on_disk(root: Path) -> int:
-    """Bytes that we may still take; negative if others have less than they should. Raises `OSError`."""
+    """Bytes that we may still use; negative if less than `MIN_FREE_BYTES` is left for others. Raises `OSError`."""
     return shutil.disk_usage(root).free - MIN_FREE_BYTES
 
 
 def introduce(path: Path, about: About) -> None:
-    """Make a fingerprint's folder, and say in it what it is for, unless there is one. Raises `OSError`."""
+    """Create a fingerprint's folder with its `about.json`, unless it exists. Raises `OSError`."""
     make_folder(path)
     if not is_folder(path):
         raise NotADirectoryError(errno.ENOTDIR, "not a folder, or a link to one", str(path))
@@ -176,7 +176,7 @@ def introduce(path: Path, about: About) -> None:
 
 
 def new_temporary(folder: Path, size_bytes: int) -> tuple[Path, int]:
-    """A new locked file that takes its room at once, in the eyes of all that count. Raises `OSError`."""
+    """A new locked file that occupies its full size at once, visible to all processes that count. Raises `OSError`."""
     path = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
     fd = osdep.open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -192,9 +192,9 @@ def new_temporary(folder: Path, size_bytes: int) -> tuple[Path, int]:
 def publish(
     root: Path, temporary: Path, fd: int, path: Path, parts: Sequence[memoryview], stopping: Callable[[], bool]
 ) -> None:
-    """Write all of a temporary file, and give it its name. `root`: whose gate it is.
+    """Write all of a temporary file and give it its name. `root`: the folder with the gate.
 
-    Raises `OSError`, `Busy`, and `Stopped` when `stopping` says so; then nothing is left of it.
+    Raises `OSError`, `Busy`, and `Stopped` when `stopping` returns true; then nothing is left of it.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -202,8 +202,8 @@ def publish(
                 for part in parts:
                     _write(file, part, stopping)
                 os.fsync(fd)
-                stack.enter_context(gate(root))  # unlocked as it is now, it must not be taken for a leftover
-            now_ns = time.time_ns()  # the file system's own clock is coarser than that
+                stack.enter_context(gate(root))  # it is unlocked now and must not be taken for a leftover
+            now_ns = time.time_ns()  # finer than the file system's own clock
             os.utime(temporary, ns=(now_ns, now_ns))
             osdep.replace_file(temporary, path)
     except BaseException:
@@ -214,9 +214,9 @@ def publish(
 
 
 def to_remove(items: Sequence[Item], size_bytes: int, max_bytes: int) -> list[Item]:
-    """Which conversations have to go for a new one of that size: those that were used longest ago.
+    """The conversations to remove for a new one of that size: least recently used first.
 
-    Raises `NoRoom` where all of them would not be enough.
+    Raises `NoRoom` where removing all would not be enough.
     """
     total_bytes = sum(item.size_bytes for item in items) + size_bytes
     leaving = []
@@ -228,19 +228,19 @@ def to_remove(items: Sequence[Item], size_bytes: int, max_bytes: int) -> list[It
             total_bytes -= item.size_bytes
     if total_bytes > max_bytes:
         raise NoRoom(
-            f"{size_bytes:,} bytes do not fit into the {max(0, max_bytes):,} that may be used "
-            f"({MIN_FREE_BYTES:,} bytes of the disk are left to others)"
+            f"{size_bytes:,} bytes do not fit into the {max(0, max_bytes):,} available "
+            f"({MIN_FREE_BYTES:,} bytes of the disk are kept free for others)"
         )
     return leaving
 
 
 def all_items(root: Path) -> list[Item]:
-    """Of all fingerprints. What vanishes meanwhile is left out. Raises `OSError`."""
+    """Files of all fingerprints. Those that vanish meanwhile are left out. Raises `OSError`."""
     return [item for folder in folders(root) for item in items_in(folder)]
 
 
 def folders(root: Path) -> list[Path]:
-    """Of all fingerprints. Raises `OSError`, but not where there is nothing."""
+    """Folders of all fingerprints. Raises `OSError`, but not where the root is missing."""
     try:
         with os.scandir(root) as entries:
             names = [entry.name for entry in entries if _FOLDER.fullmatch(entry.name)]
@@ -250,7 +250,7 @@ def folders(root: Path) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """And not a link to one."""
+    """Whether it is a folder and not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
@@ -258,7 +258,7 @@ def is_folder(path: Path) -> bool:
 
 
 def open_file(path: Path) -> FileIO:
-    """For reading, unbuffered. Raises `OSError`, for a link or a pipe too."""
+    """Open for reading, unbuffered. Raises `OSError`, also for a link or a pipe."""
     fd = osdep.open_plain(path, os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -267,14 +267,14 @@ def open_file(path: Path) -> FileIO:
 
 
 def make_folder(path: Path) -> None:
-    """One that only its owner enters, if there is none. Raises `OSError`."""
+    """Create it, accessible to its owner only, unless it exists. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
 
 
 def read_about(folder: Path) -> About | None:
-    """None where there is none that can be read."""
+    """None where there is none, or none that can be read."""
     try:
         with open(osdep.open_plain(folder / ABOUT, os.O_RDONLY), "rb") as file:
             return msgspec.json.decode(file.read(MAX_ABOUT_BYTES), type=About)
@@ -283,7 +283,7 @@ def read_about(folder: Path) -> About | None:
 
 
 def remove_items(items: Sequence[Item], keep: Path | None = None) -> None:
-    """And the folders that are empty then, but for `keep`. The caller has the gate."""
+    """Also removes folders that become empty, except `keep`. The caller holds the gate."""
     for item in items:
         with contextlib.suppress(OSError):
             osdep.remove_file(item.path)
@@ -295,7 +295,7 @@ def remove_items(items: Sequence[Item], keep: Path | None = None) -> None:
 
 
 def remove_leftover(item: Item) -> bool:
-    """Whether its writer is dead; then it is removed. The caller has the gate."""
+    """Remove it if its writer is dead; whether that was so. The caller holds the gate."""
     try:
         fd = osdep.open_plain(item.path, os.O_RDWR)
     except OSError:
@@ -314,7 +314,7 @@ def remove_leftover(item: Item) -> bool:
 
 @contextlib.contextmanager
 def gate(root: Path) -> Iterator[None]:
-    """Alone among all processes, for moments; without effect where the file system has no locks.
+    """Exclusive among all processes, held briefly; without effect where the file system has no locks.
 
     Raises `Busy` after `GATE_TIMEOUT_S`, and `OSError`.
     """
@@ -324,7 +324,7 @@ def gate(root: Path) -> Iterator[None]:
         until_s = time.monotonic() + GATE_TIMEOUT_S
         while not _try_lock(fd):
             if time.monotonic() > until_s:
-                raise Busy(f"others have kept {root / GATE} locked for {GATE_TIMEOUT_S:.0f} s")
+                raise Busy(f"other processes have held {root / GATE} for {GATE_TIMEOUT_S:.0f} s")
             time.sleep(PAUSE_S)
         try:
             yield
@@ -336,7 +336,7 @@ def gate(root: Path) -> Iterator[None]:
 
 
 def items_in(folder: Path) -> list[Item]:
-    """Of one fingerprint. Raises `OSError`, but not for what vanishes meanwhile."""
+    """Files of one fingerprint. Raises `OSError`, but not for those that vanish meanwhile."""
     items = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -349,7 +349,7 @@ def items_in(folder: Path) -> list[Item]:
 
 
 def _try_lock(fd: int) -> bool:
-    """True where the file system has no locks, too."""
+    """Also true where the file system has no locks."""
     try:
         return osdep.try_lock(fd, exclusive=True)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What clients save of slots, each under a name of its own: never removed for others, and replaced by that name only.
+"""Contents of slots that clients save under names of their choice: never evicted, replaced only under the same name.
 
-The bound is the conversations' (`folder`), for both together: named ones come first, conversations make room for them.
-While one is replaced, it and the new one are there for a moment. Errors are those of `localllm.errors`, without paths:
-a client sees them. Knows nothing of slots, and not what a state means.
+They share one bound with the conversations (`folder`): named ones take precedence, conversations make room for them.
+While one is replaced, old and new exist side by side for a moment. Errors are those of `localllm.errors`, without
+paths, because a client sees them. Knows nothing of slots or of what a state means.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Named(NamedTuple):
     tokens: npt.NDArray[np.int32]
     saved: Saved
     size_bytes: int
-    """Of its file."""
+    """Size of its file."""
     domain: str
-    """Whose the slot was."""
+    """The domain of the slot it came from."""
 
 
 class NamedStates:
@@ -76,13 +76,13 @@ class NamedStates:
         self._about = About(model=model, parts=parts, created_unix_s=int(time.time()))
 
     def check(self, name: str) -> None:
-        """Before there is anything to write. Raises `InvalidParameter` for what is no name."""
+        """Check a name before there is anything to write. Raises `InvalidParameter` for an invalid one."""
         _file_name(name)
 
     def write(self, name: str, tokens: npt.NDArray[np.int32], saved: Saved, domain: str = "") -> int:
-        """Save it, in the place of what has that name; there are one or more tokens. Returns the file's size, bytes.
+        """Save it under `name`, replacing what has that name; `tokens` is not empty. Returns the file's size in bytes.
 
-        Raises `InvalidParameter` for what is no name, `DiskFull`, `Unavailable`, `InternalError`.
+        Raises `InvalidParameter` for an invalid name, `DiskFull`, `Unavailable`, `InternalError`.
         """
         path = self.path / _file_name(name)
         head, sections = encode(self.fingerprint, tokens, saved, domain=domain)
@@ -98,7 +98,9 @@ class NamedStates:
             reason = f"{error}; --kv-disk-mb raises the limit, localllm kv clear makes room"
             raise DiskFull(f"the slot is not saved: {reason}", needed_bytes=size_bytes) from error
         except Busy as error:
-            raise Unavailable("the slot is not saved: others keep the saved ones locked; try again") from error
+            raise Unavailable(
+                "the slot is not saved: other processes hold the lock on saved slots; try again"
+            ) from error
         except OSError as error:
             raise _as_ours(error, "the slot is not saved", size_bytes) from error
         return size_bytes
@@ -106,7 +108,7 @@ class NamedStates:
     def read(self, name: str) -> Named:
         """All of it, every byte checked.
 
-        Raises `InvalidParameter` for what is no name and for a file that is damaged or not ours, `SlotNotFound`,
+        Raises `InvalidParameter` for an invalid name and for a file that is damaged or not ours, `SlotNotFound`,
         `InternalError`.
         """
         file_name = _file_name(name)
@@ -118,7 +120,9 @@ class NamedStates:
         except FileNotFoundError:
             others = any((folder / file_name).is_file() for folder in folders(self.root))
             why = (
-                "what has that name is another model's, or was saved with other settings" if others else "save it first"
+                "a slot of that name belongs to another model or was saved with other settings"
+                if others
+                else "save it first"
             )
             raise SlotNotFound(f"no slot of this model is saved as {name!r}; {why}", param="filename") from None
         except Damaged as error:
@@ -129,19 +133,17 @@ class NamedStates:
             raise InvalidParameter(f"what is saved as {name!r} cannot be used: {error}", param="filename") from error
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO):
-                raise InvalidParameter(
-                    f"what is saved as {name!r} is a link, or no ordinary file", param="filename"
-                ) from error
+                raise InvalidParameter(f"what is saved as {name!r} is not a regular file", param="filename") from error
             raise _as_ours(error, f"the slot saved as {name!r} cannot be read", 0) from error
 
     def _read(self, file: FileIO) -> Named:
         head = read_head(file)
         if head.fingerprint != self.fingerprint:
-            raise Foreign("it is another model's, or was saved with other settings")
+            raise Foreign("it belongs to another model or was saved with other settings")
         return Named(read_tokens(file, head), read_saved(file, head), os.fstat(file.fileno()).st_size, head.domain)
 
     def _make_room(self, path: Path, size_bytes: int) -> None:
-        """For a file that is to be there. The caller has the gate. Raises `NoRoom`, `OSError`."""
+        """For a file about to be written. The caller holds the gate. Raises `NoRoom`, `OSError`."""
         named = [item for item in named_items(self.root) if not (item.is_temporary and remove_leftover(item))]
         conversations = [
             item for item in all_items(self._conversations) if not (item.is_temporary and remove_leftover(item))
@@ -153,12 +155,12 @@ class NamedStates:
 
 
 def named_items(root: Path) -> list[Item]:
-    """Of all fingerprints, and what is just being written. Raises `OSError`."""
+    """Files of all fingerprints, including those being written. Raises `OSError`."""
     return [item for folder in folders(root) for item in named_items_in(folder)]
 
 
 def named_items_in(folder: Path) -> list[Item]:
-    """Of one fingerprint. Raises `OSError`, but not for what vanishes meanwhile."""
+    """Files of one fingerprint. Raises `OSError`, but not for those that vanish meanwhile."""
     items = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -171,15 +173,15 @@ def named_items_in(folder: Path) -> list[Item]:
 
 
 def named_bytes(root: Path) -> int:
-    """What all of them occupy together. Raises `OSError`."""
+    """Bytes that all of them occupy together. Raises `OSError`."""
     return sum(item.size_bytes for item in named_items(root))
 
 
 def _file_name(name: str) -> str:
-    """Raises `InvalidParameter` for what is no name."""
+    """Raises `InvalidParameter` for an invalid name."""
     if not _NAME.fullmatch(name):
         raise InvalidParameter(
-            f"filename must have 1 to {MAX_NAME_CHARS} letters, digits and . _ - and begin with no dot",
+            f"filename must have 1 to {MAX_NAME_CHARS} letters, digits and . _ - and not begin with a dot",
             param="filename",
         )
     if osdep.is_device(name):
@@ -190,4 +192,4 @@ def _file_name(name: str) -> str:
 def _as_ours(error: OSError, what: str, size_bytes: int) -> LocalLLMError:
     if error.errno in _FULL:
         return DiskFull(f"{what}: the disk is full", needed_bytes=size_bytes)
-    return InternalError(f"{what}: {error.strerror or 'the system says no more'}", reason=str(error)[:500])
+    return InternalError(f"{what}: {error.strerror or 'the system gives no reason'}", reason=str(error)[:500])

@@ -1,4 +1,4 @@
-"""States that a thread of its own reads, and keeps until somebody takes them. Knows nothing of where they come from."""
+"""States read on a separate thread and held until somebody takes them. Knows nothing of where they come from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from localllm.kvdisk.file import Saved
 
 
 class Prefetcher:
-    """Everything may be called from any thread; only `take` and `close` wait, for what is just being read."""
+    """Everything may be called from any thread; only `take` and `close` wait, for the read in progress."""
 
     def __init__(
         self, read: Callable[[Entry], Saved | None], *, max_bytes: int, on_read: Callable[[Entry], None] | None
@@ -21,9 +21,9 @@ class Prefetcher:
         self._max_bytes = max_bytes
         self._on_read = on_read
         self._changed = threading.Condition()
-        """Guards all that follows; held for moments only."""
+        """Guards all fields below; held briefly only."""
         self._reading: dict[Entry, None] = {}
-        """Asked for, and not there yet."""
+        """Requested and not read yet."""
         self._queue: deque[Entry] = deque()
         self._there: dict[Entry, Saved] = {}
         self._closed = False
@@ -31,9 +31,9 @@ class Prefetcher:
         self._thread.start()
 
     def start(self, entry: Entry) -> bool:
-        """Have it read, unless it is or was. What was read first goes if there is no room for it.
+        """Have it read, unless it is being read or was. The oldest reads are dropped if there is no room for it.
 
-        False: too much is just being read.
+        False: too much is being read already.
         """
         with self._changed:
             if entry in self._there or entry in self._reading:
@@ -52,7 +52,7 @@ class Prefetcher:
             return True
 
     def status(self, entry: Entry) -> Literal["memory", "reading"] | None:
-        """Whether it is there, or asked for."""
+        """Whether it is in memory or requested; None: neither."""
         with self._changed:
             return "memory" if entry in self._there else "reading" if entry in self._reading else None
 
@@ -64,13 +64,13 @@ class Prefetcher:
             self._changed.notify_all()
 
     def take(self, entry: Entry) -> Saved | None:
-        """What was read, after waiting for it if it was asked for."""
+        """The state that was read, after waiting for it if it was requested."""
         with self._changed:
             self._changed.wait_for(lambda: entry not in self._reading)
             return self._there.pop(entry, None)
 
     def close(self, timeout_s: float) -> None:
-        """Forget everything; a read that takes longer than that ends by itself."""
+        """Discard everything; a read that outlasts `timeout_s` ends by itself."""
         with self._changed:
             self._closed = True
             self._reading.clear()
@@ -91,7 +91,7 @@ class Prefetcher:
                 self._read_one(entry)
 
     def _read_one(self, entry: Entry) -> None:
-        """Holds the state no longer than it must, which is why it is not a part of the loop."""
+        """Not part of the loop, so that the reference to the state is dropped as early as possible."""
         saved = self._read(entry)
         with self._changed:
             if entry in self._reading:

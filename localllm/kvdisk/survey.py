@@ -1,4 +1,4 @@
-"""What is saved, for people, and forgetting it: conversations, and what clients saved of slots.
+"""Lists and removes what is saved, for people: conversations, and slots saved by clients.
 
 Reads heads only. Knows nothing of models but their names.
 """
@@ -28,19 +28,19 @@ from localllm.kvdisk.named import SUFFIX, named_items, named_items_in
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is saved of one fingerprint."""
+    """All that is saved for one fingerprint."""
 
     model: str | None
-    """The name it was loaded by first; None where `about.json` is missing."""
+    """The name it was first loaded by; None where `about.json` is missing."""
     fingerprint: str
-    """Its first digits, the name of its folder."""
+    """Its first digits, which name its folder."""
     parts: Any
-    """All that the states depend on, as `about.json` says it."""
+    """All that the states depend on, as in `about.json`."""
     conversations: int
     slots: tuple[str, ...]
-    """The names under which clients saved some."""
+    """Names under which clients saved slots."""
     unreadable: int
-    """Of these, how many are damaged, or of another version."""
+    """How many of these are damaged or of another version."""
     tokens: int
     size_bytes: int
     created_unix_s: int | None
@@ -56,7 +56,7 @@ class Cleared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def survey(data_dir: Path) -> list[Kept]:
-    """By model, then by last use, the latest first; a fingerprint of which nothing is saved is left out.
+    """Sorted by model, then by last use, latest first; fingerprints without anything saved are left out.
 
     Raises `OSError`.
     """
@@ -87,9 +87,9 @@ def survey(data_dir: Path) -> list[Kept]:
 
 
 def clear(data_dir: Path, model: str | None = None) -> Cleared:
-    """Remove what is saved of all models, or of one: what `about.json` calls so, and folders of that name.
+    """Remove what is saved of all models, or of one: by its name in `about.json`, or by the name of its folder.
 
-    Who has them loaded goes on, and may save more. Raises `OSError`, `Busy`.
+    Processes that have it loaded continue and may save more. Raises `OSError`, `Busy`.
     """
     root, slots = data_dir / FOLDER, data_dir / named.FOLDER
     if not (root.exists() or slots.exists()):

@@ -1,6 +1,6 @@
-"""Which devices a load uses and in which order: what is asked for by name, else the GPUs there are.
+"""Which devices a load uses and in which order: those asked for by name, else the GPUs of this machine.
 
-Raises what cannot be had. Knows nothing of layers and sizes.
+Raises an error for what cannot be had. Knows nothing of layers and sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GPU_KINDS = ("gpu", "igpu")
 
 
 def gpus_of(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
-    """Those named, else the dedicated ones, else the integrated ones, as llama.cpp chooses. With `split` none: one.
+    """The named devices, else dedicated GPUs, else integrated ones, as llama.cpp chooses; with `split` none, only one.
 
     Raises `DeviceUnavailable`, `InvalidParameter`.
     """
@@ -36,12 +36,12 @@ def gpus_of(options: LoadOptions, devices: Sequence[DeviceInfo]) -> list[DeviceI
 
 
 def main_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> int:
-    """The place of the main one."""
+    """Index of the main GPU."""
     return 0 if options.split == "none" or options.main_gpu is None else gpus.index(_main(options, gpus, gpus))
 
 
 def shares_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> tuple[float, ...] | None:
-    """One for each. Raises `InvalidParameter` where there are more or fewer."""
+    """One share for each GPU. Raises `InvalidParameter` where there are more or fewer."""
     shares = options.tensor_split
     if shares is not None and len(shares) != len(gpus):
         there = ", ".join(gpu.name for gpu in gpus) or "no GPU"
@@ -52,7 +52,7 @@ def shares_of(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> tuple[float, 
 
 
 def split_given(options: LoadOptions, placed: Placed, gpus: Sequence[DeviceInfo]) -> tuple[float, ...]:
-    """What llama.cpp is told, so that its layers are where ours were planned."""
+    """The split passed to llama.cpp, so that layers go where they were planned."""
     if len(gpus) < 2 or not placed.layers:
         return ()
     if options.split in ("row", "tensor"):
@@ -61,7 +61,7 @@ def split_given(options: LoadOptions, placed: Placed, gpus: Sequence[DeviceInfo]
 
 
 def overrides_of(options: LoadOptions, devices: Sequence[DeviceInfo], gpus: Sequence[DeviceInfo]) -> dict[str, str]:
-    """Pattern -> device, the first one of equal patterns. Raises `DeviceUnavailable`."""
+    """Pattern -> device; the first of equal patterns wins. Raises `DeviceUnavailable`."""
     found: dict[str, str] = {}
     for pattern, name in options.override_tensor:
         if name.lower() == "cpu":
@@ -78,7 +78,7 @@ def overrides_of(options: LoadOptions, devices: Sequence[DeviceInfo], gpus: Sequ
 
 
 def _main(options: LoadOptions, gpus: Sequence[DeviceInfo], devices: Sequence[DeviceInfo]) -> DeviceInfo:
-    """As asked for, else the one with most free memory."""
+    """The one asked for, else the one with the most free memory."""
     if options.main_gpu is None:
         return max(gpus, key=lambda gpu: gpu.free_bytes)
     if options.main_gpu.isdecimal():
@@ -86,7 +86,9 @@ def _main(options: LoadOptions, gpus: Sequence[DeviceInfo], devices: Sequence[De
         if place < len(gpus):
             return gpus[place]
         there = ", ".join(gpu.name for gpu in gpus) or "none"
-        raise DeviceUnavailable(f"main_gpu {place} is none of the devices in use, from 0: {there}", param="main_gpu")
+        raise DeviceUnavailable(
+            f"main_gpu {place} is not among the devices in use, counted from 0: {there}", param="main_gpu"
+        )
     device = named(options.main_gpu, devices, "main_gpu")[0]
     if device not in gpus:
         raise DeviceUnavailable(f"main_gpu {device.name} is not in use; add it to --device", param="main_gpu")
@@ -94,16 +96,16 @@ def _main(options: LoadOptions, gpus: Sequence[DeviceInfo], devices: Sequence[De
 
 
 def _check_rows(options: LoadOptions, gpus: Sequence[DeviceInfo]) -> None:
-    """Raises `DeviceUnavailable` for a backend that cannot divide rows: llama.cpp would not load the model."""
+    """Raises `DeviceUnavailable` for a backend that cannot split by rows: llama.cpp would not load the model."""
     other = next((gpu for gpu in gpus if not gpu.splits_rows), None)
     if options.split == "row" and other is not None:
         raise DeviceUnavailable(
-            f"{other.name} ({other.backend}) cannot divide a model by rows; leave out --split row", param="split"
+            f"{other.name} ({other.backend}) cannot split a model by rows; leave out --split row", param="split"
         )
 
 
 def _distinct(gpus: Sequence[DeviceInfo]) -> list[DeviceInfo]:
-    """One for each piece of hardware, though several backends show it."""
+    """One entry per piece of hardware, even where several backends show it."""
     seen: dict[str, DeviceInfo] = {}
     for gpu in gpus:
         seen.setdefault(gpu.memory_key, gpu)

@@ -1,4 +1,4 @@
-"""Where the vectors of one request come together, in the request's order. Lives on one event loop.
+"""Collects the vectors of one request, in the request's order. Lives on one event loop.
 
 Knows nothing of workers.
 """
@@ -14,18 +14,18 @@ from localllm.worker.messages import Tokenized, Vectors
 
 
 class Collector:
-    """`result` resolves once everything is there, or to the error."""
+    """`result` resolves once everything has arrived, or fails with the error."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.result: asyncio.Future[Embeddings] = loop.create_future()
         self._expected: Tokenized | None = None
         self._data = bytearray()
         self._begins: list[int] = []
-        """Of each text, where its vectors are in `_data`."""
+        """Offset in `_data` at which each text's vectors begin."""
 
     @property
     def is_expected(self) -> bool:
-        """Whether the worker has taken the texts."""
+        """Whether the worker has accepted the texts."""
         return self._expected is not None
 
     def expect(self, tokenized: Tokenized) -> None:
@@ -35,7 +35,7 @@ class Collector:
         self._data = bytearray(self._begins[-1])
 
     def take(self, vectors: Vectors) -> None:
-        """Some texts' vectors; `is_last` with the last ones."""
+        """The vectors of some texts; `is_last` marks the end."""
         position = 0
         for text in vectors.texts:
             begin, end = self._begins[text], self._begins[text + 1]

@@ -1,6 +1,6 @@
-"""A draft model beside the one that it guesses for: how it is loaded, what it needs, where it goes.
+"""A draft model and its target: how the draft is loaded, what it needs, where it goes.
 
-Pure functions of headers, wishes and devices. Knows nothing of files and processes.
+Pure functions of headers, options and devices. Knows nothing of files and processes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from localllm.worker.messages import DraftLoad
 
 
 class DraftModel(NamedTuple):
-    """One on disk."""
+    """A draft model on disk."""
 
     id: str
     path: Path
@@ -29,11 +29,11 @@ class DraftModel(NamedTuple):
 
 
 def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> LoadOptions:
-    """With as many slots, each as long as the target's, as far as the draft was trained. Raises `LoadFailed`."""
+    """As many slots as the target has, each as long, up to what the draft was trained for. Raises `LoadFailed`."""
     if not draft.info.causal:
         raise LoadFailed(f"{draft.id} is an embedding model; it cannot guess text (draft)", param="draft")
     if not info.causal:
-        raise LoadFailed("an embedding model writes nothing to be guessed; leave out draft", param="draft")
+        raise LoadFailed("an embedding model generates no text to draft; leave out draft", param="draft")
     ctx = context_of(info, options)
     trained = draft.info.context_length
     return LoadOptions(
@@ -48,14 +48,15 @@ def draft_options(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> L
 
 
 def draft_bytes(info: ModelInfo, options: LoadOptions, draft: DraftModel) -> int:
-    """Main memory that it takes more, if it is on the CPU. Raises `LoadFailed`."""
+    """Main memory that the draft adds if it is on the CPU. Raises `LoadFailed`."""
     return need_bytes(draft.info, draft_options(info, options, draft)) - FIXED_BYTES
 
 
 def place_draft(
     info: ModelInfo, options: LoadOptions, draft: DraftModel, devices: Sequence[DeviceInfo]
 ) -> tuple[DraftLoad, Sequence[DeviceInfo]]:
-    """On the GPU with most free memory if all of it fits there, else on the CPU; and what the devices have left.
+    """On the GPU with the most free memory if it fits there whole, else on the CPU; and the devices with what remains
+    free.
 
     Raises `LoadFailed`, and as `plan` does.
     """
@@ -79,5 +80,5 @@ def place_draft(
                 msgspec.structs.replace(device, free_bytes=device.free_bytes - need) if device is roomiest else device
                 for device in devices
             ]
-    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs their names
+    info = msgspec.structs.replace(draft.info, tensors={})  # only planning needs tensor names
     return DraftLoad(draft.id, str(draft.path), info, placement), devices

@@ -1,6 +1,7 @@
-"""What a model needs on this machine, whether it fits, and what would: pure functions of its header and free memory.
+"""What a model needs on this machine, whether it fits, and which options would fit: pure functions of header and
+memory.
 
-Uses what every load is planned with. Knows nothing of files, networks and processes.
+Plans with the same functions as every load. Knows nothing of files, networks and processes.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from localllm.types import DeviceInfo, KvType, ModelInfo
 from localllm.types.load_options import LoadOptions
 
 LEAST_CTX = 1024
-"""Less is no conversation; what is proposed instead never has less."""
+"""No alternative proposes less: a shorter context holds no conversation."""
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes, by what they are for."""
+    """Bytes, by purpose."""
 
     weights: int
     kv: int
     """Keys, values and states of all slots."""
     compute: int
-    """What llama.cpp computes in, and the logits."""
+    """Compute buffers and logits."""
     process: int = 0
-    """The worker's own."""
+    """The worker process itself."""
 
     @property
     def total(self) -> int:
@@ -45,14 +46,14 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes to one device."""
+    """What one device holds."""
 
     device: str
     layers: int
     """The output head counts as one."""
     needs: Needs
     free_bytes: int | None
-    """None: the system does not say."""
+    """None where the system does not say."""
 
     @property
     def fits(self) -> bool:
@@ -60,7 +61,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alternative(msgspec.Struct, frozen=True, kw_only=True):
-    """Other options, with which the model fits."""
+    """Other options with which the model fits."""
 
     ctx: int
     slots: int
@@ -69,7 +70,7 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The result."""
 
     ctx: int
     slots: int
@@ -78,9 +79,10 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs first, main memory last."""
     fits: bool
     largest_ctx: int | None
-    """Of each slot, as many slots as asked for, at most what the model was trained for; None: none fits."""
+    """Largest context of a slot with the requested number of slots, at most what the model was trained for; None if
+    even the smallest does not fit."""
     alternatives: tuple[Alternative, ...] = ()
-    """Where it does not fit."""
+    """Only where it does not fit."""
 
     @property
     def need_bytes(self) -> int:
@@ -88,7 +90,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs(info: ModelInfo, options: LoadOptions) -> Needs:
-    """If all of it is in main memory. Where a worker measures what is faster, the larger. Raises as `plan` does."""
+    """If all of it is in main memory; the larger need where the worker measures what is faster. Raises as `plan`."""
     if not info.causal:
         return Needs(weights=info.size_bytes, kv=0, compute=embedding_bytes(info, options), process=FIXED_BYTES)
     return Needs(
@@ -100,23 +102,23 @@ def needs(info: ModelInfo, options: LoadOptions) -> Needs:
 
 
 def fits(info: ModelInfo, options: LoadOptions, free_bytes: int | None) -> bool:
-    """Whether it can be loaded into that much main memory; None: nobody knows, so yes. Raises as `plan` does."""
+    """Whether it can be loaded into that much main memory; None (unknown) counts as yes. Raises as `plan`."""
     return free_bytes is None or needs(info, options).total <= free_bytes
 
 
 def measure(options: LoadOptions) -> Callable[[ModelInfo], int]:
-    """What a model needs at least with these options: where no number of slots was asked for, with one."""
+    """A function for the least a model needs with these options: with one slot, where no number was asked for."""
     least = msgspec.structs.replace(options, slots=options.slots or 1)
     return lambda info: needs(info, least).total
 
 
 def usable_bytes(total_bytes: int | None) -> int | None:
-    """Of a machine's memory, for a model that is alone on it."""
+    """Memory that a model may use if it is alone on a machine."""
     return None if total_bytes is None else int(total_bytes * USABLE_SHARE)
 
 
 def fit(info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None) -> Fit:
-    """`devices` are those that `localllm doctor` lists, `free_bytes` is main memory. Raises as `plan` does."""
+    """`devices`: as `localllm doctor` lists them; `free_bytes`: main memory. Raises as `plan`."""
     shares = _shares(info, options, devices, free_bytes)
     fitting = all(share.fits for share in shares)
     return Fit(
@@ -133,7 +135,7 @@ def fit(info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] 
 def largest_ctx(
     info: ModelInfo, options: LoadOptions, *, devices: Sequence[DeviceInfo] = (), free_bytes: int | None
 ) -> int | None:
-    """Tokens of each slot, a multiple of `CTX_STEP`, found by halving; None if not even the least fits."""
+    """Tokens of each slot, a multiple of `CTX_STEP`, found by bisection; None if not even the smallest fits."""
     if not info.causal:
         return None
     trained = info.context_length or context_of(info, options)
@@ -150,7 +152,8 @@ def largest_ctx(
 def _alternatives(
     info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
 ) -> Iterator[Alternative]:
-    """Changes in the order in which they are missed least: smaller numbers in the cache, context, slots, then all."""
+    """Cheapest sacrifice first: smaller numbers in the cache, then less context, then fewer slots, then all
+    together."""
     if not info.causal:
         return
     slots = slots_of(info, options)
@@ -178,14 +181,14 @@ def _with_ctx(options: LoadOptions, ctx: int) -> LoadOptions:
 def _all_fit(info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None) -> bool:
     try:
         return all(share.fits for share in _shares(info, options, devices, free_bytes))
-    except LocalLLMError:  # a device that was named holds no layer then
+    except LocalLLMError:  # a named device would hold no layer
         return False
 
 
 def _shares(
     info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], free_bytes: int | None
 ) -> tuple[Share, ...]:
-    """What the placement of a load means in bytes: each GPU's, then main memory's."""
+    """The placement of a load in bytes: each GPU's, then main memory's."""
     placement = plan(info, options, devices)
     if not placement.devices:
         every = info.num_layers + 1

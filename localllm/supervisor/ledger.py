@@ -1,8 +1,8 @@
-"""What devices hold of ours, and what is free for the next load: memory of GPUs, planned like main memory.
+"""Memory of devices that our models hold, and what is free for the next load. GPU memory is planned like main memory.
 
-A driver may say what is free now, or always that all is. So a device has what neither others' programs hold, measured
-while no load of ours is under way, nor what is planned for our models, whether they have allocated it yet or not.
-Used on one event loop. Knows nothing of models but their names and what was planned for them.
+A driver may report what is free now, or always report all of it as free. So the free memory of a device is its total
+less two parts: what other programs hold, measured while no load of ours is in progress, and what is planned for our
+models, whether they have allocated it yet or not. Used on one event loop. Knows models by name and plan only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CPU_KINDS = ("cpu", "accel")
 
 @dataclass
 class _Holding:
-    """Of one model."""
+    """What one model holds."""
 
     bytes: dict[str, int]
-    """By the memory's key."""
+    """Bytes by `memory_key`."""
     is_allocated: bool = False
 
 
@@ -34,21 +34,22 @@ class Ledger:
 
     _holdings: dict[str, _Holding] = field(default_factory=dict)
     _others: dict[str, int] = field(default_factory=dict)
-    """What is held on a memory by nobody of ours."""
+    """Bytes per memory that other programs hold."""
     _seen: dict[str, tuple[DeviceInfo, ...]] = field(default_factory=dict)
-    """By the library that shows them, as a worker said last."""
+    """Devices as a worker last reported them, by the library that shows them."""
 
     def see(self, library: str, devices: Sequence[DeviceInfo], loading: str) -> None:
-        """What a worker reports before it loads the model `loading`."""
+        """Record what a worker reports before it loads the model `loading`."""
         self._seen[library] = tuple(devices)
         if any(not held.is_allocated for id, held in self._holdings.items() if id != loading):
-            return  # part of what is missing is ours by now: nobody knows how much
+            return  # an unknown part of what is taken is already ours
         for device in _gpus(devices):
             ours = self._held(device.memory_key, {loading})
             self._others[device.memory_key] = max(0, device.total_bytes - device.free_bytes - ours)
 
     def known(self, library: str, without: Collection[str] = ()) -> tuple[DeviceInfo, ...]:
-        """The devices with what is free on them, if these models were gone. None: no worker has reported any yet."""
+        """Devices with their free memory, as if the models in `without` were gone. Empty until a worker has
+        reported."""
         return self.free(self._seen.get(library, ()), without)
 
     def free(self, devices: Iterable[DeviceInfo], without: Collection[str] = ()) -> tuple[DeviceInfo, ...]:
@@ -59,7 +60,7 @@ class Ledger:
         )
 
     def hold(self, id: str, shares: Iterable[DeviceShare], devices: Iterable[DeviceInfo]) -> None:
-        """A load begins that is to take so much."""
+        """A load begins that will take these shares."""
         keys = {device.name: device.memory_key for device in _gpus(devices)}
         planned: dict[str, int] = {}
         for share in shares:
@@ -68,12 +69,12 @@ class Ledger:
         self._holdings[id] = _Holding(planned)
 
     def allocated(self, id: str) -> None:
-        """Its load is done."""
+        """Its load is complete."""
         if id in self._holdings:
             self._holdings[id].is_allocated = True
 
     def release(self, id: str) -> None:
-        """Its process is gone."""
+        """Its process has ended."""
         self._holdings.pop(id, None)
 
     def holders(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the log says of a model that is loaded. Knows nothing of processes."""
+"""What is logged about a loaded model. Knows nothing of processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ logger = logging.getLogger("localllm")
 
 
 def log_load(model: LoadedModel, *, chose_ctx: bool) -> None:
-    """How long its slots are, if it has any, and how it writes, if it chats. `chose_ctx`: nobody asked for them."""
+    """Its context, if it has slots, and its chat format, if it chats. `chose_ctx`: nobody asked for a context."""
     if model.info.causal:
         fields = {"model": model.id, "ctx": model.ctx, "slots": model.slots}
         logger.info("context", extra={"fields": fields | ({"chosen": "by memory"} if chose_ctx else {})})

@@ -11,24 +11,24 @@ from localllm.errors import LocalLLMError
 from localllm.types import Beginning, CacheReport, Delta, Finish, Making, Timings, Usage
 
 CANCELLED = Finish("cancelled", Usage(0, 0), Timings(0.0, 0.0, 0.0))
-"""Of an answer that was cancelled here: the worker's own word for it is not waited for."""
+"""Ends an answer that was cancelled here, without waiting for the worker to confirm."""
 
 
 class Mailbox:
-    """`accepted` resolves to the number of prompt tokens, or to the refusal; then `get` gives the deltas."""
+    """`accepted` resolves to the number of prompt tokens, or to the rejection; then `get` returns the deltas."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.accepted: asyncio.Future[int] = loop.create_future()
-        # Refused before anybody waits for it: no "exception was never retrieved".
+        # If it is rejected before anybody awaits it: no "exception was never retrieved".
         self.accepted.add_done_callback(lambda accepted: accepted.cancelled() or accepted.exception())
         self.notes: tuple[str, ...] = ()
-        """How its messages were changed for the model's template; once it is accepted."""
+        """How its messages were changed for the model's template. Set when accepted."""
         self.beginning: Beginning = "text"
-        """Where the answer begins; once it is accepted."""
+        """Where the answer begins. Set when accepted."""
         self.cache: CacheReport | None = None
-        """If its request asked for it; once it is accepted."""
+        """If the request asked for it. Set when accepted."""
         self.making: Making | None = None
-        """If its request asked for it; once it is accepted."""
+        """If the request asked for it. Set when accepted."""
         self._news = asyncio.Event()
         self._delta: Delta | None = None
         self._error: LocalLLMError | None = None
@@ -46,7 +46,7 @@ class Mailbox:
             self.accepted.set_result(num_prompt_tokens)
 
     def put(self, delta: Delta) -> None:
-        """Add to what is waiting: texts and log-probabilities are joined, token counts summed."""
+        """Add to the waiting delta: texts and log-probabilities are joined, token counts summed."""
         waiting = self._delta
         if waiting is not None:
             delta = Delta(
@@ -68,7 +68,7 @@ class Mailbox:
         self._news.set()
         if not self.accepted.done():
             self.accepted.set_exception(error)
-            self.accepted.exception()  # who only reads learns it from `get`
+            self.accepted.exception()  # a caller that only reads gets it from `get`
 
     def cancel(self) -> None:
         """End the answer with `CANCELLED` after what is waiting, unless it has ended."""
@@ -76,7 +76,7 @@ class Mailbox:
             self.put(Delta(finish=CANCELLED))
 
     async def get(self) -> Delta:
-        """The next delta; raises what the answer failed with."""
+        """The next delta; raises the error that ended the answer."""
         await self._news.wait()
         if self._delta is not None:
             delta, self._delta = self._delta, None

@@ -1,6 +1,6 @@
-"""One model that should be loaded: its process, bringing that back when it died, when it is idle for too long.
+"""One model that should be loaded: its process, restarting it after a crash, unloading it when idle for too long.
 
-Brought back at once, but not again and again without a pause. Knows nothing of other models.
+Restarts at once after the first crash, then after growing pauses. Knows nothing of other models.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ OnProgress = Callable[[float], None]
 logger = logging.getLogger("localllm")
 
 PAUSES_S = (0.0, 1.0, 5.0, 30.0)
-"""Before a model that died is started again: after its first death within `DEATHS_WITHIN_S`, its second ..."""
+"""Pause before a crashed model is restarted: after its first crash within `DEATHS_WITHIN_S`, its second ..."""
 DEATHS_WITHIN_S = 120.0
 MAX_DEATHS_RETRIED = 3
-"""Within `DEATHS_WITHIN_S`: a model that dies more often is not started for each request that its death ended."""
+"""Crashes within `DEATHS_WITHIN_S`. A model that crashes more often is not restarted for each request it was serving.
+"""
 FOREVER_S = -1.0
-"""As a keep-alive time: it stays until somebody unloads it."""
+"""As a keep-alive time: it stays until it is unloaded explicitly."""
 
 
 class Owner(Protocol):
-    """Who has this model among others."""
+    """Whoever manages this model beside others."""
 
     observer: Observer
     ledger: Ledger
 
     def changed(self) -> None:
-        """A request ended, or the model loaded or did not."""
+        """A request ended, or a load succeeded or failed."""
 
     def expired(self, id: str) -> None:
-        """Nobody has asked for its keep-alive time."""
+        """Nobody has used it for its keep-alive time."""
 
 
 class ManagedModel:
@@ -82,9 +83,9 @@ class ManagedModel:
         tunings: Sequence[Tuning] = (),
         chose_ctx: bool = False,
     ) -> None:
-        """`stays`: never put out for another model. `release` is called once its file is not needed any more.
-        `tunings`: of what the worker's library and devices will be, one may hold. `chose_ctx`: nobody asked for the
-        context of `options`.
+        """`stays`: never evicted for another model. `release` is called once its file is no longer needed. `tunings`:
+        one may apply, depending on the library and devices the worker will report. `chose_ctx`: the context of
+        `options` was chosen here, not asked for.
 
         Raises `InvalidParameter`, `LoadFailed` for a context or a pooling that the model cannot have.
         """
@@ -99,9 +100,9 @@ class ManagedModel:
         self.on_devices = OnDevices(owner.ledger, library, id, info, options)
         self._embeds = not info.causal
         self.has_room = False
-        """Whether its memory is set aside."""
+        """Whether its memory is reserved."""
         self.loaded: LoadedModel | None = None
-        """What the worker said when it was last ready."""
+        """What the worker reported when it was last ready."""
         self.waiting_for_load = 0
         self._owner = owner
         self._settings = settings
@@ -133,21 +134,21 @@ class ManagedModel:
 
     @property
     def need_bytes(self) -> int:
-        """Main memory; what embedding takes only once that was asked for, unless it is all that the model does."""
+        """Main memory. Embedding counts only once it was asked for, unless the model does nothing else."""
         return self.on_devices.main_bytes(self._base_bytes) + (self._embedding_bytes if self._embeds else 0)
 
     def will_embed(self) -> None:
-        """Texts come to be embedded."""
+        """Texts are about to be embedded."""
         self._embeds = True
 
     @property
     def answers(self) -> bool:
-        """Whether its process lives and has loaded it."""
+        """Whether its process is alive and has loaded the model."""
         session = self._session
         return session is not None and session.alive and session.ready.done()
 
     def answering(self) -> Session:
-        """The session that answers now. Raises `Loading`."""
+        """The session that can answer now. Raises `Loading`."""
         if self._session is None or not self.answers:
             raise Loading(f"{self.id} is being loaded", param="model")
         return self._session
@@ -158,7 +159,7 @@ class ManagedModel:
 
     @property
     def is_busy(self) -> bool:
-        """It has requests, or people who wait for it to load, or is just leaving."""
+        """Whether it has requests, callers waiting for its load, or is being unloaded."""
         return self._closing or self.num_requests > 0 or self.waiting_for_load > 0
 
     def held(self) -> Held:
@@ -167,7 +168,7 @@ class ManagedModel:
         return Held(self.id, self.need_bytes, self.is_busy, stays, self._last_used_s)
 
     def state(self) -> RunningModel:
-        """For people."""
+        """Its state as shown to users."""
         now = time.monotonic()
         idle_s = 0.0 if self.is_busy else now - self._last_used_s
         phase: ModelPhase = "ready" if self.answers else "restarting" if self.loaded is not None else "loading"
@@ -185,20 +186,20 @@ class ManagedModel:
         )
 
     def used(self, keep_alive_s: float | None = None) -> None:
-        """Somebody asks for it now; a keep-alive time of the request's own holds from now on."""
+        """It is used now. A keep-alive time given with the request applies from now on."""
         self._last_used_s = time.monotonic()
         if keep_alive_s is not None:
             self._keep_alive_s = keep_alive_s
         self._watch_idleness()
 
     def listen(self, on_progress: OnProgress | None) -> None:
-        """Tell it how far the load is."""
+        """Call `on_progress` with the progress of the load."""
         if on_progress is not None:
             self._listeners.append(on_progress)
 
     @contextlib.contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Somebody waits for it to load, so it is busy."""
+        """Counts as busy while a caller waits for its load."""
         self.waiting_for_load += 1
         try:
             yield
@@ -207,7 +208,7 @@ class ManagedModel:
             self._owner.changed()
 
     async def session(self) -> Session:
-        """A session that can answer; several callers wait for the same start, each inside `waited_for`."""
+        """A session that can answer. Several callers share one start, each inside `waited_for`."""
         while True:
             session = self._session
             if session is None or not session.alive:
@@ -231,14 +232,15 @@ class ManagedModel:
         return session
 
     async def _loads(self, session: Session) -> None:
-        """Wait until it can answer. Raises what keeps it from that, `Loading` when it takes too long."""
+        """Wait until it can answer. Raises what prevents that, `Loading` when it takes too long."""
         timeout_s = self._settings.load_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.shield(session.ready)
         except TimeoutError:
             error = Loading(
-                f"{self.id} did not load within {timeout_s:g} s (--load-timeout-s); it was given up", param="model"
+                f"{self.id} did not load within {timeout_s:g} s (--load-timeout-s); the load was abandoned",
+                param="model",
             )
             session.give_up(error)
             raise error from None
@@ -262,13 +264,13 @@ class ManagedModel:
             self._release()
 
     def dismiss(self) -> None:
-        """Ask its process to leave, from any thread. Never blocks."""
+        """Ask its process to shut down, from any thread. Never blocks."""
         self._closing = True
         if self._session is not None:
             self._session.dismiss()
 
     async def _discard(self, session: Session) -> None:
-        """End a session that failed to load, unless another caller did and has started the next one already."""
+        """End a session that failed to load, unless another caller already did and has started the next one."""
         if self._session is session:
             self._session = None
             self.on_devices.release()
@@ -285,7 +287,7 @@ class ManagedModel:
     def _look_idle(self) -> None:
         self._timer = None
         if self.is_busy:
-            return  # the end of the last request starts the time anew
+            return  # the end of the last request restarts the timer
         if time.monotonic() - self._last_used_s >= self._keep_alive_s:
             self._owner.expired(self.id)
         else:  # a timer may be early by the clock's resolution
@@ -308,7 +310,7 @@ class ManagedModel:
             return await self.session()
 
     async def _revive(self, pause_s: float) -> None:
-        """Start it again before the next request has to wait for that. One that comes earlier starts it itself."""
+        """Restart it so that the next request need not wait. A request that arrives earlier restarts it itself."""
         await asyncio.sleep(pause_s)
         try:
             await self._fresh_session()
@@ -353,17 +355,17 @@ class ManagedModel:
             on_embedded=self._embedded,
             on_called=self._called,
             on_death=self._died,
-            on_progress=self._tell_progress,
+            on_progress=self._report_progress,
             verbose=settings.verbose,
             saves=self._options.kv_disk_mb > 0,
             worker_timeout_s=settings.worker_timeout_s,
             step_timeout_s=settings.step_timeout_s,
             retries=self._retries,
         )
-        session.ready.add_done_callback(self._tell_ready)
+        session.ready.add_done_callback(self._report_ready)
         return session
 
-    def _tell_ready(self, ready: asyncio.Future[LoadedModel]) -> None:
+    def _report_ready(self, ready: asyncio.Future[LoadedModel]) -> None:
         if ready.cancelled() or self._closing:
             return
         error = ready.exception()
@@ -373,7 +375,7 @@ class ManagedModel:
         elif self.loaded is not None and isinstance(error, LocalLLMError):
             self._owner.observer.crashed(self.id, error)
 
-    def _tell_progress(self, fraction: float) -> None:
+    def _report_progress(self, fraction: float) -> None:
         self._owner.observer.loading(self.id, fraction)
         for listener in self._listeners:
             listener(fraction)
@@ -393,5 +395,5 @@ class ManagedModel:
         if "flash_attn" in found.settings:
             placement = msgspec.structs.replace(placement, flash_attn_reason=tuned.AS_TUNED)
         more = found.story(), found.settings, draft, self._no_draft
-        info = msgspec.structs.replace(self._info, tensors={})  # only planning needs their names
+        info = msgspec.structs.replace(self._info, tensors={})  # only planning needs tensor names
         return Load(self.id, str(self._path), info, options, placement, self._defaults, *more)

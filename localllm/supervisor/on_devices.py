@@ -1,6 +1,6 @@
-"""One model's place on the devices: planned from what is free beside other models, with fewer layers after a shortage.
+"""One model's placement on devices: planned from what other models leave free, with fewer layers after running short.
 
-Says where it got less than it would alone. Knows nothing of processes.
+Reports where it got less than it would have alone. Knows nothing of processes.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ from localllm.worker.messages import Placement
 logger = logging.getLogger("localllm")
 
 FEWER_LAYERS = 3 / 4
-"""Of those on GPUs, after a load for which they had too little memory."""
+"""Share of the layers on GPUs that a load is retried with after it ran out of their memory."""
 
 
 class OnDevices:
-    """Of one model, as long as it is wanted."""
+    """For one model, as long as it is wanted."""
 
     def __init__(self, ledger: Ledger, library: str, id: str, info: ModelInfo, options: LoadOptions) -> None:
-        """`library`: what shows the devices to its worker; workers of the same see the same."""
+        """`library`: identifies what shows devices to its worker; workers with the same library see the same
+        devices."""
         self._ledger = ledger
         self._library = library
         self._id = id
         self._info = info
         self._options = options
         self._shortage = ""
-        """What there was too little of, in words."""
+        """Which memory ran out, in words."""
         self._short: object = None
-        """The session that met it."""
+        """The session that ran out of it."""
         self._most_layers: int | None = None
         self.placement: Placement | None = None
         """Of the last load."""
 
     @property
     def every(self) -> int:
-        """Layers, the output head counted."""
+        """All layers, counting the output head."""
         return self._info.num_layers + 1
 
     def free(self, reported: Sequence[DeviceInfo]) -> Sequence[DeviceInfo]:
-        """The devices that its worker reports, with what is free on them for it."""
+        """The devices that its worker reports, with the memory that is free for it."""
         self._ledger.see(self._library, reported, self._id)
         return self._ledger.free(reported, {self._id})
 
     def place(self, reported: Sequence[DeviceInfo], used: LoadOptions | None = None) -> Placement:
-        """The placement for a load that begins now, which counts from now on. Raises as `plan` does.
+        """The placement for a load that begins now; it is entered in the ledger. Raises as `plan`.
 
-        `used`: the options with what was chosen where nobody asked for anything.
+        `used`: the options completed with what was chosen automatically.
         """
         options = used or self._options
         if self._most_layers is not None:
@@ -70,7 +71,7 @@ class OnDevices:
         return placement
 
     def layers_without(self, gone: Collection[str]) -> int:
-        """How many layers it would get on GPUs, if these models were gone. None as far as is known: -1."""
+        """Layers it would get on GPUs if the models in `gone` were unloaded; -1 while no devices are known."""
         try:
             placement = self._expected(gone)
         except LocalLLMError:
@@ -86,7 +87,7 @@ class OnDevices:
         return layers_on_gpus(placement) if all(need[key] <= free[key] for key in need) else -1
 
     def main_bytes(self, alone: int) -> int:
-        """Of main memory, where all of it would take `alone` there: less, where devices hold some."""
+        """Its main memory, given that it would take `alone` without devices: less where devices hold some layers."""
         try:
             placement = self.placement or self._expected(())
         except LocalLLMError:
@@ -96,22 +97,22 @@ class OnDevices:
         return max(0, alone - sum(share.weights + share.kv for share in placement.shares if share.device != CPU))
 
     def allocated(self) -> None:
-        """The load is done."""
+        """The load is complete."""
         self._ledger.allocated(self._id)
 
     def release(self) -> None:
-        """Its process is gone."""
+        """Its process has ended."""
         self._ledger.release(self._id)
 
     def device_bytes(self) -> dict[str, int]:
-        """What its process has on each GPU, as planned."""
+        """What its process holds on each GPU, as planned."""
         shares = () if self.placement is None else self.placement.shares
         return {share.device: share.total for share in shares if share.device != CPU and share.total}
 
     def takes_fewer(self, error: LocalLLMError, session: object) -> bool:
-        """Whether to load once more after this error of a session: for want of a device's memory, once, and only where
-        the number of layers is ours to choose. Several who waited for the same session all get the same answer.
-        """
+        """Whether to load once more with fewer layers after this error of a session: only if a device ran out of
+        memory, only once, and only where the number of layers is ours to choose. All callers that waited for one
+        session get the same answer."""
         device = error.details.get("out_of_memory_on")
         if device is None or self._options.gpu_layers != "auto" or self.placement is None:
             return False
@@ -128,7 +129,7 @@ class OnDevices:
         return plan(self._info, self._options, devices, self._most_layers)
 
     def _crowded(self, placement: Placement, reported: Sequence[DeviceInfo]) -> str:
-        """Who has the memory that it would have had; nothing where that changes nothing."""
+        """Names the models that hold the memory it lacks; empty where their memory would change nothing."""
         others = {id: size for id, size in self._ledger.holders().items() if id != self._id}
         had = layers_on_gpus(placement)
         if not others or had == self.every or self._options.gpu_layers != "auto":
@@ -140,9 +141,9 @@ class OnDevices:
         if layers_on_gpus(alone) <= had:
             return ""
         names = ", ".join(f"{id} ({size / 2**30:.1f} GiB)" for id, size in others.items())
-        return f"{had} of {self.every} layers on GPUs, where {names} takes memory"
+        return f"{had} of {self.every} layers on GPUs, because {names} uses memory there"
 
 
 def layers_on_gpus(placement: Placement) -> int:
-    """The output head counted."""
+    """Counts the output head."""
     return sum(share.layers for share in placement.shares if share.device != CPU)

@@ -1,6 +1,7 @@
-"""One request for an answer until that ends, on the worker that it was sent to or on the next. Lives on one event loop.
+"""One generation request until it ends, on the worker it was sent to or on its replacement. Lives on one event loop.
 
-Its deadlines run here as well: the worker ends it first, and better, unless it hangs.
+Its deadlines are also enforced here: normally the worker ends a late request, with what it has; here it is ended if the
+worker hangs.
 """
 
 from __future__ import annotations
@@ -18,41 +19,41 @@ from localllm.types import Delta, Finish, GenerationRequest
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 
 DEADLINE_GRACE_S = 5.0
-"""For the worker to end a request whose time is over, with what was made of it."""
+"""Time beyond a deadline for the worker to end the request itself, with what it has."""
 
 
 MIN_TIMEOUT_S = 0.001
-"""The least that a request may have."""
+"""The shortest timeout that a request may have."""
 
 TimedT = TypeVar("TimedT", GenerationRequest, EmbeddingRequest, RerankRequest)
 R = TypeVar("R", bound=GenerationRequest | EmbeddingRequest | RerankRequest)
 
 
 class Holder(Protocol):
-    """Who has the request now: a session, or those that wait for another try."""
+    """Whoever holds the request now: a session, or the retries."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is known of the worker just now."""
+        """Whether the worker is not responding at the moment."""
 
     def withdraw(self, pending: Pending) -> None:
-        """It has ended; nothing more is to be done for it."""
+        """The request has ended; do nothing more for it."""
 
 
 class Pending:
-    """`mailbox` is what its reader sees."""
+    """`mailbox` is the reader's side."""
 
     def __init__(self, request: GenerationRequest, holder: Holder, on_end: Callable[[Finish | str], None]) -> None:
-        """`on_end` is told once how it ended, by its finish or an error's code."""
+        """`on_end` is called once with how it ended: its finish, or an error code."""
         self._loop = asyncio.get_running_loop()
         self.mailbox = Mailbox(self._loop)
         self.request = request
         self.holder = holder
         self.id = 0
-        """As its holder numbers it."""
+        """Its number with the holder."""
         self.was_retried = False
         self.begun = asyncio.Event()
-        """There is something of an answer, or it has ended."""
+        """Set when the answer has begun, or the request has ended."""
         self._on_end = on_end
         self._has_ended = False
         self._started_s = self._loop.time()
@@ -62,7 +63,7 @@ class Pending:
                 self._timers.append(self._loop.call_later(seconds + DEADLINE_GRACE_S, callback))
 
     def put(self, delta: Delta) -> None:
-        """The next piece of the answer; with its `finish` it has ended."""
+        """The next piece of the answer; a piece with a `finish` ends it."""
         self.mailbox.put(delta)
         if not delta.progress or delta.num_tokens:
             self.begun.set()
@@ -70,7 +71,7 @@ class Pending:
             self._end(delta.finish)
 
     def fail(self, error: LocalLLMError) -> None:
-        """It ends with this; who has it has let go of it."""
+        """End it with this error; its holder has already let go of it."""
         self.mailbox.fail(error)
         self._end(error.code)
 
@@ -82,18 +83,18 @@ class Pending:
 
     def abandon(self) -> None:
         """`cancel`, from any thread: an answer was garbage-collected before its end."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
             self._loop.call_soon_threadsafe(self.cancel)
 
     def remaining(self) -> GenerationRequest:
-        """The request with what is left of its time. Raises `RequestTimeout`."""
+        """The request with the time that remains. Raises `RequestTimeout`."""
         return remaining(self.request, self._loop.time() - self._started_s)
 
     def _late(self) -> None:
         self._expire(f"it was not answered within the {self.request.timeout_s:.3g} s that it allows (timeout)")
 
     def _late_in_queue(self) -> None:
-        """Only the worker knows who has a slot: judged here while it says nothing."""
+        """Only the worker knows which requests have slots, so this decides only while the worker is silent."""
         if not self.begun.is_set() and (not self.mailbox.accepted.done() or self.holder.is_silent):
             seconds = self.request.queue_timeout_s
             self._expire(f"no slot was free within the {seconds:.3g} s that a request may wait (queue_timeout_s)")
@@ -113,13 +114,13 @@ class Pending:
 
 
 def remaining(request: R, elapsed_s: float) -> R:
-    """The request as it is for another try. Raises `RequestTimeout` when its time is over."""
+    """The request for another attempt. Raises `RequestTimeout` when its time is up."""
     if request.timeout_s is None:
         return request
     left_s = request.timeout_s - elapsed_s
     if left_s < MIN_TIMEOUT_S:
         raise RequestTimeout(
-            f"its {request.timeout_s:.3g} s (timeout) were over before it could be tried again: "
+            f"its {request.timeout_s:.3g} s (timeout) ran out before it could be retried: "
             "the model's process had crashed"
         )
     return msgspec.structs.replace(request, timeout_s=left_s)

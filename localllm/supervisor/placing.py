@@ -1,7 +1,7 @@
-"""Which layers go to which device, and what each then holds: pure functions of sizes, free bytes and wishes.
+"""Which layers go to which device, and what each device then holds: pure functions of sizes, free memory and options.
 
-llama.cpp gives the last layers to devices, the first device the lowest of those, and the output head, which counts as
-one layer more, to the last. What reads tokens (the embedding) stays on the CPU. Knows nothing of contexts and slots.
+llama.cpp puts the last layers on devices, the lowest of those on the first device, and the output head, which counts as
+one more layer, on the last. The token embedding stays on the CPU. Knows nothing of contexts and slots.
 """
 
 from __future__ import annotations
@@ -20,62 +20,62 @@ from localllm.worker.messages import DeviceShare
 
 CPU = "CPU"
 DRIVER_BYTES = 128 * 1024 * 1024
-"""Of each GPU, for what its driver and backend keep, which no header tells. An allowance, not a measurement."""
+"""Memory of each GPU that its driver and backend take, which no header tells. An allowance, not a measurement."""
 _BLOCK = re.compile(r"blk\.(\d{1,4})\.")
 _READS_TOKENS = ("token_embd.", "position_embd.", "token_types.", "per_layer_token_embd.")
 
 
 class Sizes(NamedTuple):
-    """Bytes of a model's weights, by what decides where they go."""
+    """Bytes of a model's weights, grouped by what decides where they go."""
 
     layers: tuple[int, ...]
     reading: int
-    """Of the embedding and what else stays on the CPU."""
+    """The embedding and other tensors that stay on the CPU."""
     output: int
     output_copy: int
-    """Of the embedding again, where it is the output head as well and that is elsewhere."""
+    """The embedding a second time, where it also serves as the output head and that is on another device."""
     moved: dict[str, int]
-    """Device -> what is there by name."""
+    """Device -> bytes sent there by `override_tensor`."""
 
 
 class Demand(NamedTuple):
-    """What a placement has to hold."""
+    """What a placement must hold, in bytes."""
 
     sizes: Sizes
     kept: Sequence[int]
-    """Keys, values and states, layer by layer."""
+    """Keys, values and states, per layer."""
     compute: int
-    """On each device that computes all layers or its part of all."""
+    """Compute buffer of a device where GPUs compute all layers."""
     compute_partly: int
-    """On each where the CPU has layers as well: theirs are brought over for long prompts."""
+    """Compute buffer of a device where the CPU has layers too: their weights are brought over for long prompts."""
     compute_output: int
-    """On one that has the output head alone."""
+    """Compute buffer of a device that has only the output head."""
     host: int
-    """On the CPU, where devices compute."""
+    """Buffers of the CPU where devices compute."""
     copies: int
-    """Of a step's inputs, where llama.cpp prepares the next ubatches' while several devices compute."""
+    """Copies of a step's inputs: llama.cpp prepares the next ubatches while several devices compute."""
     copies_later: int
-    """The same on a device that others compute before."""
+    """The same on a device that comes later in the pipeline."""
     host_alone: int
-    """On the CPU, where it computes alone."""
+    """Compute buffer of the CPU where it computes alone."""
     outputs: int
     """Logits, in main memory."""
 
 
 class Wish(NamedTuple):
-    """How layers are divided."""
+    """How layers are to be split."""
 
     split: Split = "layer"
     shares: tuple[float, ...] | None = None
 
 
 class Placed(NamedTuple):
-    """An answer."""
+    """A resulting placement."""
 
     counts: tuple[int, ...]
     """Layers on each GPU."""
     shares: tuple[DeviceShare, ...]
-    """Of the GPUs in their order, the CPU's last."""
+    """One per GPU in order, then the CPU's."""
 
     @property
     def layers(self) -> int:
@@ -83,9 +83,9 @@ class Placed(NamedTuple):
 
 
 def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> Sizes:
-    """Raises `InvalidParameter` for a pattern (of `overrides`, each with its device) that no tensor's name has."""
+    """Raises `InvalidParameter` for a pattern of `overrides` (pattern and device) that matches no tensor's name."""
     pairs = [(re.compile(pattern), device) for pattern, device in dict(overrides).items()]
-    if not info.tensors:  # of a file that is not there yet, or of a test
+    if not info.tensors:  # a file that is not downloaded yet, or a test
         return Sizes(tuple(info.layer_bytes), info.other_bytes, 0, info.other_bytes, {})
     layers, reading, output, found = [0] * info.num_layers, 0, 0, dict.fromkeys(dict(overrides), False)
     moved: dict[str, int] = {}
@@ -105,14 +105,15 @@ def sizes_of(info: ModelInfo, overrides: Mapping[str, str] | Sequence[tuple[str,
         if not is_found and not any(re.search(pattern, name) for name in info.tensors):
             some = ", ".join(list(info.tensors)[1:4])
             raise InvalidParameter(
-                f"override_tensor: no tensor's name has {pattern!r}; they are called as {some}", param="override_tensor"
+                f"override_tensor: no tensor's name matches {pattern!r}; names look like {some}",
+                param="override_tensor",
             )
     is_tied = info.causal and "output.weight" not in info.tensors
     return Sizes(tuple(layers), reading, output, info.tensors.get("token_embd.weight", 0) if is_tied else 0, moved)
 
 
 def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int) -> Placed:
-    """As many of the last `most` layers as the free memory holds; none of them, where not even the output head fits."""
+    """As many of the last `most` layers as free memory holds; none where not even the output head fits."""
     for count in range(most if gpus else 0, 0, -1):
         placed = next((one for one in _ways(demand, gpus, wish, count) if fits(one, gpus)), None)
         if placed is not None:
@@ -121,7 +122,7 @@ def fit_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, most: int
 
 
 def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Placed:
-    """So many, divided as they fit best; whether they fit is not asked."""
+    """Exactly `count` layers, split as they fit best; they are placed even if they do not fit."""
     if not count:
         return place(demand, gpus, wish, (0,) * len(gpus))
     ways = list(_ways(demand, gpus, wish, count))
@@ -129,7 +130,7 @@ def put_layers(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: in
 
 
 def fits(placed: Placed, gpus: Sequence[DeviceInfo]) -> bool:
-    """Whether each has room for its share. Devices that share their memory share the room as well."""
+    """Whether each device has room for its share. Devices that share a memory share its room."""
     need: dict[str, int] = {}
     room: dict[str, int] = {}
     for share, gpu in zip(placed.shares, gpus, strict=False):
@@ -140,7 +141,7 @@ def fits(placed: Placed, gpus: Sequence[DeviceInfo]) -> bool:
 
 
 def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) -> Iterator[Placed]:
-    """By the shares that are asked for; else by the free memory, then each device filled before the next."""
+    """By the requested shares; else in proportion to free memory, then filling one device before the next."""
     if wish.shares is not None or len(gpus) < 2:
         yield place(demand, gpus, wish, divided(count, wish.shares or (1.0,) * len(gpus)))
         return
@@ -152,7 +153,7 @@ def _ways(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, count: int) ->
 
 
 def divided(count: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Layers of each device, as llama.cpp divides them (llama-model.cpp, load_tensors)."""
+    """Layers of each device, divided as llama.cpp does it (llama-model.cpp, load_tensors)."""
     whole = sum(shares)
     ends = [end / whole for end in accumulate(shares)]
     counts = [0] * len(shares)
@@ -180,7 +181,7 @@ def _costs(demand: Demand) -> list[int]:
 
 
 def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> Placed:
-    """What each device holds with so many layers on each."""
+    """What each device holds with this many layers on each."""
     sizes, every, on_gpus = demand.sizes, len(demand.sizes.layers) + 1, sum(counts)
     if wish.split in ("row", "tensor") and on_gpus:
         return _in_parallel(demand, gpus, wish, counts)
@@ -209,7 +210,7 @@ def place(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequen
 
 
 def _in_parallel(demand: Demand, gpus: Sequence[DeviceInfo], wish: Wish, counts: Sequence[int]) -> Placed:
-    """Each device has its share of every layer; with rows the cache goes by layers all the same."""
+    """Each device has its share of every layer; with split row the cache is still divided by layers."""
     sizes, on_gpus = demand.sizes, sum(counts)
     first = len(sizes.layers) + 1 - on_gpus
     weights = sum(sizes.layers[first:]) + sizes.output + sizes.output_copy

@@ -1,6 +1,6 @@
-"""Where a model's layers go, how long its slots are: a pure function of its header, the wishes and the devices.
+"""Where a model's layers go and how long its slots are: a pure function of its header, the options and the devices.
 
-Raises what cannot be had; never settles for less than what was asked by name. Knows nothing of processes.
+Raises an error for what cannot be had; never settles for less than what was asked for explicitly. Knows no processes.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from localllm.worker.messages import Placement
 DEFAULT_SLOTS = 4
 MAX_DEFAULT_CTX = 8192
 MAX_DEFAULT_EMBEDDING_CTX = 2048
-"""Not for memory (a text of so many tokens takes 34 MB with 33 M parameters), but for time: an encoder computes a text
-at once, and whoever else asks waits as long (10 s there, on one slow core)."""
+"""Limited by time, not memory (a text of that length takes 34 MB with 33 M parameters): an encoder computes a text in
+one step, and every other request waits for it (10 s for that model, on one slow core)."""
 CTX_STEP = 256
 """llama.cpp pads each stream to this many cells."""
 KV_BYTES: dict[KvType, float] = {"f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
-"""Of one number in the cache, as ggml's blocks have it."""
+"""Bytes per number in the cache, in ggml's block formats."""
 SHORT_CTX = 1024
-"""Slots that hold fewer tokens than this are too short for a difference worth a measurement: flash attention."""
+"""Below this many tokens per slot, flash attention makes too little difference to be worth measuring."""
 MAX_SCORES_BYTES = 512 * 1024 * 1024
-"""For a step's scores without flash attention: fewer rows are computed at once rather than more, down to the least."""
+"""Limit for a step's scores without flash attention: the ubatch is made smaller instead, down to `LEAST_UBATCH`."""
 LEAST_UBATCH = 32
 SLOT_OUTPUTS = 8
-"""Rows of logits of one stream in a step: `engine.scheduling.rows.MOST_ROWS`."""
+"""Rows of logits that one stream may have in a step: `engine.scheduling.rows.MOST_ROWS`."""
 MORE_OUTPUTS, LEAST_MORE_OUTPUTS = 64, 8
-"""Rows of a step besides those. llama.cpp makes room for all that a step may have."""
+"""Further rows of a step. llama.cpp allocates for the most that a step may have."""
 MORE_OUTPUTS_BYTES = 32 * 1024 * 1024
-"""Of these rows."""
+"""Memory for those further rows."""
 EMBEDDING_STATES = 4
-"""Texts at a time where a layer is recurrent: `llama.embedding.MAX_STATES`."""
+"""Texts computed at once where a layer is recurrent: `llama.embedding.MAX_STATES`."""
 
 
 def plan(
     info: ModelInfo, options: LoadOptions, devices: Sequence[DeviceInfo], most_layers: int | None = None
 ) -> Placement:
     """The placement to ask the worker for. Raises `LoadFailed`, `DeviceUnavailable`, `InvalidParameter`."""
-    if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp aborts on the first text it is given
+    if info.tokenizer in (None, "none", "no_vocab"):  # llama.cpp would abort on the first text
         raise LoadFailed("the file has no tokenizer, so it cannot read or write text")
     pooling, embedding_ctx = pooling_of(info, options), embedding_context_of(info, options)
     kv, reason = _layout(options)
@@ -78,7 +78,7 @@ def plan(
 
 
 def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
-    """How the slots share the KV cache, and why; the figures are of benchmarks/LOG.md."""
+    """How the slots share the KV cache, and why. For the figures see benchmarks/LOG.md."""
     if options.kv != "auto":
         return options.kv, "as asked for"
     if options.kv_cells is not None:
@@ -90,7 +90,7 @@ def _layout(options: LoadOptions) -> tuple[KvLayout, str]:
 
 
 def _flash_attn(info: ModelInfo, options: LoadOptions, *, uses_gpus: bool) -> tuple[FlashAttn, str]:
-    """How attention is computed, and why. On the CPU alone `auto` is for the worker to measure."""
+    """How attention is computed, and why. On the CPU `auto` leaves it to the worker's measurement."""
     if options.flash_attn != "auto":
         return options.flash_attn, "as asked for"
     if uses_gpus:
@@ -98,21 +98,21 @@ def _flash_attn(info: ModelInfo, options: LoadOptions, *, uses_gpus: bool) -> tu
     if options.kv_type != "f16":
         return "on", f"kv_type {options.kv_type} needs it"
     if _layout(options)[0] == "unified":
-        return "on", "it skips what is other slots' in a unified cache"
+        return "on", "it skips other slots' cells in a unified cache"
     if context_of(info, options) < SHORT_CTX:
         return "on", f"slots of fewer than {SHORT_CTX:,} tokens are too short to measure what is faster"
-    return "auto", "measured when it is loaded"
+    return "auto", "measured at load"
 
 
 def ubatch_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Rows that are computed at once without flash attention, so that their scores are bounded."""
+    """Rows computed at once without flash attention, such that their scores stay bounded."""
     row_bytes = scores_bytes(info, most_seen(info, options), 1)
     rows = options.ubatch_tokens if row_bytes == 0 else min(options.ubatch_tokens, MAX_SCORES_BYTES // row_bytes)
     return max(rows - rows % LEAST_UBATCH, LEAST_UBATCH)
 
 
 def outputs_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Rows of logits of a step: those of each slot's stream, and others that prompts' log-probabilities want."""
+    """Rows of logits in a step: those of each slot's stream, and more for log-probabilities of prompts."""
     slots = slots_of(info, options)
     more = MORE_OUTPUTS_BYTES // (4 * max(1, info.vocabulary_size))
     return min(
@@ -125,22 +125,22 @@ def _snapshots(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
 
 
 def is_unified(options: LoadOptions) -> bool:
-    """One KV cache for all slots."""
+    """Whether all slots share one KV cache."""
     return _layout(options)[0] == "unified"
 
 
 def most_seen(info: ModelInfo, options: LoadOptions) -> int:
-    """Cells that a row looks at: in a unified cache all slots'."""
+    """Cells that a row attends to at most: in a unified cache those of all slots."""
     return cells_of(info, options) if is_unified(options) else context_of(info, options)
 
 
 def step_rows(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
-    """Tokens that are computed at once, at most."""
+    """The most tokens computed at once."""
     return max(options.ubatch_tokens if flash else ubatch_of(info, options), slots_of(info, options))
 
 
 def windowed_cells(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int:
-    """Tokens that a layer with a window keeps, of all slots."""
+    """Cells that a layer with a sliding window has for all slots."""
     slots, unified = slots_of(info, options), is_unified(options)
     streams = 1 if unified else slots
     seen = info.sliding_window * (slots if unified else 1) + step_rows(info, options, flash=flash)
@@ -148,7 +148,7 @@ def windowed_cells(info: ModelInfo, options: LoadOptions, *, flash: bool) -> int
 
 
 def step_of(info: ModelInfo, options: LoadOptions, *, flash: bool) -> Step:
-    """The largest one."""
+    """The largest step."""
     streams = 1 if is_unified(options) else slots_of(info, options)
     return Step(
         rows=step_rows(info, options, flash=flash),
@@ -161,19 +161,19 @@ def step_of(info: ModelInfo, options: LoadOptions, *, flash: bool) -> Step:
 
 
 def compute_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool, copied: int = 0) -> int:
-    """Of the buffer that a device computes in; 0 for an encoder, which gets one with its first text."""
+    """Size of a device's compute buffer; 0 for an encoder, which gets one with its first text."""
     if not info.causal:
         return 0
     return buffers.compute_bytes(info, step_of(info, options, flash=flash), flash=flash, copied=copied)
 
 
 def cpu_compute_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """If the model is on the CPU; of what `auto` may be the larger."""
+    """The same for a model on the CPU; the larger one where `auto` may choose either."""
     return max(compute_bytes(info, options, flash=flash) for flash in _possible_flash(info, options))
 
 
 def output_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of the logits that are read: a row for each slot from the start, more when a step has more."""
+    """Size of the logits buffer: one row per slot at first; it grows when a step has more."""
     return 4 * slots_of(info, options) * info.vocabulary_size if info.causal else 0
 
 
@@ -191,18 +191,18 @@ def cells_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def slots_of(info: ModelInfo, options: LoadOptions) -> int:
-    """None for an encoder, whatever is wished for generating models."""
+    """0 for an encoder, whatever was asked for."""
     return (options.slots or DEFAULT_SLOTS) if info.causal else 0
 
 
 def pooling_of(info: ModelInfo, options: LoadOptions) -> Pooling:
-    """As asked for, else as the model says, else as such models are usually trained.
+    """As asked for, else as the model says, else what is usual for such models.
 
     Raises `InvalidParameter` for ranking with a model that has no head for it.
     """
     pooling = options.pooling or info.pooling or ("last" if info.causal else "mean")
     if pooling == "rank" and not info.has_ranking_head:
-        if options.pooling is None:  # the header promises what the file does not hold
+        if options.pooling is None:  # the header asks for a head that the file lacks
             raise LoadFailed("the file has no ranking head; load it with another --pooling")
         raise InvalidParameter("the model has no ranking head; leave out --pooling", param="pooling")
     return pooling
@@ -222,7 +222,7 @@ def embedding_context_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def context_of(info: ModelInfo, options: LoadOptions) -> int:
-    """Tokens each slot holds; an encoder has none, and reads texts of `embedding_context_of`.
+    """Tokens that each slot holds. For an encoder, which has no slots, `embedding_context_of`.
 
     Raises `InvalidParameter` for more than the model was trained for.
     """
@@ -239,7 +239,7 @@ def context_of(info: ModelInfo, options: LoadOptions) -> int:
 
 
 def longest_context(trained: int, options: LoadOptions) -> int:
-    """Tokens that a slot can have: what the model was trained for, or as far as its positions are stretched."""
+    """The most tokens a slot can have: what the model was trained for, or what RoPE scaling stretches that to."""
     if options.rope_scale is None:
         return trained
     return max(trained, int((options.yarn_orig_ctx or trained) * options.rope_scale))
@@ -266,7 +266,7 @@ def place(
 ) -> tuple[list[DeviceInfo], Placed, bool]:
     """The GPUs in use, what each holds, and whether the user insists. Raises `DeviceUnavailable`, `InvalidParameter`.
 
-    `most_layers`: not more on GPUs, where their number is ours to choose.
+    `most_layers`: upper bound on GPUs, where their number is ours to choose.
     """
     gpus = choosing.gpus_of(options, devices)
     wish = Wish(options.split, choosing.shares_of(options, gpus))
@@ -274,7 +274,7 @@ def place(
     every = info.num_layers + 1
     if options.gpu_layers == "auto":
         placed = fit_layers(demand, gpus, wish, every if most_layers is None else min(most_layers, every))
-        named = options.devices is not None and bool(gpus)  # a GPU named is a GPU asked for
+        named = options.devices is not None and bool(gpus)  # naming a GPU means insisting on it
         if named and not placed.layers and most_layers is None:
             raise DeviceUnavailable(f"no layer of the model fits on {gpus[0].name}", param="device")
         return gpus, placed, named and placed.layers > 0
@@ -289,7 +289,7 @@ def place(
 
 
 def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
-    """What a placement has to hold with these options."""
+    """What a placement must hold with these options."""
     flash = options.flash_attn != "off"
     kept = memory_bytes(info, options, flash=flash)
     step = step_of(info, options, flash=flash) if info.causal else None
@@ -308,7 +308,8 @@ def demand_of(info: ModelInfo, options: LoadOptions, sizes: Sizes) -> Demand:
 
 
 def cpu_memory_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """Of keys, values and states of all slots, if the model is on the CPU; of what `auto` may be the larger."""
+    """Keys, values and states of all slots, for a model on the CPU; the larger figure where `auto` may choose
+    either."""
     return max(sum(memory_bytes(info, options, flash=flash)) for flash in _possible_flash(info, options))
 
 
@@ -318,9 +319,9 @@ def _possible_flash(info: ModelInfo, options: LoadOptions) -> tuple[bool, ...]:
 
 
 def memory_bytes(info: ModelInfo, options: LoadOptions, *, flash: bool) -> list[int]:
-    """Of keys, values and states of all slots, layer by layer, as llama.cpp allocates them (llama-kv-cache*.cpp).
+    """Keys, values and states of all slots, per layer, as llama.cpp allocates them (llama-kv-cache*.cpp).
 
-    Without flash attention every layer's values take as much as the widest layer's.
+    Without flash attention the values of every layer take as much as those of the widest layer.
     """
     if not info.causal:
         return [0] * info.num_layers
@@ -341,6 +342,6 @@ def _cells_bytes(layer: LayerMemory, cells: int, kv_type: KvType, least_values: 
 
 
 def embedding_memory_bytes(info: ModelInfo, cells: int) -> int:
-    """Of keys, values and states of the context that embeds: F16, its windowed layers keep all cells."""
+    """Keys, values and states of the embedding context: F16, and windowed layers keep all cells."""
     states = 4 * EMBEDDING_STATES
     return sum(_cells_bytes(layer, cells, "f16", 0) + states * layer.state for layer in info.layer_memory)

@@ -1,6 +1,6 @@
-"""One worker process, seen from the event loop: what it says, whether it hangs, how it leaves, that it is gone.
+"""One worker process, seen from the event loop: its messages, whether it hangs, its shutdown and its exit.
 
-Whatever fails on the way ends the process, and its owner is told why. Knows nothing of requests.
+Any failure on the way ends the process, and its owner gets the reason. Knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from localllm.worker.messages import Down, Pong, Shutdown, Up
 logger = logging.getLogger("localllm")
 
 UNKILLABLE_S = 10.0
-"""For a process that was killed to be gone. One that a driver holds in the kernel is given up: nobody waits for it."""
+"""Time for a killed process to disappear. One that a driver holds in the kernel is then abandoned; nobody waits for it.
+"""
 SAVING_ANSWER_S, SAVING_ADVANCE_S = 5.0, 120.0
-"""While a process that is to leave saves conversations: for a ping to be answered, and for the next one to be saved."""
+"""Timeouts while a process that shuts down saves conversations: for a ping, and for one conversation."""
 JOIN_S = 0.1
-"""For the thread that told of the exit to end."""
+"""Time for the thread that reported the exit to end."""
 
 
 class WorkerProcess:
-    """Used on the loop that made it, which both callbacks are called on."""
+    """Used on the loop that made it; both callbacks are called on that loop."""
 
     def __init__(
         self,
@@ -41,7 +42,8 @@ class WorkerProcess:
         step_timeout_s: float,
         verbose: bool,
     ) -> None:
-        """`on_exit` is called once, after the last `on_message`. The times: see `Heartbeat`, which `watch` begins.
+        """`on_exit` is called once, after the last `on_message`. For the timeouts see `Heartbeat`, which `watch`
+        starts.
 
         Raises `WorkerCrashed` where no process can be started.
         """
@@ -68,7 +70,7 @@ class WorkerProcess:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it was asked to."""
+        """Whether it was asked to shut down."""
         return self._leaving is not None or self._is_dismissed
 
     @property
@@ -77,26 +79,27 @@ class WorkerProcess:
         return self._heartbeat.is_silent
 
     def send(self, message: Down) -> None:
-        """Never blocks. Raises `InvalidParameter` for what fits into no frame, `QueueFull`."""
+        """Never blocks. Raises `InvalidParameter` for a message that exceeds a frame, `QueueFull`."""
         self._handle.send(message)
 
     def watch(self) -> None:
-        """It reads what it is sent from now on: see that it goes on doing so."""
+        """It reads messages from now on: start checking that it keeps responding."""
         if self._next_beat is None:
             self._beat()
 
     def dismiss(self) -> None:
-        """Ask it to leave, from any thread, and wait for nothing."""
+        """Ask it to shut down, from any thread, without waiting."""
         self._is_dismissed = True
-        with contextlib.suppress(LocalLLMError):  # it takes nothing any more: its stdin ends with this process
+        with contextlib.suppress(LocalLLMError):  # its pipe is full or closed; stdin ends with this process anyway
             self.send(Shutdown())
 
     def prepared(self) -> None:
-        """It has taken or refused a request."""
+        """It has accepted or rejected a request."""
         self._heartbeat.prepared()
 
     async def aclose(self, *, saves: bool) -> None:
-        """Ask it to leave, and return when it is gone. `saves`: it writes conversations first, while that gets on."""
+        """Ask it to shut down, and return when it is gone. `saves`: give it time to write conversations while it
+        progresses."""
         if self._leaving is None:
             self._leaving = self._loop.create_task(self._leave(saves))
         await asyncio.shield(self._leaving)
@@ -104,7 +107,7 @@ class WorkerProcess:
     async def _leave(self, saves: bool) -> None:
         try:
             self.send(Shutdown())
-            if saves:  # a process that answers nothing saves nothing either
+            if saves:  # a process that answers no pings saves nothing either
                 self._heartbeat = Heartbeat(worker_timeout_s=SAVING_ANSWER_S, step_timeout_s=SAVING_ADVANCE_S)
                 self._beat()
                 await self._exited.wait()
@@ -114,27 +117,28 @@ class WorkerProcess:
                         await self._exited.wait()
         finally:
             if not self._exited.is_set():
-                self._kill("it did not leave when it was asked to")
+                self._kill("it did not shut down when asked to")
         await self._exited.wait()
         self._handle.join(JOIN_S)
 
     def _post(self, callback: Callable[[Any], None], item: object) -> None:
-        """From any thread to the loop."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+        """Hand an item over to the loop, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
             self._loop.call_soon_threadsafe(self._guarded, callback, item)
 
     def _guarded(self, callback: Callable[..., None], *args: object) -> None:
-        """What fails here would be lost on the loop, and with it an answer that somebody waits for."""
+        """End the process if a callback raises: otherwise the loop would swallow the error, and a caller would wait
+        forever."""
         try:
             callback(*args)
         except Exception as error:
             logger.exception("defect in a session")
-            self._kill(f"what it sent failed here with {type(error).__name__}")
+            self._kill(f"handling its message failed here with {type(error).__name__}")
 
     def _take(self, message: Up) -> None:
         if isinstance(message, Pong):
             self._heartbeat.take(message)
-        elif self._giving_up is None:  # what one says that was ended from here changes nothing any more
+        elif self._giving_up is None:  # ignore messages of a process we are ending
             self._on_message(message)
 
     def _beat(self) -> None:
@@ -152,14 +156,14 @@ class WorkerProcess:
         self._next_beat = self._loop.call_later(self._heartbeat.interval_s, self._guarded, self._beat)
 
     def _kill(self, reason: str) -> None:
-        """`on_exit` follows when it is gone, or soon after, where not even that works."""
+        """`on_exit` follows when it is gone, or after `UNKILLABLE_S` if it cannot be killed."""
         self._handle.kill(reason)
         if self._giving_up is None and not self._exited.is_set():
-            crash = WorkerCrashed(f"the model's process was ended: {reason}; it is still there")
+            crash = WorkerCrashed(f"the model's process was ended: {reason}; it still exists")
             self._giving_up = self._loop.call_later(UNKILLABLE_S, self._guarded, self._bury, crash)
 
     def _bury(self, crash: WorkerCrashed) -> None:
-        if self._exited.is_set():  # given up, and gone after all
+        if self._exited.is_set():  # abandoned, and gone after all
             return
         self._exited.set()
         for timer in (self._next_beat, self._giving_up):

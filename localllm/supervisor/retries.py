@@ -1,7 +1,7 @@
-"""Requests whose worker died before it had sent anything of an answer: once more on a fresh one, one at a time.
+"""Retries requests whose worker died before it had sent any of their answers: on a new worker, one at a time.
 
-One at a time, because one of them may be what killed it: the others must not die of it twice. What came in since runs
-beside them, and has its own retry. Knows nothing of processes. Lives on one event loop.
+One at a time, because one of them may be what killed it, and the others must not die twice of it. Requests that arrived
+since then run beside them and have their own retry. Knows nothing of processes. Lives on one event loop.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 
 class Retries:
-    """Of one model."""
+    """Retries of one model."""
 
     is_silent = True
 
     def __init__(self, make_session: Callable[[], Awaitable[Session]], may_retry: Callable[[], bool]) -> None:
-        """`make_session`: one that can answer, or an error. `may_retry`: not where it dies too often."""
+        """`make_session` gives a session that can answer, or raises. `may_retry`: False where the worker dies too
+        often."""
         self._make_session = make_session
         self._may_retry = may_retry
         self._lane = asyncio.Lock()
@@ -36,7 +37,7 @@ class Retries:
         self.num_waiting = 0
 
     def take(self, pending: Pending, crash: WorkerCrashed) -> None:
-        """Try it again; the second failure is its end."""
+        """Retry it; a second failure ends it."""
         pending.was_retried, pending.holder = True, self
         self._tasks[pending] = asyncio.get_running_loop().create_task(self._retry(pending, crash))
 
@@ -45,7 +46,7 @@ class Retries:
             task.cancel()
 
     async def alone(self, crash: WorkerCrashed, work: Callable[[Session], Awaitable[T]]) -> T:
-        """What `work` makes with a fresh session, while nobody else's retry runs. Raises `crash` if there is none."""
+        """The result of `work` with a new session, while no other retry runs. Raises `crash` if there is no session."""
         self.num_waiting += 1
         is_waiting = True
         try:
@@ -85,7 +86,7 @@ class Retries:
             try:
                 return await self._make_session()
             except LocalLLMError as error:
-                again = WorkerCrashed(f"{crash.message}; starting it again failed: {error.message}")
+                again = WorkerCrashed(f"{crash.message}; restarting it failed: {error.message}")
                 again.details = crash.details
                 raise again from error
         if self._closed:

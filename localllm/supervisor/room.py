@@ -1,6 +1,6 @@
-"""Whether a model may be loaded now, or who has to go first: pure functions of what is loaded and what is free.
+"""Whether a model may be loaded now, or which others must go first: pure functions of what is loaded and free.
 
-Main memory, and the memory of devices. Knows nothing of processes and time.
+Covers main memory and device memory. Knows nothing of processes and time.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from localllm.types import ModelInfo
 from localllm.types.load_options import LoadOptions
 
 USABLE_SHARE = 0.9
-"""Of all main memory: the rest is the system's."""
+"""Share of main memory that models may use; the rest is left to the system."""
 FIXED_BYTES = 96 * 2**20
-"""A worker's own: Python, the library, and its child for templates."""
+"""A worker's own: Python, the library, and its template child."""
 EMBEDDING_ROWS, EMBEDDING_TEXTS = 512, 128
 """Tokens and texts that are embedded at once: `llama.embedding.BATCH_TOKENS` and `MAX_TEXTS`."""
 
 
 class Held(NamedTuple):
-    """A model that has memory now."""
+    """A model that holds memory now."""
 
     id: str
     need_bytes: int
     is_busy: bool
     stays: bool
-    """Never put out for another."""
+    """Never evicted for another."""
     last_used_s: float
 
 
 class Load(NamedTuple):
-    """It fits."""
+    """Load it: it fits."""
 
 
 class Evict(NamedTuple):
-    """Unload this idle model, then ask again."""
+    """Unload this idle model, then decide again."""
 
     id: str
 
 
 class WaitFor(NamedTuple):
-    """These have to end their requests first; they take no new ones meanwhile."""
+    """Wait for these models to finish their requests; they accept no new ones meanwhile."""
 
     ids: tuple[str, ...]
 
@@ -62,20 +62,20 @@ Decision = Load | Evict | WaitFor
 
 
 class Room(NamedTuple):
-    """What there is."""
+    """What is available."""
 
     max_models: int
-    """0: any number."""
+    """0: no limit."""
     max_bytes: int
     """For all models together."""
     free_bytes: int
-    """That could be allocated now."""
+    """What could be allocated now."""
 
 
 def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", "off"] | None = None) -> int:
-    """Main memory of a model with all its layers on the CPU: an estimate, rather too high. Raises as `plan` does.
+    """Main memory of a model with all layers on the CPU: an estimate on the high side. Raises as `plan`.
 
-    `flash_attn`: what its worker has found to be faster; None: not known yet, so the larger need.
+    `flash_attn`: what its worker found to be faster; None if unknown, which gives the larger need.
     """
     if flash_attn is not None and options.flash_attn == "auto":
         options = msgspec.structs.replace(options, flash_attn=flash_attn)
@@ -85,9 +85,9 @@ def need_bytes(info: ModelInfo, options: LoadOptions, flash_attn: Literal["on", 
 
 
 def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
-    """What embedding takes beyond that, likewise: the longest text at once; of a causal model cells and logits.
+    """Additional main memory for embedding: the longest text in one step; for a causal model also KV cells and logits.
 
-    llama.cpp makes room for a row of logits for each text, whether it computes any or not.
+    llama.cpp allocates a row of logits for each text, whether it computes any or not.
     """
     ctx, flash = embedding_context_of(info, options), options.flash_attn != "off"
     has_state = any(layer.state for layer in info.layer_memory)
@@ -103,8 +103,8 @@ def embedding_bytes(info: ModelInfo, options: LoadOptions) -> int:
 def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
     """What to do so that a model of `need` bytes can be loaded. Raises `LoadConflict` where it never can.
 
-    Idle models go first, the least recently used one before the others; then busy ones, when their requests are over.
-    A model that is alone is loaded whatever is reckoned: estimates are no reason to refuse.
+    Idle models go first, least recently used first; then busy ones, once their requests have ended. A model that would
+    be alone is loaded whatever the estimate says: an estimate is no reason to refuse.
     """
     if _fits(need, held, room):
         return Load()
@@ -126,10 +126,11 @@ def decide(id: str, need: int, held: Sequence[Held], room: Room) -> Decision:
 
 
 def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Sequence[Held]) -> Load | Evict:
-    """The same for devices: who goes, so that a model gets more of its layers there; nobody, where that gains nothing.
+    """The same for devices: which model to evict so that the new one gets more layers there; none if that gains
+    nothing.
 
-    `layers_without`: how many it gets if these are gone. `holders`: the models that have memory of devices. Only idle
-    ones go: rather fewer layers than a wait, and the load says so.
+    `layers_without`: layers it would get if these models were gone. `holders`: the models that hold device memory. Only
+    idle models are evicted: fewer layers are better than waiting, and the load reports it.
     """
     now = layers_without(frozenset())
     idle = sorted((one for one in holders if not one.is_busy and not one.stays), key=lambda one: one.last_used_s)
@@ -138,7 +139,7 @@ def decide_devices(layers_without: Callable[[Collection[str]], int], holders: Se
     for one in idle:
         if layers_without({one.id}) > now:
             return Evict(one.id)
-    return Evict(idle[0].id)  # it takes several
+    return Evict(idle[0].id)  # no single one is enough
 
 
 def _fits(need: int, held: Sequence[Held], room: Room) -> bool:
@@ -151,9 +152,10 @@ def _never(id: str, need: int, held: Sequence[Held], room: Room) -> str:
     names = ", ".join(f"{one.id} ({one.need_bytes / 1e9:.1f} GB)" for one in held)
     if room.max_models and len(held) >= room.max_models:
         return (
-            f"{id} cannot be loaded: {names} stays and max_loaded_models is {room.max_models}; unload it or raise that"
+            f"{id} cannot be loaded: {names} is pinned and max_loaded_models is {room.max_models}; "
+            "unload it or raise the limit"
         )
     return (
         f"{id} needs about {need / 1e9:.1f} GB of memory; {max(0, room.free_bytes) / 1e9:.1f} GB are free beside "
-        f"{names}, which stays; unload it first (`localllm stop`)"
+        f"{names}, which is pinned; unload it first (`localllm stop`)"
     )

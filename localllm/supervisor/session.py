@@ -1,8 +1,8 @@
 """One life of one worker process, seen from the event loop: loading, answering, death. A session is never restarted.
 
-    starting --Hello--> planning --Load--> loading --Ready--> answering --exit--> dead      (reached from anywhere)
+    starting --Hello--> planning --Load--> loading --Ready--> answering --exit--> dead      (reachable from any state)
 
-Knows nothing of names, files or which other models there are.
+Knows nothing of names, files or other models.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from localllm.worker.messages import (
 logger = logging.getLogger("localllm")
 
 CALL_TIMEOUT_S, SLOT_CALL_TIMEOUT_S = 120.0, 1800.0
-"""For a small question to be answered, and for one that writes to the disk or reads from it."""
+"""Timeouts of a short call, and of one that reads or writes the disk."""
 TEXT_METHODS = frozenset({"tokenize", "pieces", "render"})
-"""Those of `Call` that take time on the worker's preparer; `max_waiting` of them may wait, and as many others."""
+"""Methods of `Call` that run on the worker's preparer; up to `max_waiting` of them may wait, and as many others."""
 MakeLoad = Callable[[Hello], Load]
 
 
 class Session:
-    """Everything that is said to a worker goes through here, on the loop that made it."""
+    """All messages to a worker go through here, on the loop that made it."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class Session:
         step_timeout_s: float = 0.0,
         retries: Retries | None = None,
     ) -> None:
-        """Starts the process. `make_load` plans from the worker's `Hello`; what it raises fails the load. `saves`: it
-        has something to save when it leaves. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.
+        """Starts the process. `make_load` plans from the worker's `Hello`; an error it raises fails the load. `saves`:
+        the worker has something to save when it shuts down. `worker_timeout_s`, `step_timeout_s`: see `Heartbeat`.
 
-        `on_end` is told how each request ended, by its finish or an error's code; `on_embedded` that one of texts was
-        answered; `on_called` that a call is over; `on_death` that a session which answered does not any more, unless
-        it was closed. `retries` gets the requests that nothing was sent of when it died. Raises `WorkerCrashed` where
-        no process can be started.
+        `on_end` is called with how each request ended, its finish or an error code; `on_embedded` when a request for
+        embeddings was answered; `on_called` when a call is over; `on_death` when a session that had answered ends
+        without being closed. `retries` gets the requests for which nothing was sent before the worker died. Raises
+        `WorkerCrashed` where no process can be started.
         """
         self._loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[LoadedModel] = self._loop.create_future()
@@ -106,7 +106,7 @@ class Session:
         """In all collectors together."""
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._num_calls = {True: 0, False: 0}
-        """Of those, how many are in `TEXT_METHODS` and how many are not."""
+        """Open calls: True counts those in `TEXT_METHODS`, False the others."""
         self._ids = itertools.count(1)
         self._death: LocalLLMError | None = None
         self._process = WorkerProcess(
@@ -129,7 +129,7 @@ class Session:
 
     @property
     def death(self) -> LocalLLMError | None:
-        """What ended it."""
+        """The error that ended it."""
         return self._death
 
     @property
@@ -139,11 +139,11 @@ class Session:
 
     @property
     def num_requests(self) -> int:
-        """Requests and questions that are not answered yet."""
+        """Requests and calls that are not answered yet."""
         return len(self._pending) + len(self._collectors) + len(self._calls)
 
     def submit(self, request: GenerationRequest) -> Pending:
-        """Send a request; its answer comes to the mailbox. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
+        """Send a request; its mailbox gets the answer. Raises `InvalidParameter`, `QueueFull`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
         self.check_room(1)
@@ -154,7 +154,7 @@ class Session:
         return pending
 
     def resume(self, pending: Pending) -> None:
-        """Send a request whose first worker died. Raises `RequestTimeout`, `WorkerCrashed`."""
+        """Send a request again whose first worker died. Raises `RequestTimeout`, `WorkerCrashed`."""
         if self._death is not None:
             raise self._death
         id = next(self._ids)
@@ -171,7 +171,7 @@ class Session:
             self._process.send(Cancel(pending.id))
 
     def check_room(self, num_requests: int) -> None:
-        """Raises `QueueFull` where so many more find no place."""
+        """Raises `QueueFull` where there is no room for that many more."""
         slots = self.ready.result().slots
         if len(self._pending) + num_requests > slots + self._max_waiting:
             waiting = max(0, len(self._pending) - slots)
@@ -180,9 +180,9 @@ class Session:
             )
 
     async def embed(self, request: EmbeddingRequest | RerankRequest) -> Embeddings:
-        """The vectors of all texts, or of each document one of a single number: its score.
+        """The vectors of all texts; for reranking, one vector of a single number per document: its score.
 
-        Cancelled when the task is. Raises what the worker refuses, `QueueFull`, `RequestTimeout`, `WorkerCrashed`.
+        Cancelled with the task. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`.
         """
         if self._death is not None:
             raise self._death
@@ -234,7 +234,7 @@ class Session:
         except (asyncio.CancelledError, RequestTimeout):
             self._process.send(Cancel(id))
             raise
-        finally:  # counted off before it is told: who is idle now may be unloaded
+        finally:  # counted before callbacks run: a model that is idle now may be unloaded
             if timer is not None:
                 timer.cancel()
             del self._collectors[id]
@@ -246,14 +246,14 @@ class Session:
             collector.fail(texts.late_in_queue(request))
 
     async def call(self, method: str, *args: Any) -> Any:
-        """A small question. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
+        """A short call. Raises what the worker answers, `QueueFull`, `RequestTimeout`, `WorkerCrashed`."""
         timeout_s = SLOT_CALL_TIMEOUT_S if method in SLOT_METHODS else CALL_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
                 try:
                     return await self._call(method, args)
                 except WorkerCrashed as crash:
-                    if self._retries is None or method in SLOT_METHODS:  # what slots held died with the worker
+                    if self._retries is None or method in SLOT_METHODS:  # the contents of slots died with the worker
                         raise
                     return await self._retries.alone(crash, lambda session: session._call(method, args))
         except TimeoutError:
@@ -276,23 +276,23 @@ class Session:
         finally:
             self._num_calls[is_text] -= 1
             del self._calls[id]
-            self._on_called()  # as above: it may be what kept the model
+            self._on_called()  # as above: this call may be what kept the model loaded
 
     def give_up(self, error: LocalLLMError) -> None:
-        """Whoever waits for the load is told this."""
+        """Fail the load with this error."""
         self._fail_load(error)
 
     async def aclose(self) -> None:
-        """End the process and wait until it is gone; answers that still run fail with `Draining`."""
+        """End the process and wait until it is gone; running answers fail with `Draining`."""
         await self._process.aclose(saves=self._saves and self._is_answering)
 
     def dismiss(self) -> None:
-        """Ask the process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        """Ask the process to shut down, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
         self._process.dismiss()
 
     @property
     def _is_answering(self) -> bool:
-        """Whether it could answer, before it died."""
+        """Whether it had finished loading, before any death."""
         return self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None
 
     def _has_unprepared(self) -> bool:
@@ -336,7 +336,7 @@ class Session:
             self._fail_load(from_info(message.error))
 
     def _find(self, id: int, *, ends: bool = False) -> Pending | None:
-        """The request; None for one that was cancelled while this was on its way."""
+        """The request; None if it was cancelled while this message was on its way."""
         return self._pending.pop(id, None) if ends else self._pending.get(id)
 
     def _collect(self, message: Tokenized | Vectors) -> None:
@@ -372,11 +372,11 @@ class Session:
         death = self._death = Draining("the model is being unloaded") if is_closing else crash
         self._fail_load(death)
         if was_answering and not is_closing:
-            _told(self._on_death)
+            _guarded(self._on_death)
         pending, self._pending = self._pending, {}
         for each in pending.values():
             if is_closing or self._retries is None or each.was_retried or each.begun.is_set():
-                _told(partial(each.fail, death))
+                _guarded(partial(each.fail, death))
             else:
                 self._retries.take(each, crash)
         for collector in self._collectors.values():
@@ -386,8 +386,8 @@ class Session:
                 answer.set_exception(death)
 
 
-def _told(callback: Callable[[], None]) -> None:
-    """One whose callback fails must not keep the others from learning of the end."""
+def _guarded(callback: Callable[[], None]) -> None:
+    """A callback that fails must not keep the others from learning of the end."""
     try:
         callback()
     except Exception:
@@ -395,6 +395,6 @@ def _told(callback: Callable[[], None]) -> None:
 
 
 def _retrieve(future: asyncio.Future[LoadedModel]) -> None:
-    """A load that fails after its caller gave up is no "exception was never retrieved"."""
+    """Avoids "exception was never retrieved" for a load that fails after its caller gave up."""
     if not future.cancelled():
         future.exception()

@@ -1,7 +1,7 @@
-"""How many tokens a second a model will have on this machine's CPU: a pure function of its header and a short probe.
+"""Predicts a model's tokens per second on this machine's CPU: a pure function of its header and a short probe.
 
-A token takes the time to read its matrices, or, of many at once, to multiply with them; to attend to what is before
-it; and a little for each operation. What no probe measured is not predicted. Knows nothing of processes.
+The time per token consists of reading its matrices (for many tokens at once: multiplying with them), attending to
+earlier tokens, and a little per operation. What no probe measured is not predicted. Knows nothing of processes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from localllm.types.load_options import LoadOptions
 from localllm.types.products import Matrices
 
 PROMPT_TOKENS = 512
-"""Of the prompt that is predicted; the answer is that behind it."""
+"""Length of the prompt that is predicted; the answer follows it."""
 STEP_S = 0.00015
-"""What a step takes besides its graph: planning, drawing, text."""
+"""Time of a step outside its graph: planning, sampling, text."""
 LAYER_NODES = 9
 """Operations of a layer besides matrices and vectors: rotations, copies into the cache, attention, sums."""
 MATRIX_NODES, VECTOR_NODES = 2, 1
-"""The threads meet twice for a matrix: its input is quantized first."""
+"""Thread barriers per matrix and per vector. A matrix has two: its input is quantized first."""
 MIXTURE_NODES, MIXTURE_S = 12, 1.5e-5
-"""More of a layer with experts, and what these take besides: experts are chosen and summed up."""
+"""Further nodes of a layer with experts, and the time for choosing experts and summing them up."""
 UNMASKED_SHARE = 9 / 16
-"""Of a prompt's pairs of tokens in tiles that flash attention computes: it skips what nobody may see."""
+"""Share of a prompt's token pairs in tiles that flash attention computes: it skips fully masked ones."""
 PLAIN_GAIN = 1.05
-"""Attention without flash is taken where it makes so much faster, as a load decides (`llama.attention.MARGIN`)."""
+"""Attention without flash is used where it is faster by this factor, as a load decides (`llama.attention.MARGIN`)."""
 CACHED_BYTES, COLD_BYTES = 4 * 2**20, 48 * 2**20
-"""Models up to the one stay in a CPU's caches; those from the other on come from main memory for every token."""
+"""Models up to the first size stay in a CPU's caches; from the second on they are read from main memory for every
+token."""
 MODEL_ERROR = 0.12
-"""Of this arithmetic itself, against what was measured (benchmarks/LOG.md, "Predicted speed")."""
+"""Error of this model against measurements (benchmarks/LOG.md, "Predicted speed")."""
 MOST_ERROR = 0.5
 
 
@@ -45,7 +46,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kernels(info: ModelInfo) -> Kernels | NotPredicted:
-    """What to ask the probe."""
+    """What to have the probe measure."""
     if not info.causal:
         return NotPredicted("an encoder writes no answers")
     if any(layer.state for layer in info.layer_memory):
@@ -54,13 +55,13 @@ def kernels(info: ModelInfo) -> Kernels | NotPredicted:
         return NotPredicted("nothing is known of its matrices")
     size = _head_size(info)
     if size is None:
-        return NotPredicted("its attention is of another kind")
+        return NotPredicted("its attention is of an unsupported kind")
     names = {_kernel(each) for each in info.products.matrices}
     return Kernels(names=tuple(sorted(names)), head_size=size)
 
 
 def predict(info: ModelInfo, options: LoadOptions, machine: MachineSpeed) -> Speed | NotPredicted:
-    """Of the model with all its layers on the CPU. `machine` has measured what `kernels` says."""
+    """For the model with all layers on the CPU. `machine` has measured what `kernels` asks for."""
     needed = kernels(info)
     if isinstance(needed, NotPredicted):
         return needed
@@ -113,7 +114,7 @@ def _kernel(each: Matrices) -> str:
 
 
 def _used(each: Matrices, info: ModelInfo) -> float:
-    """How many of them a token takes."""
+    """How many of these matrices a token uses."""
     return each.count * (min(info.experts_used or 1, each.experts) if each.experts else 1)
 
 
@@ -129,7 +130,7 @@ def _multiply_s(each: Matrices, info: ModelInfo, machine: MachineSpeed) -> float
 
 
 def _memory_share(size_bytes: int) -> float:
-    """How much of a model comes from main memory for every token, by its size."""
+    """Share of a model's bytes that come from main memory for every token, by its size."""
     share = math.log(max(size_bytes, 1) / CACHED_BYTES) / math.log(COLD_BYTES / CACHED_BYTES)
     return min(max(share, 0.0), 1.0)
 
@@ -141,25 +142,25 @@ def _num_nodes(info: ModelInfo) -> float:
 
 
 def _num_mixtures(info: ModelInfo) -> int:
-    """Layers with experts; those of a model that has dense ones too count as well."""
+    """Layers with experts; all layers are counted even if some are dense."""
     return info.num_layers if any(each.experts for each in info.products.matrices) else 0
 
 
 def _num_elements(info: ModelInfo) -> float:
-    """Numbers that a token's operations between the matrices write: each matrix's output once, each vector twice."""
+    """Numbers written per token by operations between matrices: each matrix's output once, each vector twice."""
     outputs = sum(_used(each, info) * each.outputs for each in info.products.matrices if not each.is_head)
     return outputs + 2 * info.products.vector_numbers
 
 
 def _head_size(info: ModelInfo) -> int | None:
-    """None where heads differ, or keys and values are one (latent attention)."""
+    """None where heads differ in size, or keys and values are stored as one (latent attention)."""
     sizes = {kept // (info.num_kv_heads or 1) for layer in info.layer_memory for kept in (layer.keys, layer.values)}
     size = max(sizes, default=0)
     return size if len(sizes) == 1 and 0 < size <= 1024 else None
 
 
 def _attention_s(info: ModelInfo, way: AttentionWay, memory: float, share: float) -> tuple[float, float]:
-    """Of a token behind the prompt, and of the whole prompt; `share`: of the pairs of its tokens that is computed."""
+    """Seconds for a token after the prompt, and for the whole prompt. `share`: of its token pairs that are computed."""
     seen = sum(
         min(PROMPT_TOKENS, info.sliding_window) if layer.is_windowed else PROMPT_TOKENS for layer in info.layer_memory
     )

@@ -1,6 +1,6 @@
-"""Which models are loaded: on demand, several at a time, the least recently used idle one out when memory lacks.
+"""Which models are loaded: on demand, several at a time; when memory runs short, the least recently used idle one goes.
 
-Knows nothing of names, requests' contents or HTTP. What to do is decided in `room`, a model's life is in `managed`.
+Knows nothing of names, contents of requests or HTTP. `room` decides what to do, `managed` is one model's life.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Candidate(NamedTuple):
     info: ModelInfo
     defaults: ModelDefaults
     release: Callable[[], None]
-    """To be called once when its file is not needed any more, also if it is never loaded."""
+    """Called once when its file is no longer needed, even if it is never loaded."""
     tunings: tuple[Tuning, ...] = ()
-    """What was found to be fastest for it."""
+    """The fastest settings found for it."""
     draft: DraftModel | None = None
-    """Who guesses for it. Its file is let go with this one's."""
+    """Its draft model, whose file is released together with this one."""
     no_draft: str = ""
-    """Why nobody does, where `auto` found none."""
+    """Why there is none, where `auto` found none."""
 
 
 class Supervisor:
@@ -60,28 +60,28 @@ class Supervisor:
         self._models: dict[str, ManagedModel] = {}
         self._leaving: list[ManagedModel] = []
         self._wanted: dict[str, tuple[str, ...]] = {}
-        """A model that waits for room -> the busy ones that have to go for it, and so take no new requests."""
+        """Model that waits for room -> busy models that must go for it and therefore accept no new requests."""
         self._claims: Counter[str] = Counter()
-        """Requests that had a model loaded and are not submitted yet."""
+        """Requests that loaded a model and are not submitted yet."""
         self._news = asyncio.Event()
         self._unloads: set[asyncio.Task[None]] = set()
         self.observer = Observer()
         self.ledger = Ledger()
 
     def restarting(self) -> list[str]:
-        """The models that were loaded and cannot answer just now, because their process died."""
+        """Models that were loaded but cannot answer now because their process died."""
         return [id for id, model in self._models.items() if model.loaded is not None and not model.answers]
 
     def loaded(self) -> list[LoadedModel]:
-        """The models that answer requests; also one whose process died, since the next request brings it back."""
+        """Models that answer requests, including one whose process died: the next request restarts it."""
         return [model.loaded for model in self._models.values() if model.loaded is not None]
 
     def ids(self) -> list[str]:
-        """Of all models that have been asked for and not been unloaded."""
+        """All models that were asked for and not unloaded."""
         return list(self._models)
 
     def running(self) -> list[RunningModel]:
-        """Every model that has memory or waits for some."""
+        """Every model that holds memory or waits for it."""
         return [model.state() for model in (*self._models.values(), *self._leaving)]
 
     async def load(
@@ -93,10 +93,10 @@ class Supervisor:
         keep_alive_s: float | None = FOREVER_S,
         stays: bool = True,
     ) -> LoadedModel:
-        """Start a worker, or join who does, and wait until it can answer; makes room for it first.
+        """Start a worker, or join a start in progress, and wait until it can answer; makes room for it first.
 
-        `keep_alive_s`: None leaves the stay of a loaded model as it is; a new one gets the setting's.
-        `stays`: it is not put out for other models. Raises `LoadFailed` and its kin, `WorkerCrashed`, `Loading`.
+        `keep_alive_s`: None leaves that of a loaded model unchanged and gives a new one the setting's. `stays`: it is
+        not evicted for other models. Raises `LoadFailed` and its subclasses, `WorkerCrashed`, `Loading`.
         """
         model = self._models.get(candidate.id)
         if model is not None:
@@ -127,8 +127,8 @@ class Supervisor:
 
     @contextlib.contextmanager
     def claimed(self, id: str) -> Iterator[None]:
-        """A request has this model loaded: it is busy until the request is submitted. Otherwise two requests for two
-        models, with room for one, would put each other's model out for ever, each before it has answered anything."""
+        """Keeps a model busy for a request that loaded it, until that is submitted. Otherwise two requests for two
+        models, with room for one, would evict each other's model forever, each before it has answered anything."""
         self._claims[id] += 1
         try:
             yield
@@ -137,10 +137,10 @@ class Supervisor:
             self.changed()
 
     async def acquire(self, id: str, keep_alive_s: float | None = None, *, is_claimed: bool = False) -> Session:
-        """The session that answers for a model, started anew if its process had died. Raises `ModelNotFound`.
+        """The session that answers for a model, restarted if its process died. Raises `ModelNotFound`.
 
-        Nothing else runs between its return and the caller's next await: what is submitted then is counted.
-        `is_claimed`: the caller had it loaded, so it is served though another model waits for the room.
+        Nothing else runs between its return and the caller's next await, so a request submitted there is counted.
+        `is_claimed`: the caller loaded it, so it is served even if another model waits for the room.
         """
         while True:
             model = self._models.get(id)
@@ -149,7 +149,7 @@ class Supervisor:
                 raise ModelNotFound(f"the model {clipped(id)!r} is not loaded; loaded: {names}", param="model")
             if is_claimed or not any(id in leaving for leaving in self._wanted.values()):
                 break
-            await self._news.wait()  # it goes for another model, or that one has found room elsewhere
+            await self._news.wait()  # until it is evicted, or the other model has found room
         session = await self._session(model)
         model.used(keep_alive_s)
         return session
@@ -163,22 +163,21 @@ class Supervisor:
         return session
 
     def watched(self, id: str) -> Session:
-        """The session of a model that answers now, for who only looks at it: that is no use of it, and keeps it from
-        nothing. Raises `ModelNotFound`, `Loading`."""
+        """The session of a model that answers now, for callers that only inspect it: this does not count as use. Raises
+        `ModelNotFound`, `Loading`."""
         model = self._models.get(id)
         if model is None:
             raise ModelNotFound(f"the model {clipped(id)!r} is not loaded", param="model")
         return model.answering()
 
     def is_idle(self, id: str) -> bool:
-        """Whether it is loaded and nobody asks anything of it."""
+        """Whether it is loaded and has no requests."""
         model = self._models.get(id)
         return model is not None and model.loaded is not None and not model.is_busy
 
     def widened(self, id: str, info: ModelInfo, options: LoadOptions, ctx: int) -> LoadOptions:
-        """With room for so many tokens, or for as many as the model was trained for; as they are where that is no more,
-        or where there is no memory for it beside the other models.
-        """
+        """The options with room for `ctx` tokens, or as many as the model was trained for; unchanged where that is no
+        more than it has, or where memory does not allow it beside the other models."""
         trained = info.context_length
         wanted = ctx if trained is None else min(ctx, longest_context(trained, options))
         there = self._models.get(id)
@@ -200,7 +199,7 @@ class Supervisor:
         await self._close(model)
 
     def dismiss(self) -> None:
-        """Ask every process to leave, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
+        """Ask every process to shut down, from any thread, for callers that cannot wait for `aclose`. Never blocks."""
         for model in list(self._models.values()):
             model.dismiss()
 
@@ -209,7 +208,7 @@ class Supervisor:
         await asyncio.gather(*self._unloads, return_exceptions=True)
 
     def changed(self) -> None:
-        """Wake who waits for room, or for a model."""
+        """Wake everybody who waits for room or for a model."""
         self._news.set()
         self._news = asyncio.Event()
 
@@ -237,7 +236,7 @@ class Supervisor:
                 if not model.has_room:
                     await self._wait_for_room(model)
                 return await model.session()
-        except BaseException:  # also a load that its last caller gives up leaves no worker behind
+        except BaseException:  # a load abandoned by its last caller leaves no worker behind either
             if model.loaded is None and not model.waiting_for_load:
                 await self._close(model)
             raise
@@ -303,7 +302,7 @@ def _memory() -> Memory:
 
 
 def _check_same(model: ManagedModel, candidate: Candidate, options: LoadOptions) -> None:
-    """Whether what is loaded will do. Less than is loaded always does."""
+    """Raises `LoadConflict` unless what is loaded will do. Asking for less than what is loaded is fine."""
     if not candidate.info.causal:
         options = msgspec.structs.replace(options, ctx=None, slots=None)  # an encoder has no slots
     if model.path != candidate.path:

@@ -1,4 +1,4 @@
-"""How many texts to embed or rank a model takes at a time, and what is said to those that it does not. Pure."""
+"""How many texts to embed or rank a model accepts at a time, and the errors for the rest. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from localllm.errors import InvalidParameter, QueueFull, RequestTimeout
 from localllm.types.embeddings import EmbeddingRequest, RerankRequest
 
 MAX_WAITING_TEXTS = 20_000
-"""That one model may have at a time, those of all its requests together."""
+"""The most texts one model may have at a time, over all its requests."""
 
 
 def count(request: EmbeddingRequest | RerankRequest) -> int:
-    """Of its texts. Raises `InvalidParameter` for a request without any."""
+    """Number of its texts. Raises `InvalidParameter` for a request without any."""
     if isinstance(request, RerankRequest):
         if not request.documents:
             raise InvalidParameter("give at least one document", param="documents")
@@ -27,7 +27,8 @@ def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_wa
     """Raises `QueueFull`, or `InvalidParameter` where there will never be room."""
     if waiting_requests >= max_waiting:
         raise QueueFull(
-            f"{waiting_requests} requests with texts wait already and {max_waiting} may (max_waiting); try again later",
+            f"{waiting_requests} requests with texts are waiting already, of {max_waiting} that may (max_waiting); "
+            "try again later",
             waiting=waiting_requests,
             limit=max_waiting,
         )
@@ -37,14 +38,14 @@ def check_room(num_texts: int, waiting_texts: int, waiting_requests: int, max_wa
         )
     if waiting_texts + num_texts > MAX_WAITING_TEXTS:
         raise QueueFull(
-            f"{waiting_texts} texts wait already and {MAX_WAITING_TEXTS} may; try again later",
+            f"{waiting_texts} texts are waiting already, of {MAX_WAITING_TEXTS} that may; try again later",
             waiting=waiting_texts,
             limit=MAX_WAITING_TEXTS,
         )
 
 
 def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """For one that the worker should have ended."""
+    """For a request that the worker should have ended."""
     return RequestTimeout(
         f"its texts were not computed within the {request.timeout_s:.3g} s that the request allows (timeout); "
         "the model's process does not answer"
@@ -52,8 +53,8 @@ def late(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
 
 
 def late_in_queue(request: EmbeddingRequest | RerankRequest) -> RequestTimeout:
-    """The same, for one that was not begun in time."""
+    """The same, for one that did not begin in time."""
     return RequestTimeout(
-        f"none of its texts was begun within the {request.queue_timeout_s:.3g} s that a request may wait "
+        f"none of its texts began within the {request.queue_timeout_s:.3g} s that a request may wait "
         "(queue_timeout_s); the model's process does not answer"
     )

@@ -1,4 +1,4 @@
-"""When a place in a full queue will be free: as soon as the next answer ends. Pure; knows nothing of processes."""
+"""When a full queue will have room: as soon as the next answer ends. Pure; knows nothing of processes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from localllm.errors import QueueFull
 from localllm.types import Timings
 
 NEWEST = 0.2
-"""What the newest answer counts for in the average: what is asked of a model changes within a few dozens."""
+"""Weight of the newest answer in the average: the kind of requests changes within a few dozen."""
 
 
 class QueueTimes:
-    """Learns how long a slot is busy with one request."""
+    """Learns how long one request occupies a slot."""
 
     def __init__(self) -> None:
         self._busy_s: float | None = None
@@ -21,13 +21,13 @@ class QueueTimes:
         self._busy_s = busy_s if self._busy_s is None else (1 - NEWEST) * self._busy_s + NEWEST * busy_s
 
     def full(self, *, num_waiting: int, max_waiting: int, slots: int, num_asked: int = 1) -> QueueFull:
-        """The error for a request that finds no place; details: `waiting`, `limit` and, once known, `retry_after_s`.
+        """The error for a request when the queue is full; details: `waiting`, `limit` and, once known, `retry_after_s`.
 
-        Of `slots` answers that take t seconds each and began at any time, one ends every t / slots seconds.
+        With `slots` answers of t seconds each, begun at arbitrary times, one ends every t / slots seconds.
         """
-        sentence = f"{num_waiting} requests wait already and {max_waiting} may (max_waiting)"
+        sentence = f"{num_waiting} requests are waiting already, of {max_waiting} that may (max_waiting)"
         if num_asked > 1:
-            sentence += f", which is no room for {num_asked} more"
+            sentence += f", so there is no room for {num_asked} more"
         if self._busy_s is None:
             return QueueFull(f"{sentence}; try again later", waiting=num_waiting, limit=max_waiting)
         wait_s = self._busy_s / slots
@@ -40,10 +40,10 @@ class QueueTimes:
 
 
 def check_calls(num_waiting: int, max_waiting: int) -> None:
-    """Raises `QueueFull` where so many small questions wait already."""
+    """Raises `QueueFull` where too many short calls are waiting already."""
     if num_waiting >= max_waiting:
         raise QueueFull(
-            f"{num_waiting} small requests wait already and {max_waiting} may (max_waiting); try again later",
+            f"{num_waiting} short calls are waiting already, of {max_waiting} that may (max_waiting); try again later",
             waiting=num_waiting,
             limit=max_waiting,
         )

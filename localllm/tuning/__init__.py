@@ -1,1 +1,1 @@
-"""Finding out which way of loading a model is fastest on this machine: rounds by turns against the default."""
+"""Finds the fastest way of loading a model on this machine: rounds of candidates that alternate with the default."""

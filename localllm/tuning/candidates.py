@@ -1,7 +1,7 @@
-"""Which ways of loading a model are worth a measurement: one setting changed at a time. A pure function.
+"""Which ways of loading a model are worth measuring: one setting changed at a time. A pure function.
 
-Only what is left to localllm is changed, never what somebody has set. What changes answers by more than rounding (the
-type of the KV cache) is measured where it is asked for, and suggested, never used by itself.
+A setting is changed only where the user has not set it. Settings that change answers by more than
+rounding (the type of the KV cache) are measured only on request, and suggested, never applied automatically.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ UBATCHES = (1024, 256, 2048)
 
 
 class Machine(NamedTuple):
-    """What is known of it once the model is loaded as by default."""
+    """What is known of the machine once the model is loaded with defaults."""
 
     usable_cpus: int
-    """Hardware threads count each."""
+    """Counts every hardware thread."""
     uses_gpus: bool
-    """Some of the model's layers are there."""
+    """Whether some of the model's layers are on GPUs."""
     repacks: bool
-    """The library lays weights out anew as it loads them."""
+    """Whether the library repacks weights as it loads them."""
 
 
 class Candidate(NamedTuple):
     """One way of loading."""
 
     setting: str
-    """That is changed; several with commas between."""
+    """The setting that is changed; several are separated by commas."""
     values: Values
     kv_type: KvType | None = None
     """Another type of KV cache, which is only ever suggested."""
@@ -45,11 +45,11 @@ class Candidate(NamedTuple):
 
     @property
     def guesses(self) -> bool:
-        """Whether it is about guessed tokens, so that these are to be measured too."""
+        """Whether it concerns guessed tokens, so that runs with guesses are measured too."""
         return self.values.speculation is not None
 
     def applied(self, options: LoadOptions) -> LoadOptions:
-        """These options changed. Raises `InvalidParameter`."""
+        """The options with this change. Raises `InvalidParameter`."""
         options = self.values.applied(options)
         return options if self.kv_type is None else msgspec.structs.replace(options, kv_type=self.kv_type)
 
@@ -60,7 +60,7 @@ DEFAULT = Candidate("", Values())
 def candidates(
     options: LoadOptions, loaded: LoadedModel, machine: Machine, *, deepest: int, kv: bool = False
 ) -> list[Candidate]:
-    """The most promising ones first. `loaded`: with these options; `deepest`: tokens of the longest prompt."""
+    """Most promising first. `loaded`: the model loaded with `options`; `deepest`: tokens of the longest prompt."""
     found: list[Candidate] = []
     on_cpu = sum(count for device, count in loaded.layers_per_device.items() if device.startswith("CPU"))
     if machine.uses_gpus and options.gpu_layers == "auto":
@@ -72,7 +72,9 @@ def candidates(
     if on_cpu and options.threads_batch is None:
         found += [_one("threads_batch", count) for count in _batch_threads(loaded.threads, machine.usable_cpus)]
     if on_cpu and options.threads is None:
-        for count in _threads(loaded.threads, machine.usable_cpus):  # of answers alone: prompts have theirs
+        for count in _threads(
+            loaded.threads, machine.usable_cpus
+        ):  # for answers only: prompts have a setting of their own
             found.append(Candidate("threads", Values(threads=count, threads_batch=loaded.threads_batch)))
     if on_cpu and machine.repacks and options.repack == "auto":
         found.append(_one("repack", "off"))
@@ -84,7 +86,7 @@ def candidates(
 
 
 def combined(winners: list[Candidate]) -> Candidate:
-    """All of them at once, each of a setting of its own."""
+    """All of them at once; each changes a different setting."""
     given = {name: value for winner in winners for name, value in winner.values.given().items()}
     given |= {winner.setting: winner.values.given()[winner.setting] for winner in winners}
     return Candidate(", ".join(winner.setting for winner in winners), msgspec.convert(given, Values))
@@ -95,16 +97,16 @@ def _one(setting: str, value: object) -> Candidate:
 
 
 def _layers(loaded: LoadedModel, on_cpu: int) -> list[int]:
-    """None on GPUs, which integrated ones may lose to; and half, where not all fit."""
+    """None on GPUs, since integrated ones may be slower than the CPU; and half of them, where not all fit."""
     offloaded = sum(loaded.layers_per_device.values()) - on_cpu
     return [0, offloaded // 2] if on_cpu > 1 and offloaded > 1 else [0]
 
 
 def _batch_threads(threads: int, usable: int) -> list[int]:
-    """Prompts may gain by hardware threads; where cores are unequal, by fewer of them."""
+    """Prompts may gain from hardware threads; where cores are unequal, from fewer threads."""
     return [count for count in (usable, threads // 2) if count not in (0, threads) and (count > threads or threads > 3)]
 
 
 def _threads(threads: int, usable: int) -> list[int]:
-    """Fewer than all are tried while the model answers, by `engine.scheduling.trials`; more never are."""
+    """Counts to measure. At run time the engine itself tries fewer threads (`engine.scheduling.trials`), never more."""
     return [count for count in (usable, threads // 2) if count not in (0, threads)]

@@ -1,8 +1,8 @@
-"""How much faster one way of loading a model is than another, and how sure that is. Pure arithmetic.
+"""How much faster one way of loading a model is than another, and how certain that is. Pure arithmetic.
 
-Both are measured by turns, so that what slows the machine down for a while slows both. Of each pair the logarithm of
-the ratio of their speeds is a sample; how far these are apart says how far their mean may be off (Student's t). Prompts
-and answers count alike, as in `llama.attention`. Knows nothing of what is measured.
+Both are measured alternately, so that a temporary slowdown of the machine affects both. A sample is the logarithm of
+the ratio of a pair's speeds; the spread of the samples bounds the error of their mean (Student's t). Prompts and
+answers have equal weight, as in `llama.attention`. Knows nothing of what is measured.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _T: dict[Confidence, tuple[float, ...]] = {
         2.921, 2.898, 2.878, 2.861, 2.845,
     ),
 }  # fmt: skip
-"""Quantiles of Student's distribution for 1, 2 ... degrees of freedom: one-sided, 95 % and 99.5 %."""
+"""Quantiles of Student's t distribution for 1, 2 ... degrees of freedom: one-sided, 95 % and 99.5 %."""
 LEAST_SPREAD = 0.003
-"""Of samples: a few that agree by chance say nothing."""
+"""Lower bound for the samples' spread: a few that agree by chance prove nothing."""
 MIN_GAIN = 1.02
-"""Less is not worth a setting."""
+"""Smaller gains are not worth a setting."""
 TOLERANCE = 0.98
-"""Neither prompts nor answers may be slower than this share of the default, whatever the other gains."""
+"""Neither prompts nor answers may fall below this share of the default's speed, whatever the other gains."""
 LEAST_CHECKED, MOST_CHECKED = 8, 40
-"""Pairs of the last check."""
+"""Pairs in the final check."""
 CHECKED_SHARE = 0.7
-"""Of the gain in the rounds: who wins there is likely to have had luck."""
+"""Share of the gain in the rounds that the check expects: a winner of rounds has probably been lucky."""
 CHECK_QUANTILE = 3.3
-"""About that of the check's confidence."""
+"""Approximately the quantile of the check's confidence."""
 TOO_NOISY = 0.15
-"""Spread of the default's own speed from which on nothing that is measured is believed."""
+"""Spread of the default's own speed above which no measurement is trusted."""
 
 
 class Rates(msgspec.Struct, frozen=True):
@@ -51,14 +51,14 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class Pair(NamedTuple):
-    """The default and another way, one right after the other, in whatever order."""
+    """The default and a candidate, measured back to back in either order."""
 
     default: Rates
     other: Rates
 
 
 class Estimate(NamedTuple):
-    """A logarithm of a ratio of speeds, and how far it may be off."""
+    """Logarithm of a ratio of speeds, with its error."""
 
     mean: float
     half_width: float
@@ -73,7 +73,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(samples: Sequence[float], confidence: Confidence) -> Estimate:
-    """The mean and its one-sided bound; of fewer than two samples nothing is known."""
+    """The mean and its one-sided bound; nothing is known from fewer than two samples."""
     if len(samples) < 2:
         return Estimate(samples[0] if samples else 0.0, math.inf)
     quantiles = _T[confidence]
@@ -86,22 +86,22 @@ def _spread(samples: Sequence[float]) -> float:
 
 
 class Comparison:
-    """All pairs of one way of loading against the default."""
+    """All pairs of one candidate against the default."""
 
     def __init__(self) -> None:
         self.pairs: list[Pair] = []
 
     def gain(self, confidence: Confidence) -> Estimate:
-        """Of prompts and answers together."""
+        """Gain of prompts and answers together."""
         return estimate(self.samples(), confidence)
 
     def samples(self) -> list[float]:
-        """One of each pair."""
+        """One for each pair."""
         return [(_prompt(pair) + _answer(pair)) / 2 for pair in self.pairs]
 
     @property
     def prompt_gain(self) -> float:
-        """A logarithm, as `answer_gain`."""
+        """A logarithm, like `answer_gain`."""
         return statistics.fmean(map(_prompt, self.pairs)) if self.pairs else 0.0
 
     @property
@@ -110,7 +110,7 @@ class Comparison:
 
     @property
     def is_one_sided(self) -> bool:
-        """Prompts gain by what answers lose, or the other way round."""
+        """Whether prompts gain what answers lose, or the other way round."""
         return min(self.prompt_gain, self.answer_gain) < math.log(TOLERANCE)
 
     @property
@@ -119,22 +119,22 @@ class Comparison:
 
     @property
     def is_clearly_not_faster(self) -> bool:
-        """There is no gain that would be worth it."""
+        """Whether any worthwhile gain can be ruled out."""
         return self.gain("likely").high < math.log(MIN_GAIN)
 
     @property
     def is_clearly_faster(self) -> bool:
-        """By enough, and in neither prompts nor answers slower."""
+        """By enough, and slower in neither prompts nor answers."""
         gain = self.gain("sure")
         return gain.low > 0.0 and gain.mean > math.log(MIN_GAIN) and not self.is_one_sided
 
     def rates(self) -> Rates | None:
-        """Of the other way: typical ones."""
+        """Typical rates of the candidate."""
         return typical([pair.other for pair in self.pairs])
 
 
 def pairs_needed(found: Comparison) -> int:
-    """For a check of what the rounds found: so many that a gain which is a little smaller than there still shows."""
+    """Pairs for the check of a winner: enough to show a gain somewhat smaller than that of the rounds."""
     gain = found.gain("likely").mean
     if len(found.pairs) < 2 or gain <= 0:
         return MOST_CHECKED
@@ -143,14 +143,13 @@ def pairs_needed(found: Comparison) -> int:
 
 
 def holds(check: Comparison) -> bool:
-    """Whether the winner of the rounds is faster in a check of its own too: one look at new measurements. In the rounds
-    each of several candidates is looked at several times, so that one may win by chance.
-    """
+    """Whether the winner of the rounds is also faster in its check, which looks once at new measurements. In the rounds
+    several candidates are each looked at several times, so one may win by chance."""
     return len(check.pairs) >= 2 and check.gain("sure").low > 0.0 and not check.is_one_sided
 
 
 def typical(rates: Sequence[Rates]) -> Rates | None:
-    """The median of each; None of none."""
+    """The median of prompts and of answers; None for no rates."""
     if not rates:
         return None
     return Rates(
@@ -160,9 +159,8 @@ def typical(rates: Sequence[Rates]) -> Rates | None:
 
 
 def noise(rates: Sequence[Rates]) -> float:
-    """How far equal rounds differ, relative to their speed: from one to the next, so that a slow drift, which both
-    sides of a pair share, is none. 0 of fewer than three.
-    """
+    """Relative spread between successive equal rounds. Differences of neighbours, so that a slow drift, which both
+    sides of a pair share, does not count. 0 for fewer than three rounds."""
     if len(rates) < 3:
         return 0.0
     speeds = [(math.log(each.prompt) + math.log(each.answer)) / 2 for each in rates]

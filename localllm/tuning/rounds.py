@@ -1,6 +1,6 @@
-"""Carries a search out: pairs by turns until it is decided or its time is over, then a check of the winner.
+"""Carries out a search: alternating pairs until it is decided or time is up, then a check of the winner.
 
-The clock and the bench are handed in, so that a simulated machine can be tuned. Knows no model and no process.
+Clock and bench are passed in, so that a simulated machine can be tuned. Knows no model and no process.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from typing import Protocol
 from localllm.errors import LocalLLMError
 from localllm.tuning.candidates import DEFAULT, Candidate
 from localllm.tuning.comparing import Comparison, Pair, Rates
-from localllm.tuning.search import PAIRS, Entry, Search
+from localllm.tuning.search import PAIRS, Contender, Search
 
 LEADING_SHARE, SEARCHING_SHARE = 0.7, 0.85
-"""Of the time goes into rounds, with a winner to check and without."""
+"""Shares of the time for rounds: if there is a leader to check, and if there is none."""
 
 
 class Bench(Protocol):
-    """What measures."""
+    """Takes measurements."""
 
     async def rates(self, candidate: Candidate, number: int, *, guesses: bool) -> Rates:
-        """The speed of one run with the `number`-th prompts. Raises `LocalLLMError` where it cannot be loaded so."""
+        """The speed of one run with the `number`-th prompts. Raises `LocalLLMError` where it cannot be loaded
+        that way."""
 
 
 class CandidateFailed(Exception):
-    """It cannot be loaded that way here, or died."""
+    """It cannot be loaded that way here, or crashed."""
 
 
 class Rounds:
@@ -34,30 +35,29 @@ class Rounds:
     def __init__(
         self, bench: Bench, clock: Callable[[], float], on_pair: Callable[[Candidate, Comparison], None]
     ) -> None:
-        """`on_pair` is told how far a candidate is."""
+        """`on_pair` is called with a candidate's progress."""
         self._bench = bench
         self._clock = clock
         self._on_pair = on_pair
         self._number = 0
         self.defaults: list[Rates] = []
-        """Of the default, without guessed tokens, in the order in which they were measured."""
+        """Rates of the default without guessed tokens, in the order of measurement."""
 
     async def search(self, search: Search, began_s: float, total_s: float) -> bool:
-        """Whether it came to its end before its time was over: that leaves enough for a check of who leads, and where
-        nobody does for one of who may yet. Raises what the default fails with.
-        """
+        """Whether it finished before its time was up. Enough time is left to check the leader, or, without one, the
+        most promising candidate. Raises what the default fails with."""
         longest_s = 0.0
-        while (entry := search.next()) is not None:
+        while (contender := search.next()) is not None:
             share = LEADING_SHARE if search.winner() is not None else SEARCHING_SHARE
             now_s = self._clock()
             if now_s + longest_s > began_s + share * total_s:
                 return False
-            await self._visit(search, entry)
+            await self._visit(search, contender)
             longest_s = max(longest_s, self._clock() - now_s)
         return True
 
     async def check(self, candidate: Candidate, num_pairs: int, until_s: float) -> Comparison:
-        """The candidate against the default again, so many times if there is time.
+        """Measure the candidate against the default again, `num_pairs` times if time allows.
 
         Raises `CandidateFailed`, or what the default fails with.
         """
@@ -71,18 +71,18 @@ class Rounds:
             longest_s = max(longest_s, self._clock() - began_s)
         return comparison
 
-    async def _visit(self, search: Search, entry: Entry) -> None:
+    async def _visit(self, search: Search, contender: Contender) -> None:
         for _ in range(PAIRS):
             try:
-                pair = await self._pair(entry.candidate)
+                pair = await self._pair(contender.candidate)
             except CandidateFailed as error:
-                entry.failure = str(error)
+                contender.failure = str(error)
                 return
-            search.observe(entry, pair)
-            self._on_pair(entry.candidate, entry.comparison)
+            search.observe(contender, pair)
+            self._on_pair(contender.candidate, contender.comparison)
 
     async def _pair(self, candidate: Candidate) -> Pair:
-        """Default and candidate, then candidate and default: what drifts cancels out, and fewer loads are needed."""
+        """Default and candidate, then candidate and default: cancels out drift, and needs fewer loads."""
         self._number += 1
         if self._number % 2:
             default = await self._default(guesses=candidate.guesses)

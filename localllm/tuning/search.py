@@ -1,10 +1,10 @@
-"""Which candidate is measured next, which ones are given up, and which one wins. Pure: fed with pairs of speeds.
+"""Which candidate is measured next, which are dropped, and which one wins. Pure: fed with pairs of speeds.
 
-    rounds        every candidate gets a few pairs against the default, then those that are left get more
-    given up      what is clearly slower, or clearly no faster; of a setting's candidates the worse half each round
-    together      the fastest of each setting that is faster, if there are several, as a candidate of their own
+    rounds        every candidate gets a few pairs against the default, then the remaining ones get more
+    dropped       whatever is clearly slower, or clearly not faster; each round the worse half of a setting's candidates
+    together      the fastest candidate of each setting that is faster, combined into one more candidate
 
-Candidates of different settings do not compete: both may be faster. Knows no clock, no model and no process.
+Candidates of different settings do not compete: several may be faster. Knows no clock, no model and no process.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ from localllm.tuning.candidates import Candidate, combined
 from localllm.tuning.comparing import MIN_GAIN, Comparison, Pair
 
 PAIRS = 2
-"""Of a candidate in one round: default, candidate, candidate, default."""
+"""Pairs of a contender in one round: default, candidate, candidate, default."""
 LEAST_PAIRS = 4
-"""Before a candidate is believed to be faster."""
+"""Pairs before a contender may count as faster."""
 MANY_PAIRS, MOST_PAIRS = 12, 60
-"""After so many only those go on that seem to gain enough to matter; after so many nobody."""
+"""After the first number of pairs, only contenders whose gain seems to matter continue; after the second, none."""
 HOPELESS = 0.8
-"""A candidate that has so little of the default's speed in each pair of its first round gets no second one. One pair
-would not do: other programs may hold up any.
-"""
+"""A contender that reaches less than this share of the default's speed in every pair of its first round is dropped. Not
+after one pair: another program may slow down any single one."""
 
 Verdict = Literal["faster", "slower", "no faster", "one-sided", "behind", "not clear", "open", "not measured", "failed"]
-"""`open`: more rounds would tell more."""
+"""`open`: more rounds would be informative."""
 
 
 @dataclass
-class Entry:
+class Contender:
     """A candidate with all that was measured of it."""
 
     candidate: Candidate
     comparison: Comparison = field(default_factory=Comparison)
     is_behind: bool = False
-    """Another one for the same setting was faster in a round."""
+    """Another contender for the same setting was faster in a round."""
     failure: str = ""
     """Why it cannot be measured."""
 
@@ -54,7 +53,7 @@ class Entry:
 
     @property
     def is_live(self) -> bool:
-        """Whether more measurements may tell more."""
+        """Whether further measurements may be informative."""
         if self.failure or self.is_behind or self.num_pairs >= MOST_PAIRS:
             return False
         if self.num_pairs < PAIRS:
@@ -75,7 +74,7 @@ class Entry:
 
     @property
     def verdict(self) -> Verdict:
-        """In a word."""
+        """The result in a word."""
         comparison = self.comparison
         if self.failure:
             return "failed"
@@ -95,60 +94,62 @@ class Entry:
 
 
 class Search:
-    """`next` says what to measure, `observe` takes a pair, until `next` has nothing more to ask; then `winner`."""
+    """`next` says what to measure and `observe` takes a pair, until `next` returns None; then ask for the `winner`."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self.entries = [Entry(candidate) for candidate in candidates]
-        self._together: Entry | None = None
+        self.contenders = [Contender(candidate) for candidate in candidates]
+        self._together: Contender | None = None
 
-    def next(self) -> Entry | None:
-        """For a visit of up to `PAIRS` pairs: whoever has fewest, the most promising first."""
-        live = [entry for entry in self.entries if entry.is_live]
+    def next(self) -> Contender | None:
+        """Measure up to `PAIRS` pairs of it: the contender with the fewest pairs, the most promising one first."""
+        live = [contender for contender in self.contenders if contender.is_live]
         if live:
-            return min(live, key=lambda entry: entry.num_pairs)
+            return min(live, key=lambda contender: contender.num_pairs)
         if self._together is None:
             winners = self._winners()
             if len(winners) > 1:
-                self._together = Entry(combined([entry.candidate for entry in winners]))
-                self.entries.append(self._together)
+                self._together = Contender(combined([contender.candidate for contender in winners]))
+                self.contenders.append(self._together)
                 return self._together
         return None
 
-    def observe(self, entry: Entry, pair: Pair) -> None:
-        """One pair of it."""
-        entry.comparison.pairs.append(pair)
-        self._halve(entry.candidate.setting)
+    def observe(self, contender: Contender, pair: Pair) -> None:
+        """Record one pair."""
+        contender.comparison.pairs.append(pair)
+        self._halve(contender.candidate.setting)
 
-    def winner(self) -> Entry | None:
-        """The fastest as far as is known; None: nothing is faster than the default."""
+    def winner(self) -> Contender | None:
+        """The fastest as far as known; None: nothing is faster than the default."""
         faster = self._winners()
         if self._together is not None and self._together.is_faster:
             faster.append(self._together)
-        return max(faster, key=lambda entry: entry.mean, default=None)
+        return max(faster, key=lambda contender: contender.mean, default=None)
 
-    def _winners(self) -> list[Entry]:
-        """Of each setting the fastest that is faster than the default, and may be used."""
-        best: dict[str, Entry] = {}
-        for entry in self.entries:
-            candidate = entry.candidate
-            if entry is self._together or candidate.kv_type is not None or not entry.is_faster:
+    def _winners(self) -> list[Contender]:
+        """For each setting the fastest contender that beats the default and may be used."""
+        best: dict[str, Contender] = {}
+        for contender in self.contenders:
+            candidate = contender.candidate
+            if contender is self._together or candidate.kv_type is not None or not contender.is_faster:
                 continue
             there = best.get(candidate.setting)
-            if there is None or entry.mean > there.mean:
-                best[candidate.setting] = entry
+            if there is None or contender.mean > there.mean:
+                best[candidate.setting] = contender
         return list(best.values())
 
     def _halve(self, setting: str) -> None:
-        """After a round of all that are left for this setting the worse half is given up."""
-        left = [
-            entry for entry in self.entries if entry.candidate.setting == setting and (entry.is_live or entry.is_faster)
+        """Drop the worse half of a setting's contenders once all of them have finished a round."""
+        remaining = [
+            contender
+            for contender in self.contenders
+            if contender.candidate.setting == setting and (contender.is_live or contender.is_faster)
         ]
-        if len(left) < 2 or any(entry.num_pairs < PAIRS for entry in left):
+        if len(remaining) < 2 or any(contender.num_pairs < PAIRS for contender in remaining):
             return
-        if len({entry.num_pairs for entry in left if entry.is_live}) > 1:
+        if len({contender.num_pairs for contender in remaining if contender.is_live}) > 1:
             return
-        if any(entry.num_pairs % PAIRS for entry in left):
+        if any(contender.num_pairs % PAIRS for contender in remaining):
             return
-        left.sort(key=lambda entry: entry.mean, reverse=True)
-        for entry in left[(len(left) + 1) // 2 :]:
-            entry.is_behind = True
+        remaining.sort(key=lambda contender: contender.mean, reverse=True)
+        for contender in remaining[(len(remaining) + 1) // 2 :]:
+            contender.is_behind = True

@@ -1,6 +1,6 @@
-"""Tunes one model: loads it as by default, finds out what may be faster, measures, checks the winner, keeps it.
+"""Tunes one model: loads it with defaults, finds candidates, measures them, checks the winner, stores it.
 
-Knows nothing of how anything is shown.
+Knows nothing of how progress is shown.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from localllm.tuning.candidates import DEFAULT, Candidate, Machine, candidates
 from localllm.tuning.comparing import TOO_NOISY, Comparison, Rates, holds, noise, pairs_needed, typical
 from localllm.tuning.results import Tuning, Tunings, base_of
 from localllm.tuning.rounds import CandidateFailed, Rounds
-from localllm.tuning.search import PAIRS, Entry, Search
+from localllm.tuning.search import PAIRS, Contender, Search
 from localllm.tuning.workers import Loaded, Workers
 from localllm.tuning.workload import Work, work_for
 from localllm.types.load_options import LoadOptions
 
 OTHERS_S = 0.5
-"""For a look at what other programs use."""
+"""Duration of a look at what other programs use."""
 PILOTS = (Work((64,), 16), Work((128,), 32))
-"""Before it is known how long runs should be; the second counts."""
+"""Runs that determine how long runs should be; only the second counts."""
 NOTHING: Mapping[str, Any] = {}
 
 Outcome = Literal["kept", "default", "noisy", "short"]
 """`kept`: the winner is used from now on; `default`: nothing is clearly faster; `noisy`: equal rounds differ too much;
-`short`: there was no time to tell."""
+`short`: there was not enough time to decide."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens_per_s: float | None = None
     answer_tokens_per_s: float | None = None
     gain: float | None = None
-    """Speed relative to the default's, measured by turns; `noise`: how far that may be off, with 95 %."""
+    """Speed relative to the default, measured alternately; `noise`: its possible error, with 95 % confidence."""
     noise: float | None = None
     prompt_gain: float | None = None
     answer_gain: float | None = None
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tuning came to."""
+    """The result of a tuning."""
 
     model: str
     outcome: Outcome
@@ -66,28 +66,28 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     check: Row | None = None
     suggestion: str = ""
-    """A type of KV cache that is faster."""
+    """A faster type of KV cache."""
     noise: float = 0.0
-    """How far equal rounds differ."""
+    """Relative spread between equal rounds."""
     other_cores: float | None = None
-    """That other programs used before it began; None: not known."""
+    """Cores that other programs used before it began; None: unknown."""
     threads: int = 0
     backend: str = ""
     took_s: float = 0.0
 
 
 class Watcher(Protocol):
-    """Who is told how far it is."""
+    """Receives progress."""
 
     def say(self, text: str) -> None:
         """A stage begins."""
 
     def state(self, text: str, elapsed_s: float) -> None:
-        """What is done just now."""
+        """What is being done at the moment."""
 
 
 class Tuner:
-    """Of one model; used once, on one event loop."""
+    """For one model; used once, on one event loop."""
 
     def __init__(self, settings: Settings, model: str, *, total_s: float, kv: bool, watcher: Watcher) -> None:
         self._settings = settings
@@ -98,13 +98,16 @@ class Tuner:
         self._began_s = time.monotonic()
 
     async def run(self) -> Result:
-        """Measures and keeps. Raises `ModelNotFound`, `LoadFailed`s, `InvalidParameter`, `WorkerCrashed`, `OSError`."""
+        """Measures and stores. Raises `ModelNotFound`, subclasses of `LoadFailed`, `InvalidParameter`, `WorkerCrashed`,
+        `OSError`."""
         model, options = await Finder(self._settings).find_to_load(self._name, None, NOTHING, allow_paths=True)
         settings = self._settings.for_model(model.id)
         workers: Workers | None = None
         try:
             if not model.info.causal:
-                raise InvalidParameter(f"{model.id} makes embeddings; only models that answer are tuned", param="model")
+                raise InvalidParameter(
+                    f"{model.id} makes embeddings; only models that generate text are tuned", param="model"
+                )
             workers = Workers(settings, model, options, lambda words: self._state(f"loading {words}"))
             return await self._tune(model, options, workers)
         finally:
@@ -123,10 +126,10 @@ class Tuner:
         )
         tried = candidates(options, default.model, machine, deepest=max(work.depths), kv=self._kv)
         self._watcher.say(
-            f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} behind each, one at a time; "
-            f"{len(tried)} candidate{'' if len(tried) == 1 else 's'} by turns with the default"
+            f"{model.id}: prompts of {_both(work.depths)} tokens, answers of {work.answer} after each, one at a time; "
+            f"{len(tried)} candidate{'' if len(tried) == 1 else 's'} alternating with the default"
         )
-        search, rounds = Search(tried), Rounds(_Bench(workers, work), time.monotonic, self._tell)
+        search, rounds = Search(tried), Rounds(_Bench(workers, work), time.monotonic, self._report_pair)
         is_whole = await rounds.search(search, self._began_s, self._total_s)
         winner, check = search.winner(), None
         if winner is not None and noise(rounds.defaults) <= TOO_NOISY:
@@ -143,9 +146,9 @@ class Tuner:
             winner="" if found is None else found.candidate.words,
             work=work,
             default=_default_row(rates, rounds.defaults),
-            rows=tuple(map(_entry_row, search.entries)),
+            rows=tuple(map(_contender_row, search.contenders)),
             check=None if winner is None or check is None else _row(winner.candidate, check, _checked(check)),
-            suggestion=_suggestion(search.entries),
+            suggestion=_suggestion(search.contenders),
             noise=noise(rounds.defaults),
             other_cores=others,
             threads=default.model.threads,
@@ -153,7 +156,7 @@ class Tuner:
             took_s=round(time.monotonic() - self._began_s, 1),
         )
 
-    async def _check(self, rounds: Rounds, winner: Entry) -> Comparison | None:
+    async def _check(self, rounds: Rounds, winner: Contender) -> Comparison | None:
         """None where it fails this time."""
         self._watcher.say(f"check: {winner.candidate.words} against the default again")
         num_pairs = pairs_needed(winner.comparison)
@@ -163,7 +166,7 @@ class Tuner:
             winner.failure = str(error)
             return None
 
-    def _tell(self, candidate: Candidate, comparison: Comparison) -> None:
+    def _report_pair(self, candidate: Candidate, comparison: Comparison) -> None:
         gain = comparison.gain("likely")
         self._state(f"{candidate.words}: {math.expm1(gain.mean):+.1%}, round {len(comparison.pairs)}")
 
@@ -172,7 +175,7 @@ class Tuner:
 
 
 class _Bench:
-    """`Workers` with the work that was chosen."""
+    """`Workers` with the chosen work."""
 
     def __init__(self, workers: Workers, work: Work) -> None:
         self._workers = workers
@@ -182,8 +185,8 @@ class _Bench:
         return await self._workers.rates(candidate, self._work, number, guesses=guesses)
 
 
-def outcome_of(winner: Entry | None, check: Comparison | None, spread: float, *, is_whole: bool) -> Outcome:
-    """`spread`: of equal rounds; `is_whole`: every candidate was decided."""
+def outcome_of(winner: Contender | None, check: Comparison | None, spread: float, *, is_whole: bool) -> Outcome:
+    """`spread`: between equal rounds; `is_whole`: every candidate was decided."""
     if spread > TOO_NOISY:
         return "noisy"
     if winner is None:
@@ -194,7 +197,12 @@ def outcome_of(winner: Entry | None, check: Comparison | None, spread: float, *,
 
 
 def _tuning(
-    model: Model, options: LoadOptions, default: Loaded, winner: Entry | None, check: Comparison | None, rates: Rates
+    model: Model,
+    options: LoadOptions,
+    default: Loaded,
+    winner: Contender | None,
+    check: Comparison | None,
+    rates: Rates,
 ) -> Tuning:
     base, ctx = base_of(options), context_of(model.info, options)
     place, now = default.place, int(time.time())
@@ -212,8 +220,8 @@ def _tuning(
     )  # fmt: skip
 
 
-def _entry_row(entry: Entry) -> Row:
-    return _row(entry.candidate, entry.comparison, entry.verdict, entry.failure)
+def _contender_row(contender: Contender) -> Row:
+    return _row(contender.candidate, contender.comparison, contender.verdict, contender.failure)
 
 
 def _default_row(rates: Rates, measured: list[Rates]) -> Row:
@@ -250,8 +258,8 @@ def _checked(check: Comparison) -> str:
     return "kept" if holds(check) else "not faster again"
 
 
-def _suggestion(entries: list[Entry]) -> str:
-    faster = (entry.candidate.kv_type for entry in entries if entry.is_faster)
+def _suggestion(contenders: list[Contender]) -> str:
+    faster = (contender.candidate.kv_type for contender in contenders if contender.is_faster)
     return next((kv_type for kv_type in faster if kv_type is not None), "")
 
 
@@ -260,7 +268,7 @@ def _both(depths: tuple[int, ...]) -> str:
 
 
 async def _other_cores() -> float | None:
-    """Used by other programs just now, while the model waits."""
+    """Cores that other programs use now, while the model is idle."""
     before = osdep.busy_cpu_s()
     began_s = time.monotonic()
     await asyncio.sleep(OTHERS_S)

@@ -1,6 +1,6 @@
-"""Worker processes of one model, loaded in different ways: each measures itself by answering requests, one at a time.
+"""Worker processes of one model, loaded in different ways: each is measured by answering requests, one at a time.
 
-As many stay loaded as memory allows; otherwise they take turns. Knows nothing of what is compared or decided.
+As many stay loaded as memory allows; otherwise they take turns. Knows nothing of comparisons and decisions.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from localllm.worker.command import worker_command
 from localllm.worker.messages import Hello, Load
 
 MOST_LOADED = 8
-"""At a time: one that waits costs nothing but memory, and a load may take longer than a run."""
+"""Workers at a time: an idle one costs only memory, and a load may take longer than a run."""
 USED_SHARE = 0.5
-"""Of the free memory: the rest is for who else works here."""
+"""Share of the free memory; the rest is for others on this machine."""
 TEXT_WORDS = 3 * DEPTHS[0]
 WARM_UP = Work((32,), 8)
 """For the first answer of a process, which is not measured."""
 FORGOTTEN_S = 0.7
-"""After so long without a step a worker does not take what others computed meanwhile for cores that they still want:
-`IDLE_S` of `engine/team.py`, and some more."""
+"""Pause after which a worker no longer mistakes CPU time of the other workers for cores in demand: `IDLE_S` of
+`engine/team.py` and a margin."""
 NO_GUESSES = Speculative(n_max=0)
 
 
@@ -51,34 +51,35 @@ class Loaded(NamedTuple):
     place: Place
     """As its process found it."""
     uses_gpus: bool
-    """Some of its layers are there."""
+    """Whether some of its layers are on GPUs."""
 
 
 class Workers:
-    """Used on one event loop; `aclose` at the end."""
+    """Used on one event loop; call `aclose` at the end."""
 
     def __init__(
         self, settings: Settings, model: Model, options: LoadOptions, on_load: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`options`: how the model is loaded by default. `on_load` is told what is being loaded."""
+        """`options`: the default way to load the model. `on_load` is called with what is being loaded."""
         self._settings = settings
         self._model = model
-        # What is kept of conversations is not what is measured.
+        # Cached conversations must not distort the measurement.
         self._options = msgspec.structs.replace(options, kv_ram_mb=0, kv_disk_mb=0)
         self._on_load = on_load
         self._loaded: dict[Candidate, Loaded] = {}
-        """The one used last at the end."""
+        """The most recently used one comes last."""
         self._ran: Candidate | None = None
-        """Which measured itself last."""
+        """The one that was measured last."""
         self._ended_s: dict[Candidate, float] = {}
-        """When each did so last."""
+        """End time of the last measurement of each."""
         self._text: list[int] = []
         free = osdep.available_memory()
         room = MOST_LOADED if free is None else int(USED_SHARE * free // need_bytes(model.info, options))
         self._most = max(1, min(MOST_LOADED, room))
 
     async def load(self, candidate: Candidate) -> Loaded:
-        """The worker that has the model loaded this way. Raises `LoadFailed`s, `WorkerCrashed`, `InvalidParameter`."""
+        """The worker that has the model loaded this way. Raises `LoadFailed` and its subclasses, `WorkerCrashed`,
+        `InvalidParameter`."""
         there = self._loaded.pop(candidate, None)
         if there is None:
             while len(self._loaded) >= self._most:
@@ -86,14 +87,14 @@ class Workers:
             self._on_load(candidate.words if candidate != DEFAULT else "the default")
             there = await self._start(candidate)
         self._loaded[candidate] = there
-        if there.uses_gpus:  # what one holds of a GPU's memory, another would be planned without
+        if there.uses_gpus:  # GPU memory one of them holds would be missing for another
             self._most = 1
         return there
 
     async def rates(self, candidate: Candidate, work: Work, number: int, *, guesses: bool) -> Rates:
         """The speed of one run with the `number`-th prompts. Raises as `load`."""
         worker = await self.load(candidate)
-        if candidate != self._ran:  # what ran between was another of ours
+        if candidate != self._ran:  # another of our workers ran in between
             waited_s = time.monotonic() - self._ended_s.get(candidate, -math.inf)
             await asyncio.sleep(max(0.0, FORGOTTEN_S - waited_s))
         try:

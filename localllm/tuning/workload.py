@@ -1,6 +1,6 @@
-"""What is computed to measure a speed: prompts of two lengths, and an answer behind each. Pure functions.
+"""The work that measures a speed: prompts of two lengths, with an answer after each. Pure functions.
 
-Long enough for a clock, short enough for many rounds within the time that was asked for. Knows no model and no process.
+Long enough for a clock, short enough for many rounds within the requested time. Knows no model and no process.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from localllm.tuning.comparing import Rates
 SHALLOW = 128
 """Tokens of the short prompt: a question."""
 DEPTHS = (4096, 2048, 1024, 512, 256)
-"""Of the long one: a document, a conversation."""
+"""Tokens of the long prompt: a document, a conversation."""
 ANSWERS = (256, 128, 64, 32, 16)
 SPARE = 16
-"""Tokens of a slot that nothing is computed in."""
+"""Tokens of a slot that stay unused."""
 RUNS = 64
-"""That should fit into the whole time: a run is one measurement of one candidate."""
+"""Runs that should fit into the whole time: a run is one measurement of one candidate."""
 LEAST_ANSWER_S = 0.15
-"""An answer that is over sooner tells little."""
+"""A shorter answer says too little."""
 DEEPER = 1.5
-"""A long prompt's tokens may take so many times a short one's."""
+"""A token of a long prompt may take this many times as long as one of a short prompt."""
 STEP = 509
-"""Tokens between the beginnings of two prompts: no two begin alike for long."""
+"""Tokens between the starts of two prompts, so that no two share a long prefix."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -40,13 +40,13 @@ class Work(msgspec.Struct, frozen=True):
     """Tokens of each answer."""
 
     def seconds(self, speed: Rates) -> float:
-        """That it will take about."""
+        """Its approximate duration."""
         prompts = sum(depth / speed.prompt * (DEEPER if depth > SHALLOW else 1.0) for depth in self.depths)
         return prompts + len(self.depths) * self.answer / speed.answer
 
 
 class Timed(NamedTuple):
-    """What one request took."""
+    """Duration of one request."""
 
     prompt_tokens: int
     prompt_s: float
@@ -56,7 +56,7 @@ class Timed(NamedTuple):
 
 
 def work_for(speed: Rates, ctx: int, total_s: float) -> Work:
-    """The longest prompts with which there are enough runs, and answers that are long enough to be timed."""
+    """The longest prompts that leave time for enough runs, and answers long enough to be timed."""
     room, run_s = ctx - SPARE, total_s / RUNS
     shallow = min(SHALLOW, max(8, room // 2))
     wanted = next((size for size in reversed(ANSWERS) if size / speed.answer >= LEAST_ANSWER_S), ANSWERS[0])
@@ -71,9 +71,8 @@ def work_for(speed: Rates, ctx: int, total_s: float) -> Work:
 
 
 def prompt_tokens(text: Sequence[int], depth: int, number: int, *, repeats: bool) -> tuple[int, ...]:
-    """The `number`-th prompt of so many tokens, cut out of a longer text. `repeats`: its last third says again what it
-    began with, as where somebody wants a text back: that is when guessed tokens are right.
-    """
+    """The `number`-th prompt of `depth` tokens, cut out of a longer text. `repeats`: its last third repeats its start,
+    as when a text is to be given back: that is where guessed tokens are right."""
     own = depth - depth // 3 if repeats else depth
     start = number * STEP % len(text)
     first = [text[(start + index) % len(text)] for index in range(own)]
@@ -81,7 +80,7 @@ def prompt_tokens(text: Sequence[int], depth: int, number: int, *, repeats: bool
 
 
 def rates_of(timed: Sequence[Timed]) -> Rates:
-    """Of one run: geometric means over its requests, so that no depth counts more than another."""
+    """Rates of one run: geometric means over its requests, so that every depth has equal weight."""
     return Rates(
         _mean([each.prompt_tokens / max(each.prompt_s, 1e-9) for each in timed]),
         _mean([each.answer_tokens / max(each.answer_s, 1e-9) for each in timed]),

@@ -102,7 +102,7 @@ def test_the_cpu_that_is_asked_for_is_all_that_computes_and_a_gpu_that_cannot_di
         loaded = await runtime.load(tiny_model, LoadOptions(devices=("cpu",), **SMALL_STEPS))
         assert loaded.layers_per_device == {"CPU": 3}
         await runtime.unload(loaded.id)
-        with pytest.raises(DeviceUnavailable, match="cannot divide a model by rows"):
+        with pytest.raises(DeviceUnavailable, match="cannot split a model by rows"):
             await runtime.load(tiny_model, LoadOptions(split="row", **SMALL_STEPS))
 
     run(scenario)

@@ -69,7 +69,7 @@ def test_several_requests_find_room_together_or_nothing_is_sent(tiny_model: Path
         try:
             model = await runtime.load(tiny_model, LoadOptions(ctx=64, slots=1))
             one = GenerationRequest(prompt="x", params=SamplingParams(max_tokens=1))
-            with pytest.raises(QueueFull, match=r"0 requests wait already and 2 may .* no room for 4 more"):
+            with pytest.raises(QueueFull, match=r"0 requests are waiting already, of 2 that may .* no room for 4 more"):
                 await runtime.submit(model.id, [one] * 4)
             assert runtime.running()[0].num_requests == 0
             for answer in await runtime.submit(model.id, [one] * 3):

@@ -172,7 +172,7 @@ def test_steps_that_move_cells_too_are_not_compared() -> None:
     governor = Governor(4)
     for _ in range(400):
         threads = governor.threads(1)
-        governor.observe(1, threads, 0.001 if threads < 4 else 1.0, is_telling=threads == 4)
+        governor.observe(1, threads, 0.001 if threads < 4 else 1.0, is_comparable=threads == 4)
     assert governor.threads(1) == 4
 
 

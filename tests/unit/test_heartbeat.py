@@ -25,7 +25,7 @@ def test_a_process_that_answers_nothing_is_given_up_after_its_time_and_not_befor
     for _ in range(BEATS - 1):
         assert heart.beat() is None
         assert heart.next_ping() is None, "one question at a time: it does not read them"
-    assert heart.beat() == "it answered nothing for 10 s (worker_timeout_s)"
+    assert heart.beat() == "it did not answer for 10 s (worker_timeout_s)"
 
 
 def test_an_answer_begins_the_time_anew() -> None:
@@ -50,7 +50,7 @@ def test_an_engine_that_is_busy_has_to_get_on() -> None:
     for _ in range(2 * BEATS + 1):
         answered(heart, is_busy=True, num_advances=7)
         reasons.append(heart.beat())
-    assert reasons[-2] == "a step of the model was not over after 20 s (step_timeout_s)"
+    assert reasons[-2] == "a step of the model did not end within 20 s (step_timeout_s)"
     assert not any(reasons[:-2])
 
 
@@ -71,7 +71,7 @@ def test_requests_have_to_be_taken_or_refused() -> None:
         if beat < 3 * BEATS:
             heart.prepared()
     assert not any(reasons[: 5 * BEATS - 1])
-    assert reasons[-1] == "it took and refused no request for 20 s (step_timeout_s)"
+    assert reasons[-1] == "it neither accepted nor rejected a request for 20 s (step_timeout_s)"
 
 
 @pytest.mark.parametrize("silent", [True, False])

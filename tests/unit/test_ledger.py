@@ -91,7 +91,7 @@ def test_a_second_model_gets_what_the_first_leaves_and_says_who_has_the_rest() -
     second = on_devices(ledger, "second")
     placement = second.place([CPU, gpu(1900)])
     assert layers_on_gpus(placement) < 11
-    assert "of 11 layers on GPUs, where first (" in placement.note
+    assert "of 11 layers on GPUs, because first (" in placement.note
     assert second.device_bytes().get("Vulkan0", 0) <= 1900 * MB
 
 

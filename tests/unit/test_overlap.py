@@ -236,9 +236,9 @@ def test_an_engine_that_stops_tells_what_it_knows() -> None:
 
 def test_a_step_lasts_until_its_logits_are_there() -> None:
     class Timed(Team):
-        def end(self, seconds: float, *, is_telling: bool = True) -> None:
+        def end(self, seconds: float, *, is_comparable: bool = True) -> None:
             times.append(seconds)
-            super().end(seconds, is_telling=is_telling)
+            super().end(seconds, is_comparable=is_comparable)
 
     times: list[float] = []
     backend = Device([], is_asynchronous=True, decode_s=0.25)

@@ -93,7 +93,7 @@ def test_rows_are_divided_by_backends_that_can_and_refused_elsewhere() -> None:
     can = [CPU, gpu("CUDA0", splits_rows=True), gpu("CUDA1", splits_rows=True)]
     placement = plan(NAMED, options(split="row", main_gpu="1"), can)
     assert (placement.main_gpu, placement.tensor_split) == (1, (1.0, 1.0))
-    with pytest.raises(DeviceUnavailable, match=r"Vulkan0 \(Vulkan\) cannot divide a model by rows") as caught:
+    with pytest.raises(DeviceUnavailable, match=r"Vulkan0 \(Vulkan\) cannot split a model by rows") as caught:
         plan(NAMED, options(split="row"), [CPU, gpu("Vulkan0"), gpu("Vulkan1")])
     assert caught.value.param == "split"
 
@@ -111,7 +111,7 @@ def test_tensors_go_where_their_pattern_says_and_make_room_for_layers() -> None:
 
 
 def test_a_pattern_without_a_tensor_and_a_device_out_of_use_are_errors() -> None:
-    with pytest.raises(InvalidParameter, match=r"no tensor's name has 'exprts'; they are called as output\.weight"):
+    with pytest.raises(InvalidParameter, match=r"no tensor's name matches 'exprts'; names look like output\.weight"):
         plan(NAMED, options(override_tensor=[("exprts", "cpu")]), [CPU, GPU])
     with pytest.raises(DeviceUnavailable, match="Vulkan1, which is not in use"):
         plan(

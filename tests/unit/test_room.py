@@ -40,7 +40,7 @@ def test_busy_models_are_waited_for_and_only_as_many_as_needed() -> None:
 
 def test_a_model_that_stays_is_never_put_out() -> None:
     there = [held("a", 90, stays=True)]
-    with pytest.raises(LoadFailed, match=r"new needs about .* a .*stays; unload it first"):
+    with pytest.raises(LoadFailed, match=r"new needs about .* a .*is pinned; unload it first"):
         decide("new", 20, there, ROOM)
     assert decide("new", 20, [*there, held("b", 10)], ROOM) == Evict("b")
 

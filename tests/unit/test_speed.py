@@ -105,7 +105,7 @@ def test_attention_without_flash_is_taken_where_it_is_clearly_faster_or_asked_fo
         (msgspec.structs.replace(model(matrices()), causal=False), "an encoder"),
         (msgspec.structs.replace(model(matrices()), products=Products()), "nothing is known of its matrices"),
         (msgspec.structs.replace(model(matrices()), layer_memory=(LayerMemory(state=9),) * 16), "recurrent"),
-        (msgspec.structs.replace(model(matrices()), layer_memory=(LayerMemory(keys=576),) * 16), "another kind"),
+        (msgspec.structs.replace(model(matrices()), layer_memory=(LayerMemory(keys=576),) * 16), "an unsupported kind"),
         (model(msgspec.structs.replace(matrices(), type="IQ1_S")), "not measured: IQ1_S"),
     ],
 )

@@ -27,7 +27,7 @@ from localllm.tuning.comparing import (
 )
 from localllm.tuning.results import Values
 from localllm.tuning.rounds import CandidateFailed, Rounds
-from localllm.tuning.search import MOST_PAIRS, Entry, Search
+from localllm.tuning.search import MOST_PAIRS, Contender, Search
 from localllm.tuning.tuner import Outcome, outcome_of
 
 CANDIDATES = (
@@ -86,7 +86,7 @@ class Machine:
 
 class Tuned(NamedTuple):
     outcome: Outcome
-    winner: Entry | None
+    winner: Contender | None
     search: Search
     check: Comparison | None
 
@@ -160,7 +160,7 @@ def test_settings_that_are_faster_each_are_measured_and_kept_together() -> None:
     truth = {"ubatch 1024": (1.3, 1.0), "repack off": (1.0, 1.2), "flash_attn off": (0.6, 0.6)}
     tuned = tune(Machine(truth, seed=3, noise=0.01))
     assert kept(tuned).values == Values(ubatch=1024, repack="off")
-    verdicts = {entry.candidate.words: entry.verdict for entry in tuned.search.entries}
+    verdicts = {contender.candidate.words: contender.verdict for contender in tuned.search.contenders}
     assert verdicts["flash_attn off"] == "slower"
     assert verdicts["ubatch 1024, repack off"] == "faster"
 
@@ -178,13 +178,13 @@ def test_of_two_settings_that_spoil_each_other_the_better_one_is_kept_alone() ->
 def test_what_makes_prompts_faster_and_answers_slower_is_not_kept() -> None:
     tuned = tune(Machine({"flash_attn off": (1.6, 0.9)}, seed=0, noise=0.01))
     assert tuned.outcome == "default"
-    assert tuned.search.entries[0].verdict == "one-sided"
+    assert tuned.search.contenders[0].verdict == "one-sided"
 
 
 def test_a_candidate_that_cannot_be_loaded_is_named_and_the_others_are_measured() -> None:
     machine = Machine({"ubatch 1024": (1.3, 1.2)}, seed=0, noise=0.01, breaks=frozenset({"ubatch 2048"}))
     tuned = tune(machine)
-    (failed,) = (entry for entry in tuned.search.entries if entry.verdict == "failed")
+    (failed,) = (contender for contender in tuned.search.contenders if contender.verdict == "failed")
     assert (failed.candidate.words, failed.failure) == ("ubatch 2048", "it is too large")
     assert kept(tuned).values == Values(ubatch=1024)
 
@@ -244,7 +244,7 @@ def test_another_type_of_kv_cache_never_wins() -> None:
             return (1.5, 1.5) if candidate.kv_type else (1.0, 1.0)
 
     tuned = tune(Faster({}, seed=0, noise=0.01), candidates=(Candidate("kv_type", Values(), "q8_0"),))
-    assert (tuned.outcome, tuned.search.entries[0].verdict) == ("default", "faster")
+    assert (tuned.outcome, tuned.search.contenders[0].verdict) == ("default", "faster")
 
 
 @given(
@@ -259,7 +259,7 @@ def test_a_tuning_ends_within_its_time_and_with_bounded_rounds(
     tuned = tune(machine, total_s=total_s)
     slowest_s = 2 * 2 * (LOAD_S + RUN_S * 5 * math.exp(5 * spread))
     assert machine.now_s <= total_s + slowest_s
-    assert all(entry.num_pairs <= MOST_PAIRS + 1 for entry in tuned.search.entries)
+    assert all(contender.num_pairs <= MOST_PAIRS + 1 for contender in tuned.search.contenders)
     if tuned.outcome == "kept":
         assert tuned.winner is not None
         assert tuned.check is not None

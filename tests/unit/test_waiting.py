@@ -15,7 +15,7 @@ def _wait_s(times: QueueTimes, slots: int) -> object:
 def test_before_any_answer_nothing_is_promised() -> None:
     error = QueueTimes().full(num_waiting=3, max_waiting=3, slots=2)
     assert error.details == {"waiting": 3, "limit": 3}
-    assert error.message == "3 requests wait already and 3 may (max_waiting); try again later"
+    assert error.message == "3 requests are waiting already, of 3 that may (max_waiting); try again later"
 
 
 def test_a_place_is_free_when_the_next_answer_ends_whatever_those_before_had_waited() -> None:

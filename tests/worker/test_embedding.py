@@ -216,7 +216,7 @@ def test_texts_that_wait_are_bounded(encoder: LLM) -> None:
     async def scenario() -> None:
         first = asyncio.create_task(runtime.embed(id, half))
         await asyncio.sleep(0)
-        with pytest.raises(QueueFull, match="texts wait already and 20000 may"):
+        with pytest.raises(QueueFull, match="texts are waiting already, of 20000 that may"):
             await runtime.embed(id, half)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)

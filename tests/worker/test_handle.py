@@ -99,7 +99,7 @@ def test_what_fails_on_the_loop_ends_the_session_with_the_reason(
             with pytest.raises(WorkerCrashed, match="LookupError"):
                 await asyncio.wait_for(read_all(unanswered.mailbox), TIMEOUT_S)
         else:
-            with pytest.raises(WorkerCrashed, match="what it sent failed here with LookupError"):
+            with pytest.raises(WorkerCrashed, match="handling its message failed here with LookupError"):
                 await asyncio.wait_for(session.ready, TIMEOUT_S)
         await session.aclose()
 

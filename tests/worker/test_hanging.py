@@ -55,7 +55,7 @@ def test_a_process_that_is_stopped_is_ended_and_everybody_told(start_session: St
         call = asyncio.create_task(session.call("tokenize", "x"))
         for one in (running, waiting):
             _, error = await asyncio.wait_for(read_until_error(one.mailbox), TIMEOUT_S)
-            assert "was ended: it answered nothing for 0.5 s (worker_timeout_s)" in str(error)
+            assert "was ended: it did not answer for 0.5 s (worker_timeout_s)" in str(error)
         for task in (texts, call):
             with pytest.raises(WorkerCrashed, match="worker_timeout_s"):
                 await asyncio.wait_for(task, TIMEOUT_S)
@@ -80,7 +80,7 @@ def test_a_step_that_never_ends_is_ended_though_the_process_answers(start_sessio
         session = await started(start_session, worker_timeout_s=TIMEOUT_S, step_timeout_s=0.5)
         stuck = session.submit(GenerationRequest(prompt="stuck"))
         _, error = await asyncio.wait_for(read_until_error(stuck.mailbox), TIMEOUT_S)
-        assert "a step of the model was not over after 0.5 s (step_timeout_s)" in str(error)
+        assert "a step of the model did not end within 0.5 s (step_timeout_s)" in str(error)
         await session.aclose()
 
     asyncio.run(scenario())
@@ -114,7 +114,7 @@ def test_a_process_that_cannot_even_be_killed_is_given_up(
             patch.setattr(session._process._handle._process, "kill", lambda: None)
             os.kill(session.pid, signal.SIGSTOP)
             _, error = await asyncio.wait_for(read_until_error(running.mailbox), TIMEOUT_S)
-            assert "it is still there" in str(error)
+            assert "it still exists" in str(error)
             assert not session.alive
         kill()
         await session.aclose()
@@ -129,7 +129,7 @@ def test_a_process_that_cannot_even_be_killed_is_given_up(
         (GenerationRequest(prompt="silent", timeout_s=0.1), r"not answered within the 0.1 s that it allows"),
         (GenerationRequest(prompt="silent", queue_timeout_s=0.1), r"no slot was free within the 0.1 s"),
         (EmbeddingRequest(texts=("x",), timeout_s=0.1), r"not computed within the 0.1 s that the request allows"),
-        (EmbeddingRequest(texts=("x",), queue_timeout_s=0.1), r"none of its texts was begun within the 0.1 s"),
+        (EmbeddingRequest(texts=("x",), queue_timeout_s=0.1), r"none of its texts began within the 0.1 s"),
         (RerankRequest(query="x", documents=("x",), timeout_s=0.1), r"not computed within the 0.1 s"),
     ],
 )

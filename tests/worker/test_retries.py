@@ -233,7 +233,7 @@ def test_a_model_that_cannot_be_started_again_says_so(
         monkeypatch.setattr(managed, "worker_command", lambda **_: bad_worker("dies-before-hello"))
         os.kill(life.pid, signal.SIGKILL)
         for one in asking:
-            with pytest.raises(WorkerCrashed, match=r"SIGKILL.*starting it again failed: .*cannot open shared object"):
+            with pytest.raises(WorkerCrashed, match=r"SIGKILL.*restarting it failed: .*cannot open shared object"):
                 await one
 
     live(scenario)

@@ -118,7 +118,7 @@ def test_more_requests_than_may_wait_are_refused_and_the_others_answered(start_s
         session = start_session("behaves", max_waiting=1)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         mailboxes = [session.submit(REQUEST).mailbox for _ in range(3)]
-        with pytest.raises(QueueFull, match="1 requests wait already and 1 may") as caught:
+        with pytest.raises(QueueFull, match="1 requests are waiting already, of 1 that may") as caught:
             session.submit(REQUEST)
         assert caught.value.details == {"waiting": 1, "limit": 1}
         for mailbox in mailboxes:
@@ -226,7 +226,7 @@ def test_calls_that_wait_are_counted_and_one_that_is_given_up_makes_room(start_s
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         calls = [asyncio.create_task(session.call("tokenize", "x", True, True)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(QueueFull, match="2 small requests wait already"):
+        with pytest.raises(QueueFull, match="2 short calls are waiting already"):
             await session.call("render", ())
         other = asyncio.create_task(session.call("status"))
         await asyncio.sleep(0)

@@ -180,7 +180,9 @@ def test_a_template_or_tokenizer_that_never_returns_is_ended_and_its_requests_to
 
     async def scenario() -> None:
         session = await start(tiny_model, home, stuck, worker_timeout_s=TIMEOUT_S, step_timeout_s=1.0)
-        with pytest.raises(WorkerCrashed, match=r"it took and refused no request for 1 s \(step_timeout_s\)"):
+        with pytest.raises(
+            WorkerCrashed, match=r"it neither accepted nor rejected a request for 1 s \(step_timeout_s\)"
+        ):
             await asyncio.wait_for(generate(session), TIMEOUT_S)
         await session.aclose()
 
@@ -195,7 +197,7 @@ def test_a_decode_that_never_returns_is_ended_and_its_requests_told(tiny_model: 
     async def scenario() -> None:
         session = await start(tiny_model, home, stuck, worker_timeout_s=TIMEOUT_S, step_timeout_s=1.0)
         assert await session.call("tokenize", "a", False, False), "the others go on"
-        with pytest.raises(WorkerCrashed, match=r"a step of the model was not over after 1 s \(step_timeout_s\)"):
+        with pytest.raises(WorkerCrashed, match=r"a step of the model did not end within 1 s \(step_timeout_s\)"):
             await asyncio.wait_for(generate(session), TIMEOUT_S)
         await session.aclose()
 

@@ -48,10 +48,10 @@ class Governor:
         trials = self._trials_of(num_tokens)
         return free if trials is None else trials.threads(free)
 
-    def observe(self, num_tokens: int, threads: int, seconds: float, *, is_telling: bool = True) -> None:
+    def observe(self, num_tokens: int, threads: int, seconds: float, *, is_comparable: bool = True) -> None:
         """The step took so long; not telling: it did more than compute these tokens."""
         trials = self._trials_of(num_tokens)
-        if not is_telling:
+        if not is_comparable:
             self._interrupt()
         elif trials is not None:
             trials.observe(threads, seconds, self._last[1])

@@ -1,9 +1,9 @@
 """How many cores other work leaves for computing: pure, fed with CPU times.
 
-While we compete with others for a core they take less than they want: half of it, with one thread on each side. So what
-our own threads lacked is added to what others took. Where the system does not say what others take, what our threads
-lacked stands for both; with one thread nothing is lacked, so more are tried again after a while.
-Knows nothing of steps, and reads no clock.
+While we compete with others for a core they get less than they want: half of it, with one thread on each side. So the
+CPU time that our own threads lacked is added to what others used. Where the system does not report the use by others,
+what our threads lacked stands for both; a single thread lacks nothing, so after a while more are tried again. Knows
+nothing of steps, and reads no clock.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import math
 from typing import NamedTuple
 
 SMOOTHING_S = 0.2
-"""Readings of the system come in hundredths of a second: those of so long count together."""
+"""Time over which readings are averaged: their resolution is hundredths of a second."""
 GIVES_WAY, COMES_BACK = 0.65, 0.35
-"""A core of which others want more than the first is theirs, of which they want less than the second is ours again."""
+"""A core is left to others when they want more of it than the first share, and taken back below the second."""
 HOLD_S, LONGEST_HOLD_S = 0.3, 30.0
-"""Cores have been free for so long before they are used again; twice as long after each time that it was too early."""
+"""How long cores must be free before they are used again; doubled each time that proves too early."""
 SETTLED_S = 1.0
-"""What took cores away so long ago is no short work, as what hands a request over."""
+"""Work that took cores away this long ago is not short, unlike handing over a request."""
 TOO_EARLY_S = 5.0
-"""Given up again within this time, a core was taken too early."""
+"""A core that has to be given up again within this time was taken back too early."""
 
 
 class Usage(NamedTuple):
@@ -28,14 +28,14 @@ class Usage(NamedTuple):
 
     wall_s: float
     others_s: float | None
-    """Of everything that does not compute the model, on the CPUs that this process may use; None: not known."""
+    """Used by everything but computing the model, on the CPUs that this process may use; None: unknown."""
     wanted_s: float
-    """Of our own threads, had each had a core while a step ran."""
+    """What our own threads would have used, had each had a core while a step ran."""
     had_s: float
 
 
 class Room:
-    """Of `num_cpus` as many as are not others', at least one, at most `most`."""
+    """As many of `num_cpus` as others leave free, at least one, at most `most`."""
 
     def __init__(self, most: int, num_cpus: int) -> None:
         self._most = most
@@ -49,7 +49,7 @@ class Room:
         self._shrunk_s = -math.inf
 
     def observe(self, usage: Usage, now_s: float) -> None:
-        """What was used since the last time."""
+        """Take in what was used since the last call."""
         if usage.wall_s <= 0:
             return
         self._learn(usage)
@@ -66,7 +66,7 @@ class Room:
             self.threads, self._grown_s, self._free_since_s = more, now_s, None
 
     def may_soon_grow(self, now_s: float) -> bool:
-        """Whether cores were given up that may be free again in a moment."""
+        """Whether cores were given up so recently that they may be free again in a moment."""
         return self.threads < self._most and now_s - self._shrunk_s < SETTLED_S
 
     def _shrink(self, threads: int, now_s: float) -> None:
@@ -76,7 +76,7 @@ class Room:
 
     def _learn(self, usage: Usage) -> None:
         lacked_s = max(0.0, usage.wanted_s - usage.had_s)
-        # Threads that wait for a disk lack time, too: never more than others took counts as lost to them.
+        # Threads that wait for a disk lack time, too: the time lacked counts only up to what others used.
         others_s = lacked_s if usage.others_s is None else max(usage.others_s, 0.0)
         wanted = (others_s + min(lacked_s, others_s)) / usage.wall_s
         weight = -math.expm1(-usage.wall_s / SMOOTHING_S)
