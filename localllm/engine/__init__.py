@@ -1,1 +1,1 @@
-"""Decides and steps: which sequence gets which tokens next. Pure but for the `Backend` it is handed."""
+"""Decides and steps: which sequence gets which tokens next. Pure except for the `Backend` it is given."""

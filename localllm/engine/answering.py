@@ -1,7 +1,7 @@
-"""What comes of a drawn token: text, a stop, the end of an answer; and of a sequence that cannot be computed.
+"""What follows from a sampled token: text, a stop, the end of an answer; also what happens when a sequence fails.
 
-Taking a token decides: whether the answer ends, and what the next step computes. Telling it to the request is a second
-step, because nothing waits for it. Knows nothing of how tokens are computed or drawn.
+Taking a token decides whether the answer ends and what the next step computes. Reporting it to the request is a
+separate step, because the next step need not wait for it. Knows nothing of how tokens are computed or sampled.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from localllm.types.states import SourceGuesses
 
 @dataclass(slots=True)
 class Taken:
-    """What a sequence took in a step, until the request is told."""
+    """What a sequence took in a step, until it is reported to the request."""
 
     sequence: Sequence
     is_first: bool
-    """Its answer begins with these."""
+    """Whether its answer begins with these."""
     tokens: list[Sampled] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    """Of each token, where text can end the answer; else it is made when it is told."""
+    """Text of each token, where text can end the answer; otherwise it is made when reported."""
     end: Sampled | None = None
-    """The token that ended the answer, and is none of it."""
+    """The token that ended the answer and is not part of it."""
     finish: Finish | None = None
     failure: InvalidParameter | None = None
 
@@ -45,29 +45,29 @@ class Taken:
 
 
 class Answers:
-    """Of every running sequence; used by the engine's thread."""
+    """Answers of all running sequences; used by the engine's thread."""
 
     def __init__(
         self, backend: Backend, kv: KvCache, scheduler: Scheduler, clock: Callable[[], float], *, shifts: bool
     ) -> None:
-        """`shifts`: a full slot forgets the older half of what it does not have to keep."""
+        """`shifts`: a full slot drops the older half of what need not stay."""
         self._backend = backend
         self._kv = kv
         self._scheduler = scheduler
         self._clock = clock
         self._shifts = shifts
-        self.untold: list[Taken] = []
-        """Since `tell` was called."""
+        self.unreported: list[Taken] = []
+        """Taken since the last `report`."""
         self.guesses: dict[SourceName, SourceGuesses] = {}
 
     def take_tokens(self, drawn: Drawn) -> None:
-        """Take tokens, each as if it had come alone, up to one that ends the answer.
+        """Take tokens one by one, up to one that ends the answer.
 
-        What was computed behind the last that is taken is cut from the cache.
+        What was computed after the last token taken is cut from the cache.
         """
         sequence, tokens, num_behind, slot = drawn[:4]
         taken = Taken(sequence, sequence.first_token_s is None)
-        self.untold.append(taken)
+        self.unreported.append(taken)
         guessed = drawn.guessed and (*repeat(NO_TOKEN, drawn.num_forced), *drawn.guessed)
         sequence.num_guesses += len(drawn.guessed)
         num_right = sequence.num_right_guesses
@@ -84,7 +84,7 @@ class Answers:
         if drawn.guessed:
             self._count_guesses(sequence, len(drawn.guessed), sequence.num_right_guesses - num_right)
         if sequence.follower is not None and sequence.logprobs is None and not taken.has_ended:
-            for token in sequence.follower.last_tokens:  # nothing is drawn behind them, so that none is computed
+            for token in sequence.follower.last_tokens:  # no token is sampled after them, so they are not computed
                 if not taken.has_ended:
                     self._take_token(taken, Sampled(token, mirostat_mu=sequence.mirostat_mu))
 
@@ -96,14 +96,14 @@ class Answers:
                 source, before.num_computed + num_guesses, before.num_right + num_right
             )
 
-    def tell(self, output: StepOutput) -> None:
-        """Put into words what was taken, in that order."""
-        for taken in self.untold:
+    def report(self, output: StepOutput) -> None:
+        """Turn what was taken into deltas, in that order."""
+        for taken in self.unreported:
             if taken.failure is None or taken.tokens:
                 output.deltas.append((taken.sequence.id, self._delta(taken)))
             if taken.failure is not None:
                 output.failures.append((taken.sequence.id, taken.failure))
-        self.untold.clear()
+        self.unreported.clear()
 
     def _delta(self, taken: Taken) -> Delta:
         sequence, tokens, texts, backend = taken.sequence, taken.tokens, taken.texts, self._backend
@@ -115,7 +115,7 @@ class Answers:
         logprobs: tuple[TokenLogprob, ...] = ()
         if sequence.logprobs is not None:
             logprobs = tuple([self._logprob(sampled, backend.token_bytes) for sampled in tokens])
-            # Beside those of a prompt the end token's is told too: clients count them from the end.
+            # With those of a prompt the end token's log-probability is reported, too: clients count from the end.
             if taken.end is not None and sequence.prompt_logprobs is not None:
                 logprobs += (self._logprob(taken.end, backend.spelled),)
         ids = tuple([sampled.token for sampled in tokens]) if sequence.tells_tokens else ()
@@ -127,11 +127,11 @@ class Answers:
         return self._backend.spelled(token) if token in sequence.markers else self._backend.token_bytes(token)
 
     def take_end(self, sequence: Sequence) -> None:
-        """Its answer is whole."""
-        self.untold.append(Taken(sequence, sequence.first_token_s is None, finish=self._end(sequence, "stop")))
+        """Its answer is complete."""
+        self.unreported.append(Taken(sequence, sequence.first_token_s is None, finish=self._end(sequence, "stop")))
 
     def take_none(self, drawn: Drawn) -> None:
-        """What was computed behind its last token is cut from the cache."""
+        """What was computed after its last token is cut from the cache."""
         if drawn.num_behind:
             self._roll_back(drawn.sequence, drawn.slot)
 
@@ -174,7 +174,7 @@ class Answers:
             self._shift(sequence)
 
     def _follow(self, taken: Taken, follower: Follower, token: int) -> bool:
-        """The constraint takes the token; whether that ended the answer."""
+        """Advance the constraint by the token; whether that ended the answer."""
         sequence = taken.sequence
         try:
             if not follower.take(token):
@@ -186,7 +186,7 @@ class Answers:
         return True
 
     def _shift(self, sequence: Sequence) -> None:
-        """Its slot is full: forget the older half of what it does not have to keep."""
+        """Its slot is full: drop the older half of what need not stay."""
         assert sequence.slot is not None
         sequence.keep = min(sequence.keep, sequence.num_computed // 2)
         most = sequence.num_computed - sequence.keep
@@ -200,18 +200,18 @@ class Answers:
         return TokenLogprob(spell(sampled.token), sampled.logprob, top, sampled.token, ids)
 
     def finish(self, sequence: Sequence, reason: FinishReason, last: str = "") -> Delta:
-        """End an answer of which nothing is untold but its `last` text; the delta to send."""
+        """End an answer of which everything but its `last` text was reported; the delta to send."""
         return Delta(last, finish=self._end(sequence, reason))
 
     def _end(self, sequence: Sequence, reason: FinishReason) -> Finish:
-        slot = self._scheduler.remove(sequence)  # its slot keeps the KV, for whoever begins alike
+        slot = self._scheduler.remove(sequence)  # its slot keeps the KV for prompts with the same prefix
         if slot is not None and sequence.num_shifted:
             self._kv.cut(slot, self._kv.residency.held[slot].sound)
         timings = sequence.timings(self._clock())
         return Finish(reason=reason, usage=sequence.usage(), timings=timings, stop=sequence.text.stopped_by)
 
     def fail_constraint(self, sequence: Sequence, failure: ConstraintFailed, output: StepOutput) -> None:
-        """A sequence of which nothing is untold goes no further; what its slot holds of it stays."""
+        """End a sequence that cannot continue, once everything was reported; its slot keeps what it holds."""
         slot = self._scheduler.remove(sequence)
         if slot is not None:
             self._kv.cut(slot)
@@ -226,4 +226,4 @@ class Answers:
 
 def _constraint_error(sequence: Sequence, failure: ConstraintFailed) -> InvalidParameter:
     param = "" if sequence.follower is None else sequence.follower.param
-    return InvalidParameter(f"{param} cannot be followed any further: {failure}", param=param)
+    return InvalidParameter(f"{param} cannot be followed further: {failure}", param=param)

@@ -1,4 +1,5 @@
-"""What the engine asks of the arithmetic. `llama/` implements it; tests fake it. Knows nothing of requests or text."""
+"""What the engine requires of the arithmetic. `llama/` implements it; tests fake it. Knows nothing of requests
+or text."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ class Segment(NamedTuple):
     start: int
     tokens: Sequence[int]
     num_outputs: int
-    """Logits are wanted of so many of the last tokens, each for what follows it; 0: of none."""
+    """Logits are wanted for this many of the last tokens, each for what follows it; 0: for none."""
     num_padding: int = 0
-    """Throw-away tokens behind them, computed without logits and cut by the backend: a batch of equal lengths is one
-    pass. At most `Backend.max_rollback` with the tokens behind the first."""
+    """Throw-away tokens after them, computed without logits and cut by the backend, since segments of equal length take
+    one pass. Together with the tokens after the first at most `Backend.max_rollback`."""
 
 
 State = bytes | memoryview
-"""What a backend saved, of the layout that it alone knows."""
+"""What a backend saved, in a layout that only it knows."""
 
 
 class BackendError(Exception):
-    """A decode that failed; the backend may go on with other batches."""
+    """A decode that failed; the backend may continue with other batches."""
 
 
 class Backend(Protocol):
@@ -46,52 +47,52 @@ class Backend(Protocol):
 
     @property
     def num_cells(self) -> int | None:
-        """Tokens that all slots hold together at most, sharing what was copied; None: each has its own."""
+        """Tokens that all slots together can hold, with copies shared; None: each slot has cells of its own."""
         ...
 
     @property
     def batch_capacity(self) -> int:
-        """Tokens one `decode` takes at most."""
+        """The most tokens one `decode` takes."""
         ...
 
     @property
     def ubatch_capacity(self) -> int:
-        """Of a batch so many are computed at once, one ubatch after the other."""
+        """Tokens of a batch that are computed at once, one ubatch after the other."""
         ...
 
     @property
     def can_be_interrupted(self) -> bool:
-        """Whether `interrupt` ends a decode, and the ubatches before it stay."""
+        """Whether `interrupt` can end a decode so that the ubatches before it stay."""
         ...
 
     @property
     def num_nodes(self) -> int:
-        """Grows while a decode gets on, where that can be seen; from any thread."""
+        """Grows while a decode makes progress, where that is visible; from any thread."""
         ...
 
     @property
     def max_outputs(self) -> int:
-        """Rows of logits that one `decode` gives at most, of all its segments: one for each slot, or more."""
+        """The most rows of logits that one `decode` gives, over all its segments: one per slot, or more."""
         ...
 
     @property
     def tile(self) -> int:
-        """Rows of one slot in a batch from which attention is fast."""
+        """Rows of one slot in a batch from which on attention is fast."""
         ...
 
     @property
     def grain(self) -> int:
-        """Of more than `tile` rows of a slot, multiples of this are computed without waste."""
+        """Above `tile` rows of a slot, multiples of this are computed without waste."""
         ...
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether `decode` of a token or few for each slot returns early, while a device still computes."""
+        """Whether `decode` of one or a few tokens per slot returns early, while a device still computes."""
         ...
 
     @property
     def can_rewind(self) -> bool:
-        """Whether a slot can lose any number of last tokens, and be copied in part.
+        """Whether a slot can drop any number of its last tokens, and be copied in part.
 
         False for recurrent, hybrid and sliding-window models: these go back to a checkpoint.
         """
@@ -99,62 +100,61 @@ class Backend(Protocol):
 
     @property
     def max_rollback(self) -> int:
-        """Of what one decode computed for a slot, so many last tokens can be cut right after it, but for the first.
+        """How many of the last tokens of a decode can be cut from a slot right after it; the first one never can.
 
-        Less than a batch where the memory cannot rewind: what a sliding window has not overwritten, and as many states
+        Less than a batch where the memory cannot rewind: what a sliding window has not overwritten, or as many states
         as a recurrent memory keeps; 0: none.
         """
         ...
 
     @property
     def rolls_back_equals(self) -> bool:
-        """Whether that holds only if all slots of the batch are consecutive and have equally many tokens, padding
-        included.
-        """
+        """Whether `max_rollback` holds only if all slots of the batch are consecutive and have the same number of
+        tokens, including padding."""
         ...
 
     @property
     def can_shift(self) -> bool:
-        """Whether tokens can be taken out of the middle of a slot."""
+        """Whether tokens can be removed from the middle of a slot."""
         ...
 
     @property
     def wants_dense(self) -> bool:
-        """Whether idle slots between busy ones cost a pass over all weights, and cannot be helped."""
+        """Whether idle slots between busy ones cost an additional pass over all weights."""
         ...
 
     def length(self, slot: int) -> int:
-        """Tokens in the slot's KV, as the library itself counts them."""
+        """Tokens in the slot's KV, as counted by the library itself."""
         ...
 
     def least(self, slot: int) -> int:
-        """The least number of tokens, but for none, that the slot can be cut to as it is."""
+        """The smallest number of tokens above 0 that the slot can be cut to without a checkpoint."""
         ...
 
     def truncate(self, slot: int, length: int) -> None:
-        """Keep the first `length` tokens of the slot's KV, `least` ones or more; 0 empties it."""
+        """Keep the first `length` tokens of the slot's KV, at least `least`; 0 empties it."""
         ...
 
     def scrub(self) -> None:
-        """Zero the memory behind every slot's tokens, after a decode; a unified cache only if no slot has any."""
+        """Zero the memory after every slot's tokens, after a decode; in a unified cache only if all slots are empty."""
         ...
 
     def copy(self, source: int, slot: int, length: int) -> None:
-        """Replace the slot's KV by the first `length` tokens of another's, which stays as it is.
+        """Replace the slot's KV by the first `length` tokens of another's, which is not changed.
 
-        All of them, if this memory cannot rewind.
+        By all of them, if this memory cannot rewind.
         """
         ...
 
     def save(self, slot: int) -> State:
         """The KV of the slot as an opaque state, for `restore` of the same backend.
 
-        Its memory is used again when the last reference to it, or to a view of it, is gone.
+        Its memory is reused once the last reference to it, or to a view of it, is gone.
         """
         ...
 
     def state_bytes(self, slot: int) -> int:
-        """Of what `save` would return."""
+        """Size of what `save` would return."""
         ...
 
     def restore(self, slot: int, state: State, length: int) -> None:
@@ -162,63 +162,62 @@ class Backend(Protocol):
         ...
 
     def checkpoint(self, slot: int) -> State:
-        """What `rewind` needs to come back to here. Only of a memory that cannot rewind without."""
+        """What `rewind` needs to come back to this position. Only for a memory that cannot rewind otherwise."""
         ...
 
     def rewind(self, slot: int, state: State, length: int) -> None:
-        """Cut the slot to `length` tokens, of which it holds at least as many, with the checkpoint made there."""
+        """Cut the slot to `length` tokens with the checkpoint made there; it holds at least that many."""
         ...
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
-        """Take `drop` tokens out of the slot after its first `keep`; those behind them move forward."""
+        """Remove `drop` tokens from the slot after its first `keep`; those after them move forward."""
         ...
 
     def set_threads(self, threads: int) -> None:
-        """That compute from the next `decode` on."""
+        """Threads that compute from the next `decode` on."""
         ...
 
     def decode(self, segments: Sequence[Segment], *, within_s: float | None = None) -> bool:
         """Compute all segments in one batch. Segments come in ascending slot order.
 
-        With `within_s` the decode may be interrupted, and is after so many seconds. False: it was; every slot then
-        holds what its `length` says, of its segment as much as whole ubatches computed, and there are no logits.
-        True: it is computed, or will be when `synchronize` returns.
-        Raises `BackendError`; of the slots in the batch, only what stood before each segment's start is sure then.
+        With `within_s` the decode may be interrupted, and is after that many seconds. False: it was; then every slot
+        holds what its `length` says, that is, as much of its segment as whole ubatches computed, and there are no
+        logits. True: it is computed, or will be when `synchronize` returns. Raises `BackendError`; then only what
+        preceded each segment's start is certain for the slots in the batch.
         """
         ...
 
     def synchronize(self) -> None:
-        """Wait until the last `decode`, if it was not interrupted, is computed. Raises `BackendError` as that does."""
+        """Wait until the last `decode`, if not interrupted, is computed. Raises `BackendError` as that does."""
         ...
 
     def interrupt(self, within_s: float) -> None:
-        """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, and
-        after `within_s` at the latest, which loses that ubatch. One that has not begun computes nothing.
-        """
+        """From any thread: a decode that may be interrupted, this one or the next, ends with its current ubatch, or at
+        the latest after `within_s`, which loses that ubatch. One that has not begun computes nothing."""
         ...
 
     @property
     def lost_s(self) -> float:
-        """How long the ubatch was computed that the last interrupted `decode` lost."""
+        """How long the ubatch that the last interrupted `decode` lost had been computed."""
         ...
 
     def clear_interrupts(self) -> None:
-        """What `interrupt` asked for until now is forgotten."""
+        """Discard all requests of `interrupt` made so far."""
         ...
 
     def logits(self, index: int) -> Sequence[npt.NDArray[np.float32]]:
         """The `num_outputs` rows of segment `index` of the last `decode`, in the order of its tokens.
 
-        Each has the shape (vocabulary size,) and is a view that the next `decode` ends.
+        Each has the shape (vocabulary size,) and is a view that is valid until the next `decode`.
         """
         ...
 
     def spelled(self, token: int) -> bytes:
-        """The bytes that spell a token, control tokens' too."""
+        """The bytes that spell a token, including control tokens."""
         ...
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes a token stands for; empty for control tokens."""
+        """The bytes that a token stands for; empty for control tokens."""
         ...
 
     def ends_generation(self, token: int) -> bool:
@@ -227,21 +226,21 @@ class Backend(Protocol):
 
 
 Vectors = npt.NDArray[np.float32]
-"""Shape (how many, dimensions)."""
+"""Shape (count, dimensions)."""
 
 
 class Piece(NamedTuple):
-    """Consecutive tokens of one text, at positions `[start, start + len(tokens))`, computed in a place of its own."""
+    """Consecutive tokens of one text, at positions `[start, start + len(tokens))`, computed in a place of their own."""
 
     place: int
     start: int
     tokens: Sequence[int]
     is_last: bool
-    """It ends its text."""
+    """Whether it ends its text."""
 
 
 class EmbeddingBackend(Protocol):
-    """One model in memory that turns texts into vectors; `place`s are from 0 to `max_texts - 1`."""
+    """One model in memory that turns texts into vectors; places are numbered from 0 to `max_texts - 1`."""
 
     @property
     def splits_texts(self) -> bool:
@@ -253,45 +252,45 @@ class EmbeddingBackend(Protocol):
 
     @property
     def batch_tokens(self) -> int:
-        """That one `compute` takes at most; where texts are not split, at least `max_text_tokens`."""
+        """The most tokens one `compute` takes; where texts are not split, at least `max_text_tokens`."""
         ...
 
     @property
     def together_tokens(self) -> int:
-        """Up to which several texts in a batch are faster than one after the other."""
+        """Tokens up to which several texts in one batch are faster than one after the other."""
         ...
 
     @property
     def max_texts(self) -> int:
-        """Texts begun and not ended, those of the batch included, at most."""
+        """The most texts that may be begun and not ended, including those of the batch."""
         ...
 
     @property
     def dimensions(self) -> int: ...
 
     def compute(self, pieces: Sequence[Piece]) -> list[Vectors | None]:
-        """Compute all pieces in one batch: for each that ends its text that text's vectors, as a copy.
+        """Compute all pieces in one batch; for each piece that ends its text, returns that text's vectors as a copy.
 
-        Of texts that are begun and not in this batch there is at most one. Raises `BackendError`; the texts in the
-        batch are forgotten then.
+        At most one begun text may be missing from the batch. Raises `BackendError`; then the texts in the batch are
+        forgotten.
         """
         ...
 
     def set_threads(self, threads: int) -> None:
-        """That compute from the next `compute` on."""
+        """Threads that compute from the next `compute` on."""
         ...
 
     def forget(self, place: int) -> None:
-        """Drop what was computed of the text there."""
+        """Drop what was computed of the text at this place."""
         ...
 
 
 class Beside(Protocol):
-    """Other work for the same cores, done in pieces between the steps: embeddings."""
+    """Other work for the same cores, done piece by piece between the steps: embeddings."""
 
     @property
     def has_work(self) -> bool: ...
 
     def step(self, num_streams: int) -> None:
-        """One piece, while so many answers stream."""
+        """Do one piece, while `num_streams` answers are streaming."""
         ...

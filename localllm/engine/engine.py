@@ -1,7 +1,7 @@
-"""The loop of a worker's engine thread: take requests, plan a step, decode, sample, hand out text.
+"""The loop of a worker's engine thread: take requests, plan a step, decode, sample, emit text.
 
-`submit` and `cancel` may be called from any thread; everything else happens on the thread that calls `run`.
-Knows nothing of processes, templates or llama.cpp.
+`submit` and `cancel` may be called from any thread; everything else happens on the thread that calls `run`. Knows
+nothing of processes, templates or llama.cpp.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from localllm.types.states import EngineStatus
 LOOK_UP_S = 0.05
 """Poll interval for deadlines while every waiting request is blocked on the disk."""
 HEEDED_S = 0.05
-"""What arrives while nobody streams ends a step with its current ubatch, and after so long at the latest."""
+"""While nothing streams, an arriving item ends the step with its current ubatch, at the latest after this time."""
 EARLY_S = 0.05
-"""A step that began so shortly before is ended at once: little is lost."""
+"""A step that began less than this ago is ended at once: little is lost."""
 STORE_AFTER_S = 2.0
-"""A conversation is written to the disk when the engine had nothing to do for so long."""
+"""Idle time after which a conversation is written to the disk."""
 
 
 class _Decoding(NamedTuple):
-    """What those who interrupt it know of the decode that may be."""
+    """What interrupting threads know of a decode that may be interrupted."""
 
     began_s: float
     ids: frozenset[int]
-    """Of those that have a slot."""
+    """Sequences that have a slot."""
     has_room: bool
-    """Whether somebody else finds one."""
+    """Whether another request could enter."""
 
 
 class Engine:
@@ -86,7 +86,7 @@ class Engine:
         self.scheduler = Scheduler(self.kv, batch_capacity=backend.batch_capacity)
         self.scheduler.drafter.max_rows = min(backend.batch_capacity, backend.max_outputs)
         cost = StepCost(tile=backend.tile, grain=backend.grain, ubatch_tokens=backend.ubatch_capacity)
-        # A unified cache takes unequal rows in one pass, which the cost of steps does not know.
+        # A unified cache computes unequal rows in one pass, which the cost model of steps does not know.
         row_cost = RowCost(cost.seconds if backend.num_cells is None else assumed_unified_cost)
         self.scheduler.drafter.cost = row_cost
         if drafting is not None:
@@ -95,12 +95,12 @@ class Engine:
         pace = self._pace = Pace(cost, max_step_s=max_step_s, prefill_step_s=prefill_step_s)
         if context_shift and not backend.can_shift:
             raise InvalidParameter(
-                "context_shift needs a partitioned cache, a memory that can lose any tokens, and keys that can move: "
-                "those of f16 always can, those of --kv-type q8_0 and q4_0 only of some models; leave it out",
+                "context_shift needs a partitioned cache, a memory that can drop any tokens, and keys that can move: "
+                "f16 always can, --kv-type q8_0 and q4_0 only for some models; leave it out",
                 param="context_shift",
             )
         self.slots = ClientSlots(self.kv, self.scheduler)
-        """To be used by what `call_soon` calls only."""
+        """Only for functions passed to `call_soon`."""
         self.num_steps = 0
         self.progress = Progress(lambda: backend.num_nodes)
         self.clock = clock
@@ -135,7 +135,7 @@ class Engine:
         )
         self._emit = emit
         self._unreported: StepOutput | None = None
-        """Of the last step, if requests are told while the next is computed."""
+        """Output of the last step, if it is reported while the next one is computed."""
         self._debug = debug
         self.writeback = None if disk is None else Writeback(self.kv, disk)
         self._computed_something = True
@@ -151,12 +151,13 @@ class Engine:
         self._inbox.put(sequence)
 
     def cancel(self, id: int) -> None:
-        """The request ends with finish `cancelled` before the next step; an unknown id is one that ended already."""
+        """The request ends with finish `cancelled` before the next step; an unknown id belongs to one that has
+        ended."""
         self._inbox.put(Cancel(id))
 
-    def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
-        """`tell` is called on the engine's thread before the next step."""
-        self._inbox.put(Inspect(tell))
+    def inspect(self, callback: Callable[[EngineStatus], None]) -> None:
+        """`callback` is called on the engine's thread before the next step."""
+        self._inbox.put(Inspect(callback))
 
     def call_soon(self, work: Callable[[], None]) -> None:
         """`work` is called on the engine's thread before the next step."""
@@ -167,9 +168,9 @@ class Engine:
         self._inbox.put(Stop())
 
     def run(self) -> None:
-        """Step while there is work, sleep on the inbox while there is none, until `stop`.
+        """Step while there is work and sleep on the inbox while there is none, until `stop`.
 
-        In debug mode integrity is checked before every sleep: what is wrong then ends the worker.
+        In debug mode integrity is checked before every sleep; a violation ends the worker.
         """
         while not self._stopping:
             if self._debug and not self.scheduler.has_work:
@@ -181,7 +182,7 @@ class Engine:
             self.writeback.store_all(self.progress.advance)
 
     def _next_item(self) -> Item | None:
-        """What arrived, if there is nothing to compute; otherwise that comes first."""
+        """What arrived, if there is nothing to compute; otherwise computing comes first."""
         has_texts = self._beside is not None and self._beside.has_work
         if has_texts or (self.scheduler.has_work and self._computed_something):
             return None
@@ -197,14 +198,14 @@ class Engine:
             return None
 
     def check_integrity(self) -> None:
-        """The scheduler is sound, and every slot holds what it believes. Raises `AssertionError`."""
+        """The scheduler is consistent, and every slot holds what is recorded. Raises `AssertionError`."""
         self.scheduler.check_integrity()
         self.kv.check_integrity()
 
     def step(self, first: Item | None = None) -> None:
         """Take what arrived (`first` before the rest), then compute at most one batch.
 
-        Emits the output; where a device computes by itself in the next step, while that is computed.
+        Emits the output; if a device computes the next step by itself, during that step.
         """
         output = StepOutput(self.num_steps, [], [])
         self._take_inbox(first, output)
@@ -229,7 +230,7 @@ class Engine:
         self._computed_something = bool(plan.segments)
         if plan.segments:
             if self._unreported is not None and any(sequence.is_prefilling for sequence in plan.sequences):
-                self._report_last()  # several ubatches: `decode` returns when the last of them has begun
+                self._report_last()  # with several ubatches `decode` returns when the last has begun
             within_s = self._listen(plan) if may_interrupt else None
             if within_s is not None and (output.deltas or output.failures):
                 self._report_last()
@@ -246,29 +247,30 @@ class Engine:
 
     @property
     def _reports_later(self) -> bool:
-        """Whether the next step begins at once, and nobody waits for the first token."""
+        """Whether the next step begins at once, and no request waits for its first token."""
         if not self._backend.is_asynchronous or not self._computed_something or not self.scheduler.has_work:
             return False
         has_texts = self._beside is not None and self._beside.has_work
-        return not has_texts and not any(taken.is_first for taken in self._answers.untold)
+        return not has_texts and not any(taken.is_first for taken in self._answers.unreported)
 
     def _report_last(self) -> None:
         output, self._unreported = self._unreported, None
         if output is None:
             return
-        self._answers.tell(output)
+        self._answers.report(output)
         self._emit_all(output)
 
     @property
     def _may_interrupt(self) -> bool:
-        """Whether the next decode may be: only while nobody streams, so that prompts get whole batches then."""
+        """Whether the next decode may be interrupted: only while nothing streams, because prompts then get whole
+        batches."""
         can = self._backend.can_be_interrupted and self._interruptions.are_allowed
         return can and self.scheduler.num_streams == 0
 
     def _listen(self, plan: StepPlan) -> float | None:
-        """For how long the decode may go on, until somebody's time is over; None: it must not be interrupted."""
+        """How long the decode may run until some deadline; None: it must not be interrupted."""
         if any(sequence.wants_scores for sequence in plan.sequences):
-            return None  # what is computed and not scored would have to be computed again
+            return None  # what was computed but not scored would have to be recomputed
         running = self.scheduler.running
         now_s = self.clock()
         ids, has_room = frozenset(sequence.id for sequence in running), len(running) < self._backend.num_slots
@@ -276,10 +278,10 @@ class Engine:
         return max(0.0, self.scheduler.next_deadline_s() - now_s)
 
     def _interrupt_for(self, item: Item) -> None:
-        """A step ends for what arrives, called on its thread: soon, or when it can be helped at no cost.
+        """End a step for an arriving item, on the item's thread: soon, or where ending it costs nothing.
 
-        Who finds no slot is none the sooner computed, but his time may be over. What this reads may be a step old:
-        then somebody waits for as long as a step that is not interrupted takes.
+        A request that finds no slot does not start any sooner, but its deadline may pass. What is read here may be one
+        step old; then a request waits for as long as an uninterrupted step takes.
         """
         if not self._backend.can_be_interrupted:
             return
@@ -313,7 +315,7 @@ class Engine:
                 self._report_last()
                 output.deltas.append((item.id, self._answers.finish(sequence, "cancelled")))
         elif isinstance(item, Inspect):
-            item.tell(self._status())
+            item.callback(self._status())
         elif isinstance(item, Call):
             item.work()
         else:

@@ -1,4 +1,4 @@
-"""What goes into the engine's thread and what comes out: requests, cancels, calls; deltas and failures of a step.
+"""What enters the engine's thread and what leaves it: requests, cancels, calls; deltas and failures of a step.
 
 Knows nothing of what is done with them.
 """
@@ -17,7 +17,7 @@ from localllm.types.states import EngineStatus
 
 
 class StepOutput(NamedTuple):
-    """All that one step made: (request id, delta or error)."""
+    """All that one step produced: (request id, delta or error)."""
 
     step: int
     deltas: list[tuple[int, Delta]]
@@ -29,7 +29,7 @@ class Cancel(NamedTuple):
 
 
 class Inspect(NamedTuple):
-    tell: Callable[[EngineStatus], None]
+    callback: Callable[[EngineStatus], None]
 
 
 class Call(NamedTuple):
@@ -44,12 +44,11 @@ Item = Sequence | Cancel | Inspect | Call | Stop
 
 
 class Inbox:
-    """Items from any thread for one. What arrives is announced, and what was announced is taken back with it: no
-    announcement is lost, and none stands for what was taken already.
-    """
+    """Items from any thread for one. Each arrival is announced, and taking items withdraws their announcements in the
+    same step: no announcement is lost, and none refers to an item already taken."""
 
     def __init__(self, announce: Callable[[Item], None], take_back: Callable[[], None]) -> None:
-        """`announce` is called on the thread that puts an item, `take_back` on the one that takes all there are."""
+        """`announce` is called on the thread that puts an item, `take_back` on the one that takes all items."""
         self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._announce = announce
         self._take_back = take_back
@@ -61,7 +60,7 @@ class Inbox:
             self._announce(item)
 
     def take_all(self) -> list[Item]:
-        """What arrived until now, in order."""
+        """Everything that has arrived, in order."""
         with self._lock:
             self._take_back()
             return [self._items.get_nowait() for _ in range(self._items.qsize())]

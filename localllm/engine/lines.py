@@ -1,6 +1,7 @@
-"""Where an answer ends for what its lines are: one that is indented too little, or the first after its time.
+"""Ends an answer by its lines: at one indented too little, or at the first one after a time limit.
 
-`feed` gives what of a text belongs to the answer; concatenated it is the same at every split. Knows nothing of tokens.
+`feed` returns the part of a text that belongs to the answer; the concatenation is the same at every split. Knows
+nothing of tokens.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ _INDENT = " \t"
 
 
 class LineRules:
-    """Of one answer."""
+    """For one answer."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._indent: int | None = None
-        """Of the line that just begins behind another, so far; None: its text has begun, or it is the first."""
+        """Indentation so far of a line that has just begun; None: its text has begun, or it is the first line."""
         self.has_ended = False
 
     def feed(self, text: str, elapsed_s: float) -> str:

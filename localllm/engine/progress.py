@@ -1,4 +1,4 @@
-"""How far the engine's thread is, for other threads to see. A step that never ends shows as busy without an advance."""
+"""Progress of the engine's thread, visible to other threads. A step that never ends shows as busy without advances."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable
 
 
 class Progress:
-    """One thread calls the methods; anybody may read."""
+    """One thread calls the methods; any thread may read."""
 
     def __init__(self, num_parts: Callable[[], int] = lambda: 0) -> None:
-        """`num_parts` grows while a step gets on, where that can be seen; any thread calls it."""
+        """`num_parts` grows while a step makes progress, where that is visible; called on any thread."""
         self.is_busy = False
-        """Not before the first `advance`: what happens until then is the load."""
+        """False until the first `advance`: before that, the model is loading."""
         self._num_advances = 0
         self._num_parts = num_parts
 
     @property
     def num_advances(self) -> int:
-        """Another number whenever something got on."""
+        """Changes whenever progress was made."""
         return self._num_advances + self._num_parts()
 
     def advance(self) -> None:
-        """Something is done, and there is more to do."""
+        """Something is done, and more remains."""
         self._num_advances += 1
         self.is_busy = True
 

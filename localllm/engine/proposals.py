@@ -1,12 +1,12 @@
-"""Tokens that a step computes behind a sequence's last one: who proposes them, and what is called around a decode.
+"""Tokens that a step computes after a sequence's last one: who proposes them, and hooks around a decode.
 
     tokens of the sequence   forced                    guessed
     ... last              |  f1 .. fm               |  g1 .. gn
-    row behind each       f1 ..  fm, then draws:    g1? ..  gn?, one more
+    row after each        f1 ..  fm, then draws:    g1? ..  gn?, one more
 
-Forced tokens are certain (a grammar allows nothing else): they are taken without being drawn. Guessed ones are taken as
-long as what is drawn equals the guess, so that the text is the one without guesses, whoever guesses. The protocols say
-nothing of how tokens are found.
+Forced tokens are certain (a grammar allows nothing else): they are taken without being drawn. Guessed tokens are taken
+as long as the draw equals the guess, so the text is the same as without guesses. The protocols say nothing of how
+tokens are found.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 
 
 ASSUMED_CHANCE = 0.8
-"""Of a guess to be right, where nobody says."""
+"""Assumed probability that a guess is right, if its source gives none."""
 
 
 class Proposal(NamedTuple):
-    """What a sequence may go on with; how much of it is computed is the scheduler's decision."""
+    """Possible next tokens of a sequence; the scheduler decides how many of them are computed."""
 
     forced: tuple[int, ...] = ()
     guessed: tuple[int, ...] = ()
-    """Behind the forced ones."""
+    """After the forced ones."""
     chances: tuple[float, ...] = ()
-    """Of each guessed one, that it is right if those before it are; of what is missing, `ASSUMED_CHANCE`."""
+    """Probability that each guess is right, given that those before it are; `ASSUMED_CHANCE` for missing ones."""
     source: SourceName | None = None
-    """Who guessed, if anybody did."""
+    """Source of the guesses, if there are any."""
 
     def draft(self, num_rows: int) -> Draft:
-        """Of a step in which the sequence gets so many rows, at least one."""
+        """For a step in which the sequence gets `num_rows` rows, at least one."""
         return Draft((*self.forced, *self.guessed)[: num_rows - 1], self.forced[:num_rows])
 
 
 class Draft(NamedTuple):
-    """What one step computes of a proposal."""
+    """The part of a proposal that one step computes."""
 
     tokens: tuple[int, ...]
-    """Computed behind the sequence's last one."""
+    """Computed after the sequence's last token."""
     forced: tuple[int, ...]
-    """Taken without being drawn: the first of those, and perhaps one behind them."""
+    """Taken without being drawn: the first of `tokens`, and possibly one after them."""
 
     @property
     def guessed(self) -> tuple[int, ...]:
@@ -61,36 +61,37 @@ class Draft(NamedTuple):
 
 
 ONE_ROW = Draft((), ())
-"""Where nothing is computed behind the last token."""
+"""Nothing is computed after the last token."""
 
 
 class Proposer(Protocol):
     """Asked before every step, on the engine's thread, about each sequence whose next step computes its last token."""
 
     def propose(self, sequence: Sequence) -> Proposal | None:
-        """What it may go on with; None or nothing where nobody knows."""
+        """Possible next tokens; None or an empty proposal where there is none."""
         ...
 
 
 class Drafting(Protocol):
-    """Guesses for all sequences of a step together. Called on the engine's thread, before any is asked what it has."""
+    """Guesses for all sequences of a step together. Called on the engine's thread, before any `propose`."""
 
     def weigh(self, target: RowCost) -> None:
-        """What the steps cost that check the guesses: told once, before anything else."""
+        """Receives, once and first of all, the cost of the steps that verify guesses."""
         ...
 
     def draft(self, running: Many[Sequence]) -> None:
-        """For those of them that draw a token in the next step. Raises nothing: who fails stops drafting."""
+        """Draft for those that draw a token in the next step. Never raises: after a failure it stops drafting."""
         ...
 
 
 class DecodeHook(Protocol):
-    """Called on the engine's thread. For what takes time on other threads while the backend computes: masks, drafts."""
+    """Called on the engine's thread. For work on other threads while the backend computes: masks, drafts."""
 
     def before_decode(self, plan: StepPlan) -> None:
         """The plan is about to be computed."""
         ...
 
     def after_decode(self, plan: StepPlan) -> None:
-        """It was computed, and no token is drawn yet: `Sequence.masks` are looked at next. Not called if it failed."""
+        """It was computed and no token is drawn yet; `Sequence.masks` are read next. Not called if the decode
+        failed."""
         ...

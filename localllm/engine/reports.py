@@ -1,4 +1,4 @@
-"""How far a prompt is, for a request that wants to know: when it has its slot, after each step, when it is whole.
+"""Progress of a prompt, for a request that wants it: when it gets its slot, after each step, when it is complete.
 
 Knows nothing of how steps are planned.
 """
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class PromptReports:
-    """Of one sequence; used by the engine's thread."""
+    """For one sequence; used by the engine's thread."""
 
     def __init__(self, *, every_step: bool) -> None:
-        """`every_step`: else only the last, when the prompt is whole."""
+        """`every_step`: otherwise only the last report, when the prompt is complete."""
         self._every_step = every_step
         self._last = -1
-        """Tokens that were computed when it was told last."""
+        """Tokens computed at the time of the last report."""
 
     def news(self, sequence: Sequence, now_s: float) -> list[Delta]:
-        """What there is to tell before a step, or after it."""
+        """Reports due before or after a step."""
         computed = min(sequence.num_computed, sequence.num_prompt)
         if computed <= self._last or not (self._every_step or computed == sequence.num_prompt):
             return []

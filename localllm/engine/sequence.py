@@ -5,8 +5,8 @@
     still to compute          [num_computed .. num_tokens)
     the prompt      [0 .. num_prompt), what was generated [num_prompt .. num_tokens)
 
-No phases: prefill and decode are both "compute what is pending"; tokens that a step computes behind the last one,
-guessed or forced, are no tokens of the sequence until they are taken. Knows nothing of scheduling or of llama.cpp.
+No phases: prefill and decode are both "compute what is pending". Tokens that a step computes after the last one,
+guessed or forced, do not belong to the sequence until they are taken. Knows nothing of scheduling or of llama.cpp.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from localllm.engine.speculation.guesser import Guesser
 
 SHIFTED_ANSWER = 8
-"""An answer without a limit of its own ends after so many times its slot's tokens, where the context shifts."""
+"""With context shift, an answer without a limit of its own ends after this many times its slot's tokens."""
 
 
 class Sequence:
@@ -71,26 +71,25 @@ class Sequence:
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
-        """`pauses`: places in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. `keep`: so
-        many tokens at the beginning stay when the context is shifted, and `discard` behind them go. `end_tokens` are
-        what `min_tokens` forbids; `dry` has seen the prompt; `markers` are control tokens that its text spells; times
-        are the engine's clock's.
-        """
+        """`pauses`: positions in the prompt, in tokens, where a memory that cannot rewind makes a checkpoint. When the
+        context is shifted, the first `keep` tokens stay and `discard` tokens after them go. `end_tokens` are forbidden
+        by `min_tokens`; `dry` has seen the prompt; `markers` are control tokens that appear in its text; times are on
+        the engine's clock."""
         self.id = id
         self.tokens = list(prompt)
         self.num_prompt = len(self.tokens)
         self.prompt = np.asarray(self.tokens, np.int32)
         self.num_prefill = self.num_prompt
-        """Its first tokens that are computed together: the prompt, or all there were when the cache lost them."""
+        """Tokens that are prefilled: the prompt, or everything there was when the cache lost it."""
         self.num_shifted = 0
-        """Tokens that were taken out of its middle."""
+        """Tokens that were removed from its middle."""
         self.keep = keep
         self.discard = discard
-        """0: half of what does not have to stay."""
+        """0: half of what need not stay."""
         self.wanted_slot = wanted_slot
-        """It enters no other."""
+        """The only slot it may enter."""
         self.num_cached = 0
-        """Tokens of the prompt that were in the KV cache already."""
+        """Tokens of the prompt that were already in the KV cache."""
         self.sampling = sampling
         self.min_tokens = min_tokens
         self.max_tokens = max_tokens
@@ -99,14 +98,14 @@ class Sequence:
         self.logprobs = logprobs
         self.prompt_logprobs = prompt_logprobs
         self.num_scored = 0
-        """Tokens of the prompt whose log-probabilities were reported, if they are wanted."""
+        """Tokens of the prompt whose log-probabilities were reported, if wanted."""
         self.text = TextStream(stop)
         self.lines = None if lines is None else LineRules(lines)
         self.tells_tokens = detail is not None and detail.tokens
         self.tells_draws = detail is not None and detail.draws
         self.reports = None if detail is None else PromptReports(every_step=detail.progress)
         self.held: Held = NOWHERE
-        """What is in the KV cache of it: its slot's, or nothing."""
+        """What the KV cache has of it: its slot's content, or nothing."""
         self._parameters = Parameters(
             sampling,
             self.tokens,
@@ -117,20 +116,20 @@ class Sequence:
             tells_draws=self.tells_draws,
         )
         self.follower = None if constraint is None else Follower(constraint)
-        """What its answer is held to."""
+        """The constraint on its answer."""
         self.markers = markers
         self.masks: Tokens[Mask | None] = ()
-        """What is allowed in each row that is drawn next; beyond them everything is."""
+        """What is allowed in each of the next rows; everything in further ones."""
         self.proposal: Proposal | None = None
-        """What may be computed behind its last token in the next step."""
+        """What may be computed after its last token in the next step."""
         self.guesser: Guesser | None = None
-        """Who says so."""
+        """Source of the proposal's guesses."""
         self.num_guesses = self.num_right_guesses = 0
-        """Tokens that were guessed and computed, and those of them that came."""
+        """Tokens that were guessed and computed, and how many of them were right."""
         self.leaders: set[int] = set()
-        """Ids of the sequences whose work on the same prefix it has waited for."""
+        """Ids of the sequences for whose work on a common prefix it has waited."""
         self.wait: Wait | None = None
-        """What it waits for, as far as that is known."""
+        """What it waits for, as far as known."""
         self.reading_since_s: float | None = None
         """When it first waited for the disk."""
         self.cache_prompt = cache_prompt
@@ -149,7 +148,7 @@ class Sequence:
 
     @property
     def num_computed(self) -> int:
-        """Tokens that are in the KV cache: written down there alone."""
+        """Tokens in the KV cache; recorded only there."""
         return self.held.length
 
     @property
@@ -166,15 +165,15 @@ class Sequence:
 
     @property
     def is_prefilling(self) -> bool:
-        """Whether it computes its prompt, or an answer again that the cache lost: any but the last token of that.
+        """Whether it computes its prompt, or recomputes an answer that the cache lost: anything but the last token.
 
-        The last token costs what a stream's costs, and is followed by one that is drawn.
+        The last token costs as much as a stream's token, and a token is drawn after it.
         """
         return self.num_computed < self.num_prefill - 1
 
     @property
     def next_deadline_s(self) -> float:
-        """When its time is over: all of it, or what it may wait for a slot."""
+        """Its next deadline: for the whole request, or for waiting for a slot."""
         return min(self.deadline_s, self.queue_deadline_s) if self.held.slot is None else self.deadline_s
 
     @property
@@ -183,7 +182,7 @@ class Sequence:
         return self.prompt_logprobs is not None and self.num_scored < self.num_prompt
 
     def can_score(self, end: int) -> int:
-        """Of how many tokens of the prompt the log-probabilities are known once `[0, end)` are computed."""
+        """For how many tokens of the prompt log-probabilities are known once `[0, end)` is computed."""
         return min(end + 1, self.num_prompt)
 
     def sampler_params(self) -> SamplerParams:
@@ -191,26 +190,26 @@ class Sequence:
         return self._parameters.next(self.num_generated, self.masks)
 
     def row_params(self, assumed: Tokens[int]) -> list[SamplerParams]:
-        """How to draw its next token, and one behind each of the `assumed` ones, as if these had been taken."""
+        """How to draw its next token, and one after each of the `assumed` ones, as if these had been taken."""
         return self._parameters.rows(self.num_generated, assumed, self.masks)
 
     @property
     def text_may_end(self) -> bool:
-        """Whether what its text is can end the answer."""
+        """Whether the content of its text can end the answer."""
         return self.text.may_stop or self.lines is not None
 
     @property
     def takes_guesses(self) -> bool:
-        """Whether the next tokens' draws are known before this one's: those of mirostat depend on what was drawn."""
+        """Whether later draws are independent of this one's outcome: those of mirostat are not."""
         return self.sampling.mirostat == 0
 
     @property
     def has_masks_coming(self) -> bool:
-        """Whether masks for its next rows were asked for."""
+        """Whether masks for its next rows were requested."""
         return self.follower is not None and self.follower.current_work is not None
 
     def pause_at(self, num_tokens: int) -> None:
-        """Others want to start from there."""
+        """Other sequences want to start from there."""
         self.pauses.add(num_tokens)
 
     def append(self, token: int) -> None:
@@ -219,7 +218,7 @@ class Sequence:
         self._parameters.append(token)
 
     def shift(self, drop: int) -> None:
-        """Forget `drop` tokens after those to keep; nobody else's prompt is compared with what is left."""
+        """Drop `drop` tokens after those to keep; other prompts are not compared with the rest."""
         del self.tokens[self.keep : self.keep + drop]
         self.prompt = self.prompt[: self.keep]
         self.num_shifted += drop
@@ -237,7 +236,7 @@ class Sequence:
 
     @property
     def may_end(self) -> bool:
-        """Whether what was generated, the token just drawn included, is enough."""
+        """Whether enough was generated, including the token just drawn."""
         return self.num_generated >= self.min_tokens
 
     def usage(self) -> Usage:
@@ -258,7 +257,7 @@ class Sequence:
     def limit_reached(self, slot_capacity: int, *, shifts: bool = False) -> FinishReason | None:
         """`length` when the request's own limit or the slot's end leaves no room for another token.
 
-        Where the context `shifts` there always is room, and an answer without a limit of its own gets one.
+        Where the context `shifts`, there is always room, and an answer without a limit of its own gets one.
         """
         most = SHIFTED_ANSWER * slot_capacity if shifts and self.max_tokens is None else self.max_tokens
         if most is not None and self.num_generated >= most:

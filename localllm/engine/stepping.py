@@ -1,7 +1,7 @@
 """One step: decode what was planned, learn what it cost, draw a token for each sequence that has caught up.
 
-Where a batch fails, each of its sequences is computed alone, so that only the culprit fails. Knows nothing of what
-arrives and of who is admitted.
+Where a batch fails, each of its sequences is computed alone, so that only the culprit fails. Knows nothing of arrivals
+and admission.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ class Stepper:
         hooks: Many[DecodeHook] = (),
         team: Team | None = None,
     ) -> None:
-        """`report_last` tells requests what the step before made, if they were not told: nothing waits for it, so it is
-        called while a device computes.
-        """
+        """`report_last` reports the previous step's results to requests, if that was not done: nothing waits for it, so
+        it is called while a device computes."""
         self._backend = backend
         self._kv = kv
         self._scheduler = scheduler
@@ -78,12 +77,12 @@ class Stepper:
         self._report_last = report_last
         self._team = team
         self._kept: list[tuple[Sequence, Row]] = []
-        """Who sits out until its mask is known, and the logits that it draws from."""
+        """Sequences that sit out until their masks are known, with the logits they draw from."""
         self._suspects: deque[tuple[Sequence, int]] = deque()
-        """Who has to be computed alone, until it is as far as it was."""
+        """Sequences that must be computed alone until they are back where they were, and that position."""
 
     def next_suspect(self) -> Sequence | None:
-        """One of those that have to be computed alone, until it is as far as it was."""
+        """A sequence that must be computed alone until it is back where it was."""
         while self._suspects:
             sequence, num_tokens = self._suspects[0]
             if sequence.slot is not None and sequence.num_computed < num_tokens:
@@ -92,7 +91,7 @@ class Stepper:
         return None
 
     def propose(self) -> None:
-        """Ask what the sequences that draw a token in the next step may go on with."""
+        """Ask for proposals for the sequences that draw a token in the next step."""
         if self._drafting is not None:
             self._drafting.draft(self._scheduler.running)
         for sequence in self._scheduler.running:
@@ -107,7 +106,7 @@ class Stepper:
     def compute(self, plan: StepPlan, output: StepOutput, *, within_s: float | None = None) -> None:
         """Decode the plan in one batch; if that fails, each of its sequences alone, so that only the culprit fails.
 
-        With `within_s` it may be interrupted, and is after so many seconds: then what stays is kept.
+        With `within_s` it may be interrupted, and is after that many seconds: then complete ubatches are kept.
         """
         for hook in self._hooks:
             hook.before_decode(plan)
@@ -138,9 +137,9 @@ class Stepper:
         if scores:
             num_rows = sum(each.num_rows for each in scores)
             self._scorer.observe(num_rows, seconds, self._scheduler.num_streams)
-        elif not moves_cells:  # the time of a copy's cells, which move with the decode, says nothing of tokens
+        elif not moves_cells:  # moving a copy's cells with the decode would distort the cost of tokens
             self._whole.is_measured = True
-            if not plan.drafts:  # a few rows of each say little of prompts
+            if not plan.drafts:  # a few rows each say little about prompts
                 self._pace.observe(_parts(plan), seconds)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
             if self._scheduler.commit(segment, sequence):
@@ -163,13 +162,13 @@ class Stepper:
                 output.deltas.extend((sequence.id, delta) for delta in news)
 
     def draw_late(self, output: StepOutput) -> None:
-        """Of those that sat out for their masks, who has them by now goes on."""
+        """Sequences that sat out for their masks continue if they have them by now."""
         if not self._kept:
             return
         kept, self._kept, rows = self._kept, [], []
         for sequence, row in kept:
             if sequence.slot is None or sequence.num_pending:
-                continue  # it ended meanwhile, or is computed again
+                continue  # it ended meanwhile, or is being recomputed
             if self._has_masks(sequence, output):
                 rows.append((sequence, row))
             elif sequence.slot is not None:
@@ -178,7 +177,7 @@ class Stepper:
             self._take(self._drawer.draw_rows(rows), output)
 
     def _in_time(self, plan: StepPlan, ready: list[int], output: StepOutput) -> list[int]:
-        """Of the segments to draw from, those whose masks are not just being computed: the others sit out."""
+        """The segments to draw from whose masks are not still being computed; the others sit out."""
         waiting = [plan.sequences[index] for index in ready if plan.sequences[index].has_masks_coming]
         if not waiting:
             return ready
@@ -191,7 +190,7 @@ class Stepper:
                 in_time.append(index)
             elif sequence.slot is None:
                 continue
-            elif draft.forced and draft.tokens:  # that a row behind them is late is rare: they are computed again
+            elif draft.forced and draft.tokens:  # a late row after them is rare: they are recomputed
                 self._scheduler.roll_back(sequence, sequence.num_computed - 1)
             else:
                 self._kept.append((sequence, self._backend.logits(index)[0 if draft.tokens else -1].copy()))
@@ -200,7 +199,7 @@ class Stepper:
         return in_time
 
     def _has_masks(self, sequence: Sequence, output: StepOutput) -> bool:
-        """Whether nobody computes its masks any more; if its constraint failed meanwhile, it ends here."""
+        """Whether its masks are complete; if its constraint failed meanwhile, it ends here."""
         work = None if sequence.follower is None else sequence.follower.current_work
         if work is not None and work.is_done and work.failure is not None:
             self._answers.fail_constraint(sequence, work.failure, output)
@@ -208,10 +207,10 @@ class Stepper:
         return work is None or work.is_done
 
     def _take(self, drawn: list[Drawn], output: StepOutput) -> None:
-        """What was drawn; who drew nothing fails."""
+        """Take what was drawn; a sequence that drew nothing fails."""
         is_spoiled = any(each.tokens and each.tokens[-1].token == NOT_FINITE for each in drawn)
         if is_spoiled and not self._suspects and self._scheduler.shares_cells:
-            for each in drawn:  # all look at all cells: whose numbers spoil the others' is found out one by one
+            for each in drawn:  # all attend to all cells: the culprit is found by computing them one by one
                 self._answers.take_none(each)
             drawn = []
         for each in drawn:
@@ -233,7 +232,7 @@ class Stepper:
             self._suspects.extend((one, one.num_tokens) for one in scrub(self._kv, self._scheduler))
 
     def _may_end(self, sequence: Sequence, row: int) -> bool:
-        """Whether its structure ends where the request forbids everything else: a whole one ends its answer."""
+        """Whether its structure is complete where the request forbids everything else: then the answer ends."""
         mask = sequence.masks[row] if row < len(sequence.masks) else None
         return mask is not None and sequence.follower is not None and sequence.follower.may_end(mask)
 
@@ -250,7 +249,7 @@ class Stepper:
         return ready
 
     def _keep(self, plan: StepPlan, seconds: float) -> None:
-        """Of an interrupted decode what whole ubatches computed; but for a last token, whose logits are gone."""
+        """Keep what whole ubatches of an interrupted decode computed, except a last token, whose logits are gone."""
         self._interruptions.computed(max(0.0, seconds - self._backend.lost_s))
         self._interruptions.lost(self._backend.lost_s)
         for segment, sequence in zip(plan.segments, plan.sequences, strict=True):
@@ -264,10 +263,10 @@ class Stepper:
                 self._kv.checkpoint(segment.slot)
 
     def _isolate(self, plan: StepPlan, reason: str, output: StepOutput) -> None:
-        """After a decode that failed, of which only what stood in the slots before is sure.
+        """After a failed decode, of which only the slots' earlier content is certain.
 
-        A memory that cannot go back to that is emptied, and its sequences are computed from their beginning, one after
-        the other, while everybody else waits.
+        A memory that cannot go back to that is emptied, and its sequences are recomputed from their beginning, one
+        after the other, while all others wait.
         """
         has_drafts = any(draft.tokens for draft in plan.drafts.values())
         if len(plan.segments) == 1 and not has_drafts:
@@ -276,7 +275,7 @@ class Stepper:
             for sequence in plan.sequences:
                 self._scheduler.forget(sequence)
             self._suspects.extend((sequence, sequence.num_tokens) for sequence in plan.sequences)
-        elif has_drafts:  # no guess costs a request its answer
+        elif has_drafts:  # a guess must never cost a request its answer
             self.compute(plan.without_guesses(), output)
         else:
             for index in range(len(plan.segments)):

@@ -1,4 +1,4 @@
-"""Bytes of tokens to text that can be shown: whole UTF-8 characters only, nothing of a stop string.
+"""Turns bytes of tokens into text that can be shown: whole UTF-8 characters only, nothing of a stop string.
 
 `feed()` + `flush()`: what they return, concatenated, equals decoding everything at once and cutting before the stop
 string that ends first, at every way of splitting the bytes. Knows nothing of tokens or requests.
@@ -32,9 +32,10 @@ class TextStream:
         return bool(self._stop)
 
     def feed(self, data: bytes, *, may_stop: bool = True) -> str:
-        """Text that is safe to show now; after a stop string was seen `stopped` is true and all else is dropped.
+        """Text that is safe to show now; once a stop string was seen, `stopped` is true and everything after it is
+        dropped.
 
-        What comes before the first that `may_stop` is not searched.
+        What comes before the first text that `may_stop` is not searched.
         """
         text = self._decoder.decode(data)
         return self._release(text) if may_stop else text

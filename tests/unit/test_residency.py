@@ -416,7 +416,7 @@ def test_in_a_unified_cache_idle_slots_make_room_for_what_is_restored_and_runnin
     ask(engine, 4, [8] * 10, max_tokens=40)
     engine.step()
     (last,) = {0, 1, 2} - {sequence.slot for sequence in engine.scheduler.running}
-    with pytest.raises(SlotBusy, match="63 tokens fit"):
+    with pytest.raises(SlotBusy, match="no room for the 63 tokens"):
         engine.slots.restore(last, entry)
     drain(engine)
     assert collector.text[3] == text_of(alone([7] * 40, 20))

@@ -240,7 +240,7 @@ def test_a_vector_that_is_made_of_no_numbers_fails_its_own_request_only() -> Non
     embedder.add(TextJob(2, [[3] * 5, [5, NONSENSE], [3] * 20, [4] * 600]))
     drain(embedder)
     assert set(outputs.errors) == {2}
-    assert "text 1 is not made of finite numbers" in str(outputs.errors[2])
+    assert "the vector of text 1 is not finite" in str(outputs.errors[2])
     assert outputs.vectors[1] == {0: [20, 20], 1: [40, 20]}
 
 
@@ -262,7 +262,7 @@ def test_a_request_none_of_whose_texts_is_begun_in_its_time_is_refused_and_one_t
     embedder.add(TextJob(2, [[2] * 100], queue_deadline_s=0.5))
     drain(embedder)
     assert set(outputs.errors) == {2}
-    assert "none of 1 texts was begun within the 0.5 s that a request may wait" in str(outputs.errors[2])
+    assert "none of 1 texts began within the 0.5 s that a request may wait" in str(outputs.errors[2])
     assert len(outputs.vectors[1]) == 50
 
 

@@ -1,7 +1,7 @@
-"""Places that a memory which cannot lose its tail can go back to: recurrent, hybrid and sliding-window models.
+"""Positions that a memory that cannot drop its tail can go back to: recurrent, hybrid and sliding-window models.
 
-A checkpoint is what such a memory cannot make again (the recurrent state, the window's cells) as it was after so many
-tokens; the rest can be cut. Knows nothing of slots or backends.
+A checkpoint is the part that such a memory cannot recompute (the recurrent state, the window's cells) as it was after
+some number of tokens; the rest can be cut. Knows nothing of slots or backends.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import NamedTuple
 from localllm.engine.backend import State
 
 SPACING = 2048
-"""A long prompt gets a checkpoint after so many tokens, even where no message ends."""
+"""A long prompt gets a checkpoint after this many tokens even if no message ends there."""
 
 
 class Checkpoint(NamedTuple):
-    """What the memory was after the first `length` tokens of a conversation."""
+    """What the memory contained after the first `length` tokens of a conversation."""
 
     length: int
     state: State
 
 
 def within(checkpoints: Iterable[Checkpoint], length: int) -> tuple[Checkpoint, ...]:
-    """Those that are still of use when only the first `length` tokens stay."""
+    """Those that remain usable when only the first `length` tokens stay."""
     return tuple(checkpoint for checkpoint in checkpoints if checkpoint.length <= length)
 
 
 def added(checkpoints: Sequence[Checkpoint], new: Checkpoint, most: int) -> tuple[Checkpoint, ...]:
-    """With a new last one, and of more than `most` without the one that is closest to its neighbours.
+    """Appends a new last one; if that makes more than `most`, drops the one closest to its neighbours.
 
-    The first stays (many chats share a system message), and so does the last (a chat goes on from there).
+    Never the first one (many chats share a system message) or the last (a chat continues from there).
     """
     kept = [checkpoint for checkpoint in checkpoints if checkpoint.length < new.length]
     kept.append(new)
@@ -46,5 +46,5 @@ def added(checkpoints: Sequence[Checkpoint], new: Checkpoint, most: int) -> tupl
 
 
 def num_bytes(*groups: Iterable[State]) -> int:
-    """What states occupy together, those counted once that are in several places."""
+    """Bytes that states occupy together; those in several places count once."""
     return sum({id(state): len(state) for group in groups for state in group}.values())

@@ -1,7 +1,8 @@
-"""What computed keys and values belong to beside their tokens: prefixes of different domains share nothing, in no tier.
+"""What computed keys and values belong to besides their tokens: prefixes of different domains are never shared, in any
+tier.
 
-A domain is the cache salt of a request today. Whatever else makes equal tokens' keys different, or must keep them
-apart (adapters, media), is another field of it and a part of its digest.
+Today a domain is the cache salt of a request. Anything else that changes the keys of equal tokens, or must keep them
+apart (adapters, media), becomes another field and a part of the digest.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import NamedTuple
 
 
 class Domain(NamedTuple):
-    """Equal ones share what is computed, others do not."""
+    """Equal domains share what is computed, different ones do not."""
 
     digest: str = ""
-    """32 hexadecimal digits, or empty for what has no salt: what is on the disk is found again by it."""
+    """32 hexadecimal digits, empty without a salt: what is on the disk is found again by it."""
 
     @classmethod
     def of(cls, *, cache_salt: str) -> Domain:
-        """The salt itself is kept nowhere: it may be a secret."""
+        """The salt itself is not kept anywhere: it may be a secret."""
         if not cache_salt:
             return COMMON
         data = cache_salt.encode("utf-8", "surrogatepass")
@@ -26,4 +27,4 @@ class Domain(NamedTuple):
 
 
 COMMON = Domain()
-"""Of everybody who gives no salt, and of what was saved before there were any."""
+"""For requests without a salt, and for what was saved before salts existed."""

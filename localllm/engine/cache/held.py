@@ -1,10 +1,10 @@
-"""What one slot's KV cache holds, as the engine believes: the one place where that is written down.
+"""What one slot's KV cache holds, as the engine believes: the only place where that is recorded.
 
     tokens       [0 ................ length)
-    as computed  [0 .. sound)                 behind a shift, cells are no longer as if computed in order
+    as computed  [0 .. sound)                 after a shift, later cells are not as if computed in order
     can be cut to        [least .. length]    and to 0, and to the position of every checkpoint
 
-Written by `Residency` alone. A running sequence reads here how much of it is computed.
+Written by `Residency` only. A running sequence reads here how much of it is computed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Held:
     def __init__(self, slot: int | None, capacity: int) -> None:
         self.slot = slot
         self.row: npt.NDArray[np.int32] = np.zeros(capacity, np.int32)
-        """Token ids, shape [capacity], of which `length` count."""
+        """Token ids, shape [capacity]; the first `length` are valid."""
         self.length = 0
         self.sound = 0
-        """How many of the first tokens are of use to others."""
+        """How many of the first tokens others can use."""
         self.least = 0
-        """The slot can be cut to so many tokens and more without a checkpoint."""
+        """The slot can be cut to this many tokens or more without a checkpoint."""
         self.domain: Domain = COMMON
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.used_at = 0
         """When it was last used; larger is later."""
         self.changed_at = 0
-        """`Residency.changes` when anything but a continuation last happened to it."""
+        """Value of `Residency.changes` when anything but a continuation last happened to it."""
 
     @property
     def tokens(self) -> npt.NDArray[np.int32]:
@@ -44,4 +44,4 @@ class Held:
 
 
 NOWHERE = Held(None, 0)
-"""Of a sequence that has no slot."""
+"""For a sequence that has no slot."""

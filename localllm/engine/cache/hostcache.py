@@ -1,6 +1,6 @@
-"""Main memory behind the slots: KV that had to leave its slot, until it is asked for again or the room is needed.
+"""Main memory behind the slots: KV that had to leave its slot, kept until it is needed again or its room is.
 
-Bounded in bytes; the entry that was used longest ago is evicted. Knows tokens and opaque states, nothing of slots or
+Bounded in bytes; the least recently used entry is evicted. Knows tokens and opaque states, nothing of slots or
 backends.
 """
 
@@ -18,7 +18,7 @@ from localllm.engine.cache.reusable import reusable
 
 
 class Entry:
-    """What one slot held; constant but for `number`, equal to itself only. Its state lives as long as it does."""
+    """What one slot held; immutable except for `number`, compared by identity. Its state lives as long as the entry."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Entry:
         self.checkpoints = checkpoints
         self.domain = domain
         self.number = 0
-        """`HostCache.changes` when it came there."""
+        """Value of `HostCache.changes` when it was added."""
 
     @property
     def states(self) -> Iterator[State]:
@@ -42,13 +42,13 @@ class Entry:
 
 
 class HostCache:
-    """The least recently used first; `max_bytes` 0 keeps nothing."""
+    """Ordered with the least recently used first; `max_bytes` 0 keeps nothing."""
 
     def __init__(self, max_bytes: int, *, can_rewind: bool = True) -> None:
         self.max_bytes = max_bytes
         self._can_rewind = can_rewind
         self.changes = 0
-        """Grows whenever an entry comes or goes."""
+        """Grows whenever an entry is added or removed."""
         self._entries: list[Entry] = []
 
     @property
@@ -60,15 +60,15 @@ class HostCache:
         return tuple(self._entries)
 
     def bytes_with(self, others: Iterable[State]) -> int:
-        """What the entries occupy together with states that somebody else holds."""
+        """Bytes that the entries occupy together with states held elsewhere."""
         return num_bytes(others, *(entry.states for entry in self._entries))
 
     def serves(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
-        """Whether an entry can be made to hold exactly these tokens, and is of that domain."""
+        """Whether an entry can be cut to exactly these tokens and is of that domain."""
         return self.usable(entry, tokens, domain) == len(tokens) and entry.domain == domain
 
     def usable(self, entry: Entry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
-        """How many of these tokens, from the first, an entry can be made to hold; none in another domain."""
+        """How many of these tokens, from the first, an entry can be cut to; 0 in another domain."""
         return reusable(
             tokens,
             domain,
@@ -79,13 +79,13 @@ class HostCache:
         )
 
     def holds(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
-        """Whether any entry can be made to hold exactly these tokens."""
+        """Whether any entry can be cut to exactly these tokens."""
         return any(self.serves(entry, tokens, domain) for entry in self._entries)
 
     def make_room(self, num_bytes: int, others: Iterable[State] = ()) -> None:
-        """Before a state of so many bytes is saved, evict what would have to go afterwards: its memory serves the new.
+        """Before a state of `num_bytes` is saved, evict what would have to go afterwards, so that its memory is reused.
 
-        For a state that never fits nothing goes.
+        Evicts nothing for a state that would never fit.
         """
         others = tuple(others)
         while self._entries and num_bytes <= self.max_bytes < num_bytes + self.bytes_with(others):
@@ -93,7 +93,7 @@ class HostCache:
             self.changes += 1
 
     def add(self, new: Entry, others: Iterable[State] = (), wanted: Iterable[Entry] = ()) -> None:
-        """It replaces those that it can serve as. Evicts what no longer fits, beside `others`: itself, if need be.
+        """Replaces the entries it can stand in for. Evicts what no longer fits beside `others`: itself, if need be.
 
         `wanted` entries count as used after it.
         """
@@ -106,7 +106,7 @@ class HostCache:
         self.trim(others)
 
     def trim(self, others: Iterable[State] = ()) -> None:
-        """Evict until the rest fits, together with states that somebody else holds."""
+        """Evict until the rest fits together with states held elsewhere."""
         others = tuple(others)
         while self._entries and self.bytes_with(others) > self.max_bytes:
             del self._entries[0]

@@ -1,7 +1,7 @@
-"""The KV cache of all slots, and main memory and the disk behind it: one owner.
+"""The KV cache of all slots, and the main memory and disk behind it: one owner.
 
-Whatever happens to a slot is carried out on the backend and believed here, in the same place; so is the rule of pending
-copies checked. Decides nothing: what is to happen comes as a list of operations, or as one of the verbs below.
+Whatever happens to a slot is carried out on the backend and recorded here, in the same place; the rule for pending
+copies is also checked here. Decides nothing: what to do arrives as a list of operations or as one of the methods below.
 Knows nothing of sequences.
 """
 
@@ -20,12 +20,12 @@ from localllm.engine.cache.tiers import DiskTier
 
 
 class KvCache:
-    """Used by the engine's thread. Anybody may look at `residency` and `host`; only this class changes them."""
+    """Used by the engine's thread. Any thread may read `residency` and `host`; only this class changes them."""
 
     def __init__(
         self, backend: Backend, *, kv_ram_bytes: int = 0, most_checkpoints: int = 8, disk: DiskTier | None = None
     ) -> None:
-        """Empties every slot. `most_checkpoints`: of one conversation, where the memory cannot rewind without."""
+        """Empties every slot. `most_checkpoints`: per conversation, where the memory cannot rewind without them."""
         num_cells, slot_capacity, can_rewind = backend.num_cells, backend.slot_capacity, backend.can_rewind
         if num_cells is not None and num_cells < slot_capacity:
             raise ValueError(f"{num_cells} cells for slots of {slot_capacity} tokens")
@@ -46,7 +46,7 @@ class KvCache:
         self.disk = disk
         if disk is not None:
             disk.can_rewind = can_rewind
-        # Unified, the slots share cells; a memory that goes back to checkpoints is copied through a saved state.
+        # In a unified cache slots share cells; a memory that needs checkpoints is copied through a saved state.
         self.pending = PendingCopies(are_deferred=can_rewind and num_cells is None)
         for slot in range(backend.num_slots):
             backend.truncate(slot, 0)
@@ -54,7 +54,7 @@ class KvCache:
     # ---- what the scheduler decided
 
     def apply(self, operations: Many[Operation]) -> None:
-        """Carry out operations in order, and believe each. Raises `AssertionError` for one that must not be."""
+        """Carry out operations in order and record each. Raises `AssertionError` for a forbidden one."""
         wanted = [operation.entry for operation in operations if isinstance(operation, Restore)]
         for operation in operations:
             match operation:
@@ -77,7 +77,7 @@ class KvCache:
     # ---- a step
 
     def decode(self, segments: Many[Segment], *, within_s: float | None = None) -> bool:
-        """Compute a batch. What of it counts is said by `written`, the rest is cut. Raises `BackendError`.
+        """Compute a batch. What counts of it is then recorded by `written`, and the rest is cut. Raises `BackendError`.
 
         False: it was interrupted, as `within_s` allows (see `Backend`).
         """
@@ -85,14 +85,14 @@ class KvCache:
         return self._backend.decode(segments, within_s=within_s)
 
     def written(self, slot: int, start: int, tokens: Many[int]) -> None:
-        """Those tokens were computed at `start`; they continue what the slot held."""
+        """Those tokens were computed at `start`, right after what the slot held."""
         self.residency.written(slot, start, tokens)
 
     def cut(self, slot: int, length: int | None = None) -> int:
         """Roll back: the slot keeps its first `length` tokens, or as many of them as its memory can go back to.
 
-        Returns how many. None: all that were `written`; what a decode computed behind them goes in any case. What a
-        failed decode leaves in a memory that cannot rewind is not known: cut that to 0.
+        Returns how many. None: all that were `written`; what a decode computed after them is removed in any case. The
+        content of a memory that cannot rewind is unknown after a failed decode: cut it to 0.
         """
         held = self.residency.held[slot].length
         if not self.can_rewind:
@@ -103,30 +103,30 @@ class KvCache:
         return length
 
     def undo(self, segments: Many[Segment]) -> bool:
-        """After a decode of these that failed: whether their slots hold what they did before. If not, cut them to 0.
+        """After a failed decode of these: whether their slots hold the same as before. If not, cut them to 0.
 
-        A recurrent state is changed in place, so that nobody knows.
+        A recurrent state is changed in place, so its content is unknown then.
         """
         return not self.wants_dense and all(self.cut(segment.slot) == segment.start for segment in segments)
 
     def checkpoint(self, slot: int) -> None:
-        """What the slot holds now can be gone back to, as long as there is main memory for it."""
-        assert self.pending.can_save(slot), f"a checkpoint of slot {slot}, whose cells are still to be copied"
+        """Make a checkpoint of what the slot holds now; it is kept as long as main memory has room for it."""
+        assert self.pending.can_save(slot), f"a checkpoint of slot {slot}, whose cells are yet to be copied"
         self.residency.checkpointed(slot, self._backend.checkpoint(slot), self.most_checkpoints)
         self.trim()
 
     def shift(self, slot: int, keep: int, drop: int) -> None:
-        """Take `drop` tokens out of the slot after its first `keep`."""
+        """Remove `drop` tokens from the slot after its first `keep`."""
         assert self.pending.can_write(slot), f"slot {slot} is shifted while a copy is pending"
         self._backend.shift(slot, keep, drop)
         self.residency.shifted(slot, keep, drop)
 
     def scrub(self) -> None:
-        """Zero the memory behind every slot's tokens, after a decode; a unified cache only if no slot has any."""
+        """Zero the memory after every slot's tokens, after a decode; in a unified cache only if all slots are empty."""
         self._backend.scrub()
 
     def learn_least(self) -> None:
-        """Ask the backend how far slots can be cut: a sliding window that moves on says something else each step."""
+        """Ask the backend how far slots can be cut: as a sliding window moves, that changes with every step."""
         if not self.can_rewind:
             for slot in range(self.num_slots):
                 self.residency.can_be_cut(slot, self._backend.least(slot))
@@ -134,7 +134,7 @@ class KvCache:
     # ---- main memory
 
     def save(self, slot: int) -> Entry:
-        """All that a slot holds, its checkpoints included; it keeps it."""
+        """All that a slot holds, including its checkpoints, as an entry; the slot keeps it."""
         assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
         held = self.residency.held[slot]
         assert held.sound == held.length, f"slot {slot} is saved, which was shifted"
@@ -152,7 +152,7 @@ class KvCache:
         return self.host.bytes_with(self.residency.states)
 
     def check_integrity(self) -> None:
-        """Every slot holds what is believed of it. Raises `AssertionError`."""
+        """Every slot holds what is recorded of it. Raises `AssertionError`."""
         for slot, held in enumerate(self.residency.held):
             length = self._backend.length(slot)
             assert length == held.length, f"slot {slot} holds {length} tokens, not {held.length}"
@@ -163,7 +163,7 @@ class KvCache:
     # ---- one operation each
 
     def _save(self, slot: int, wanted: Many[Entry]) -> None:
-        """`wanted` entries are about to be restored: others are evicted for it before them."""
+        """`wanted` entries are about to be restored: others are evicted before them."""
         for entry in wanted:
             self.host.used(entry)
         self.host.make_room(self._backend.state_bytes(slot), self.residency.states)
@@ -198,7 +198,7 @@ class KvCache:
         self.residency.truncated(slot, length)
 
     def _compact(self, slots: tuple[int, ...]) -> None:
-        """Saved and restored, each takes the first cells that are free."""
+        """Each is saved and restored, and so takes the first free cells."""
         for slot in slots:
             assert self.pending.can_save(slot), f"slot {slot} is saved, whose cells are still to be copied"
             assert self.pending.can_write(slot), f"slot {slot} is restored while a copy is pending"

@@ -1,6 +1,6 @@
-"""The small steps by which slots are made to hold something else: decided by the scheduler, carried out by `KvCache`.
+"""The small operations that change what slots hold: decided by the scheduler, carried out by `KvCache`.
 
-A list of them is carried out in order. None has an effect before `KvCache.apply`.
+A list of them is carried out in order. Nothing takes effect before `KvCache.apply`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Save(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """The slot holds the first `length` tokens of another, which keeps them. Both are of that domain."""
+    """The slot gets the first `length` tokens of another, which keeps them. Both are of that domain."""
 
     source: int
     slot: int
@@ -28,7 +28,7 @@ class Copy(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """The slot holds an entry, which is of that domain, and nothing else."""
+    """The slot gets the content of an entry of that domain, and nothing else."""
 
     slot: int
     entry: Entry
@@ -36,28 +36,28 @@ class Restore(NamedTuple):
 
 
 class Rewind(NamedTuple):
-    """The slot goes back to a checkpoint of what it holds."""
+    """The slot goes back to one of its checkpoints."""
 
     slot: int
     checkpoint: Checkpoint
 
 
 class Truncate(NamedTuple):
-    """The slot keeps its first `length` tokens, to which it can be cut as it is; 0 empties it."""
+    """The slot keeps its first `length` tokens, which needs no checkpoint; 0 empties it."""
 
     slot: int
     length: int
 
 
 class Assign(NamedTuple):
-    """What is computed in the slot from now on is that domain's, as what it holds already is."""
+    """What is computed in the slot from now on belongs to that domain, as does what it already holds."""
 
     slot: int
     domain: Domain
 
 
 class Compact(NamedTuple):
-    """The slots' cells, all that are taken of a unified cache, move to its beginning."""
+    """The cells of these slots, all that are in use in a unified cache, move to its beginning."""
 
     slots: tuple[int, ...]
 

@@ -1,14 +1,14 @@
 """Copies whose cells have not moved yet: llama.cpp moves them at the beginning of the next decode.
 
-Until then the slot that is copied into still has its old cells: a state saved of it would hold those. And what is
-written into either slot by hand would be copied, or overwritten. Knows nothing of backends.
+Until then the destination slot still has its old cells, so a state saved of it would contain those, and anything
+written into either slot by hand would be copied or overwritten. Knows nothing of backends.
 """
 
 from __future__ import annotations
 
 
 class PendingCopies:
-    """Since the last decode."""
+    """Copies since the last decode."""
 
     def __init__(self, *, are_deferred: bool) -> None:
         """`are_deferred`: False where a backend copies at once."""
@@ -25,16 +25,16 @@ class PendingCopies:
             self._targets.add(slot)
 
     def clear(self) -> None:
-        """There was a decode."""
+        """A decode has moved the cells."""
         if self.any:
             self.any = False
             self._sources.clear()
             self._targets.clear()
 
     def can_save(self, slot: int) -> bool:
-        """Whether the slot's cells are those that it is believed to hold."""
+        """Whether the slot's cells are those that it is recorded to hold."""
         return slot not in self._targets
 
     def can_write(self, slot: int) -> bool:
-        """Whether a state may be put into the slot."""
+        """Whether a state may be written into the slot."""
         return slot not in self._targets and slot not in self._sources

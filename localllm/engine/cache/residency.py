@@ -1,8 +1,9 @@
-"""What every slot's KV cache holds, as believed, and what of a prompt is there.
+"""What every slot's KV cache is recorded to hold, and how much of a prompt is there.
 
-Slots keep what they computed when their sequence is over, until another sequence needs the room. A prompt starts from
-the longest prefix that any slot holds, a running one's too: in that slot, or from a copy. A memory that cannot lose its
-tail goes back to a checkpoint. Changed by `KvCache` alone, which moves the cells in the same place; anybody may look.
+Slots keep what they computed after their sequence has ended, until another sequence needs the room. A prompt starts
+from the longest prefix that any slot holds, including running ones: in that slot, or from a copy. A memory that cannot
+drop its tail goes back to a checkpoint. Changed by `KvCache` only, which moves the cells in the same place; anyone may
+read.
 """
 
 from __future__ import annotations
@@ -21,31 +22,31 @@ from localllm.engine.cache.held import Held
 from localllm.engine.cache.reusable import nearest, reusable
 
 TOKENS_COPIED = 128
-"""So many are copied through a state in the time that one takes to compute (LOG.md, "Moves")."""
+"""Tokens copied through a state in the time that computing one takes (LOG.md, "Moves")."""
 CELLS_COPIED = 256
-"""So many are copied with a decode in that time."""
+"""Cells copied with a decode in that time."""
 LEAST_COPY = 8
-"""Cost of the shortest copy, in tokens to compute: everybody waits for it, however little it moves."""
+"""Cost of the shortest copy, in tokens to compute: all sequences wait for it, however little it moves."""
 
 
 class Found(NamedTuple):
-    """How many tokens of a prompt there are, per place, that it can start from."""
+    """How many tokens of a prompt each place holds that it could start from."""
 
     held: Sequence[int]
-    """Per slot, for a sequence that goes into it."""
+    """Per slot, for a sequence that enters that slot."""
     lent: Sequence[int]
-    """Per slot, for one that goes elsewhere."""
+    """Per slot, for a sequence that enters another slot and copies."""
     saved: Sequence[int] = ()
     """Per entry in main memory."""
 
 
 class Residency:
-    """The token ids in the KV of every slot, where it can go back to, and when each slot was last used."""
+    """The token ids in the KV of every slot, its checkpoints, and when each slot was last used."""
 
     def __init__(self, *, num_slots: int, slot_capacity: int, can_rewind: bool, num_cells: int | None = None) -> None:
-        """`num_cells`: of a unified cache, which all slots share; None: each has cells of its own."""
+        """`num_cells`: of a unified cache, which all slots share; None: each slot has cells of its own."""
         self.copy_tokens = max(LEAST_COPY, slot_capacity // CELLS_COPIED) if num_cells is None else 0
-        """Cost of a copy of all cells of a slot, in tokens to compute, while everybody waits.
+        """Cost of copying all cells of a slot, in tokens to compute, while all sequences wait.
 
         In a unified cache nothing moves.
         """
@@ -61,23 +62,24 @@ class Residency:
         return len(self.held)
 
     def copy_cost(self, num_tokens: int) -> int:
-        """Of a slot that holds so much, in tokens to compute: little is copied through a state, which is no larger."""
+        """Cost for a slot that holds `num_tokens`, in tokens to compute. Small contents are copied through a state,
+        which is small, too."""
         return min(self.copy_tokens, max(LEAST_COPY, num_tokens // TOKENS_COPIED))
 
     def tokens(self, slot: int) -> npt.NDArray[np.int32]:
         """The ids in that slot, a view of shape (length,)."""
         return self.held[slot].tokens
 
-    # ---- what happened; said by `KvCache`, but for `used` and `changed`
+    # ---- what happened; called by `KvCache`, except for `used` and `changed`
 
     def given(self, slot: int, domain: Domain) -> None:
-        """What is computed there from now on is that domain's; what it holds has to be so already."""
+        """What is computed there from now on belongs to that domain; so must what it already holds."""
         held = self.held[slot]
         assert held.length == 0 or held.domain == domain, "a prefix of another domain"
         held.domain = domain
 
     def changed(self, slot: int) -> None:
-        """It began or ended to run, or holds something else than what it went on with."""
+        """It began or ended to run, or now holds something other than a continuation."""
         self.changes += 1
         self.held[slot].changed_at = self.changes
 
@@ -88,7 +90,7 @@ class Residency:
             self.held[slot].used_at = self._now
 
     def written(self, slot: int, start: int, tokens: Sequence[int]) -> None:
-        """Those tokens were computed; they continue what the slot held."""
+        """Those tokens were computed right after what the slot held."""
         held, count = self.held[slot], len(tokens)
         assert start == held.length, "a gap or an overlap"
         end = start + count
@@ -105,7 +107,7 @@ class Residency:
             held.least = end
 
     def truncated(self, slot: int, length: int) -> None:
-        """The slot holds no more than its first `length` tokens."""
+        """The slot holds only its first `length` tokens."""
         held = self.held[slot]
         if length < held.length:
             if self.pool is not None:
@@ -140,16 +142,16 @@ class Residency:
         self._now_holds(slot, length, length, domain, checkpoints)
 
     def checkpointed(self, slot: int, state: State, most: int) -> None:
-        """What the slot holds now can be gone back to; at most so many such places are kept."""
+        """A checkpoint of what the slot holds now was made; at most `most` are kept."""
         held = self.held[slot]
         held.checkpoints = added(held.checkpoints, Checkpoint(held.length, state), most)
 
     def can_be_cut(self, slot: int, least: int) -> None:
-        """The backend says that the slot can be cut to `least` tokens as it is."""
+        """The backend reports that the slot can be cut to `least` tokens without a checkpoint."""
         self.held[slot].least = least
 
     def forget_a_checkpoint(self) -> bool:
-        """The first of the slot that was used longest ago; whether there was any."""
+        """Drop the first checkpoint of the least recently used slot that has any; whether there was one."""
         holders = [held for held in self.held if held.checkpoints]
         if not holders:
             return False
@@ -161,24 +163,24 @@ class Residency:
 
     @property
     def states(self) -> Iterator[State]:
-        """Of all checkpoints."""
+        """States of all checkpoints."""
         return (checkpoint.state for held in self.held for checkpoint in held.checkpoints)
 
     def stamp(self, slot: int) -> tuple[int, int]:
-        """Changes with what the slot holds."""
+        """Changes whenever the slot's content does."""
         return self.held[slot].used_at, self.held[slot].length
 
     def idle_first(self, slots: Iterable[int]) -> list[int]:
-        """Those slots that hold something, the one first that was used longest ago."""
+        """Those slots that hold something, least recently used first."""
         return sorted(
             (slot for slot in slots if self.held[slot].length), key=lambda slot: (self.held[slot].used_at, slot)
         )
 
     def found(self, prompt: npt.NDArray[np.int32], domain: Domain = COMMON) -> Found:
-        """Per slot, how many tokens at its beginning can be used for the prompt: never all of the prompt.
+        """Per slot, how many tokens at its beginning can serve the prompt: never all of the prompt.
 
-        Nothing of a slot of another domain. The last token of a prompt is always computed: its logits are what the
-        answer begins with.
+        Slots of another domain count as empty. The last token of a prompt is always computed, because the answer begins
+        with its logits.
         """
         held = [self._reusable(slot, prompt[:-1], domain, self.held[slot].least) for slot in range(self.num_slots)]
         if self._can_rewind:
@@ -186,20 +188,20 @@ class Residency:
         return Found(held, [self.lent(slot, prompt, domain) for slot in range(self.num_slots)])
 
     def lent(self, slot: int, prompt: npt.NDArray[np.int32], domain: Domain) -> int:
-        """As `found`, of one slot, for a sequence that goes elsewhere."""
+        """As `found`, for one slot and a sequence that enters another."""
         return self._reusable(slot, prompt[:-1], domain, self._least_of_copy(slot))
 
     def serves(self, slot: int, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
-        """Whether a copy of the slot can be made to hold exactly these tokens."""
+        """Whether a copy of the slot can be cut to exactly these tokens."""
         return self._reusable(slot, tokens, domain, self._least_of_copy(slot)) == len(tokens)
 
     def nearest(self, slot: int, length: int) -> int:
-        """The most tokens, but no more than `length`, that the slot can be cut to."""
+        """The largest length up to `length` that the slot can be cut to."""
         held = self.held[slot]
         return nearest(length, held.least, (checkpoint.length for checkpoint in held.checkpoints))
 
     def way_back(self, slot: int, length: int) -> Checkpoint | None:
-        """The checkpoint that is needed to cut what the slot holds to `length`; None: it can be cut as it is."""
+        """The checkpoint needed to cut the slot to `length`; None: it can be cut without one."""
         held = self.held[slot]
         return needed_to_cut(length, held.least, held.checkpoints)
 
@@ -215,11 +217,11 @@ class Residency:
         )
 
     def _least_of_copy(self, slot: int) -> int:
-        """A copy holds no more than what is needed to go on."""
+        """A copy holds no more than is needed to continue."""
         return 0 if self._can_rewind else self.held[slot].length
 
     def _now_holds(self, slot: int, length: int, sound: int, domain: Domain, checkpoints: Iterable[Checkpoint]) -> None:
-        """Something else than what it went on with."""
+        """Record content that is not a continuation."""
         held = self.held[slot]
         held.length, held.sound, held.domain = length, sound, domain
         held.checkpoints = within(checkpoints, length)
@@ -228,7 +230,7 @@ class Residency:
 
 
 def needed_to_cut(length: int, least: int, checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """The checkpoint at `length`, unless what can be cut to `least` tokens and more needs none."""
+    """The checkpoint at `length`, unless a memory that can be cut to `least` tokens and more needs none."""
     if length == 0 or length >= least:
         return None
     return next(checkpoint for checkpoint in checkpoints if checkpoint.length == length)

@@ -1,4 +1,4 @@
-"""How much of what was computed once a prompt can start from: one rule for slots, main memory and the disk."""
+"""How much of an earlier computation a prompt can start from: one rule for slots, main memory and the disk."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def reusable(
     least: int,
     checkpoints: Iterable[int],
 ) -> int:
-    """How many of a prompt's tokens, from the first, something can be cut to that holds `tokens` of the domain `of`.
+    """How many of a prompt's tokens, from the first, a holder of `tokens` in the domain `of` can be cut to.
 
-    `least`: to so many tokens and more it can be cut as it is, and to the position of each of its `checkpoints`.
+    It can be cut to `least` tokens and more without a checkpoint, and to the position of each of its `checkpoints`.
     """
     if of != domain:
         return 0
@@ -30,7 +30,7 @@ def reusable(
 
 
 def nearest(length: int, least: int, checkpoints: Iterable[int]) -> int:
-    """The most tokens, but no more than `length`, that a memory can be cut to."""
+    """The largest length up to `length` that a memory can be cut to."""
     if length >= least:
         return length
     return max((position for position in checkpoints if position <= length), default=0)

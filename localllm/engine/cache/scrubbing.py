@@ -1,4 +1,4 @@
-"""What a request that computed no numbers leaves in the KV cache is made harmless. Knows nothing of requests."""
+"""Cleans up the KV cache after a request whose results were not numbers. Knows nothing of requests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from localllm.engine.sequence import Sequence
 
 
 def scrub(kv: KvCache, scheduler: Scheduler) -> list[Sequence]:
-    """NaN in cells that nobody has any more would spoil other answers, since 0 times NaN is NaN.
+    """NaN in unused cells would spoil other answers, since 0 times NaN is NaN.
 
-    Only a cache without any tokens can be cleaned where it is unified: returns those that have to be computed from
-    their beginning there, each alone, so that one that spoils the cache again is known.
+    A unified cache can only be cleaned when it holds no tokens: returns the sequences that then have to be computed
+    from their beginning, each alone, so that one that spoils the cache again is identified.
     """
     started_over: list[Sequence] = []
     if kv.is_unified:

@@ -1,7 +1,7 @@
-"""What clients do to a slot by its number: save what it holds, restore something into it, empty it.
+"""What clients do to a slot by its number: save what it holds, restore something into it, erase it.
 
-Called on the engine's thread between two steps, when no copy is pending. A slot that computes a request is left alone.
-What a slot loses to a restore goes to main memory, as at an admission. Knows nothing of files.
+Called on the engine's thread between two steps, when no copy is pending. A slot that is computing a request is left
+alone. What a slot loses to a restore goes to main memory, as at an admission. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ClientSlots:
         self._scheduler = scheduler
 
     def save(self, slot: int) -> Entry:
-        """All that an idle slot holds, its checkpoints included; it keeps it.
+        """All that an idle slot holds, including its checkpoints, as an entry; the slot keeps it.
 
         Raises `SlotNotFound`, `SlotBusy`, and `InvalidParameter` where it holds nothing.
         """
@@ -30,24 +30,24 @@ class ClientSlots:
         return self._kv.save(slot)
 
     def restore(self, slot: int, entry: Entry) -> None:
-        """Make an idle slot hold exactly this, in its domain. In a unified cache others that are idle make room.
+        """Make an idle slot hold exactly this entry, in its domain. In a unified cache other idle slots make room.
 
-        Raises `SlotNotFound`, `InvalidParameter` for too many tokens, `SlotBusy`, also where those that run need the
+        Raises `SlotNotFound`, `InvalidParameter` for too many tokens, `SlotBusy`, also where running sequences need the
         room.
         """
         self._check_idle(slot)
         num_tokens, capacity = len(entry.tokens), self._kv.slot_capacity
         if num_tokens > capacity:
-            raise InvalidParameter(f"{num_tokens} tokens were saved and a slot holds {capacity}", param="filename")
+            raise InvalidParameter(f"{num_tokens} tokens were saved, but a slot holds {capacity}", param="filename")
         operations = self._scheduler.to_restore(slot, entry)
         if operations is None:
-            raise SlotBusy(f"the {num_tokens} tokens fit beside what runs only when some of that has ended; try again")
+            raise SlotBusy(f"no room for the {num_tokens} tokens beside the running requests; try again later")
         self._kv.apply(operations)
         self._kv.residency.used([slot])
         self._kv.trim()
 
     def erase(self, slot: int) -> int:
-        """Empty an idle slot; how many tokens it held. Copies elsewhere, in memory or on the disk, stay.
+        """Empty an idle slot; returns how many tokens it held. Copies elsewhere, in memory or on disk, stay.
 
         Raises `SlotNotFound`, `SlotBusy`.
         """
@@ -59,6 +59,6 @@ class ClientSlots:
     def _check_idle(self, slot: int) -> None:
         num_slots = self._kv.num_slots
         if not 0 <= slot < num_slots:
-            raise SlotNotFound(f"there is no slot {slot}; the model has {num_slots}, from 0 on", param="id_slot")
+            raise SlotNotFound(f"there is no slot {slot}; the model has {num_slots}, counted from 0", param="id_slot")
         if any(sequence.slot == slot for sequence in self._scheduler.running):
-            raise SlotBusy(f"slot {slot} is answering a request; try again when that has ended", param="id_slot")
+            raise SlotBusy(f"slot {slot} is answering a request; try again when it has ended", param="id_slot")

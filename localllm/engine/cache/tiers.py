@@ -1,7 +1,7 @@
 """The disk behind main memory: conversations that outlive the model's process.
 
-Between `kvdisk`, which knows files, and the engine, which knows prompts. The engine never waits for the disk: what is
-wanted is read on a thread of its own, and `wake` is called when it is there.
+Connects `kvdisk`, which knows files, and the engine, which knows prompts. The engine never waits for the disk: entries
+are read on a separate thread, and `wake` is called when one is there.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from localllm.kvdisk import cache, file
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 WORTH_SAVING = 64
-"""Tokens that a conversation must have to be saved (LOG.md, "What a save costs")."""
+"""The fewest tokens of a conversation worth storing (LOG.md, "What a save costs")."""
 WORTH_READING = 64
-"""Tokens that must be on the disk and nowhere else for a sequence to wait for them."""
+"""A sequence waits for the disk only if at least this many tokens are there and nowhere else."""
 INDEXED = min(WORTH_SAVING, WORTH_READING)
-"""Tokens of a beginning that is looked up."""
+"""Length of the prefixes in the index."""
 STORING_TIMEOUT_S = 30.0
-"""For one conversation to be written when the model is unloaded."""
+"""Time for one conversation to be written when the model is unloaded."""
 
 
 class DiskTier:
-    """Used by the engine's thread; owns the cache."""
+    """Used by the engine's thread; owns the disk cache."""
 
     def __init__(self, open_cache: Callable[[Callable[[DiskEntry], None]], cache.DiskCache]) -> None:
-        """`open_cache` is given what to call when something was read."""
+        """`open_cache` gets a callback for when something was read."""
         self.wake: Callable[[], None] = lambda: None
         self.can_rewind = True
-        """Whether the backend's memory can; set by `KvCache`."""
+        """Whether the backend's memory can rewind; set by `KvCache`."""
         self._found: WeakKeyDictionary[Sequence, tuple[tuple[DiskEntry, ...], DiskEntry | None, int]] = (
             WeakKeyDictionary()
         )
-        """What there was for those that wait."""
+        """The best entry found for each waiting sequence."""
         self._indexed: tuple[DiskEntry, ...] = ()
         self._index: dict[tuple[str, bytes], list[DiskEntry]] = {}
-        """By their domains and beginnings: what has not even that in common with a prompt is not worth reading."""
+        """Entries by domain and prefix: one without even that prefix in common with a prompt is not worth reading."""
         self._cache = open_cache(lambda _: self.wake())
 
     @property
@@ -55,13 +55,13 @@ class DiskTier:
         return self._cache.entries
 
     def usable(self, entry: DiskEntry, tokens: npt.NDArray[np.int32], domain: Domain) -> int:
-        """How many of these tokens, from the first, an entry can be made to hold; none in another domain."""
+        """How many of these tokens, from the first, an entry can be cut to; 0 in another domain."""
         least = 0 if self.can_rewind else len(entry.tokens)
         of = Domain(entry.domain)
         return reusable(tokens, domain, tokens=entry.tokens, of=of, least=least, checkpoints=entry.positions)
 
     def best(self, sequence: Sequence) -> tuple[DiskEntry | None, int]:
-        """The conversation that most of a prompt can start from, and how much: never all of it.
+        """The conversation that the largest part of a prompt can start from, and how much: never all of it.
 
         None where nothing is worth reading.
         """
@@ -78,14 +78,14 @@ class DiskTier:
         return best, most
 
     def status(self, entry: DiskEntry) -> Literal["memory", "reading", "gone"]:
-        """Whether it can be taken; what is on the disk is being read from now on. It may be gone for good."""
+        """Whether it can be taken. If it is on the disk, reading starts now; `gone` is final."""
         status = self._cache.status(entry)
         if status == "disk":
             return "reading" if self._cache.prefetch(entry) else "gone"
         return status
 
     def load(self, entry: DiskEntry) -> Entry | None:
-        """The conversation, which was read already; None where it just went."""
+        """The conversation, which was read already; None where it has just gone."""
         saved = self._cache.load(entry)
         if saved is None:
             return None
@@ -93,16 +93,16 @@ class DiskTier:
         return Entry(entry.tokens, _state(saved.state), checkpoints, Domain(entry.domain))
 
     def store(self, entry: Entry) -> None:
-        """Have it written; nothing waits for that."""
+        """Queue it for writing; does not wait."""
         checkpoints = [file.Checkpoint(one.length, one.state) for one in entry.checkpoints]
         self._cache.store(entry.tokens, entry.state, checkpoints, domain=entry.domain.digest)
 
     def stores(self, tokens: npt.NDArray[np.int32], domain: Domain) -> bool:
-        """Whether exactly these tokens, `WORTH_SAVING` or more, can be had from here."""
+        """Whether exactly these tokens, at least `WORTH_SAVING`, can be loaded from here."""
         return any(self.usable(entry, tokens, domain) == len(tokens) for entry in self._alike(tokens, domain))
 
     def _alike(self, tokens: npt.NDArray[np.int32], domain: Domain) -> list[DiskEntry]:
-        """Those that begin with the same `INDEXED` tokens in the same domain."""
+        """Entries that begin with the same `INDEXED` tokens in the same domain."""
         entries = self.entries
         if entries is not self._indexed:
             self._indexed, self._index = entries, {}
@@ -111,7 +111,7 @@ class DiskTier:
         return self._index.get((domain.digest, tokens[:INDEXED].tobytes()), [])
 
     def flush(self) -> None:
-        """Wait until everything is written, but not for ever."""
+        """Wait until everything is written, for a bounded time."""
         self._cache.flush(STORING_TIMEOUT_S)
 
     def close(self) -> None:

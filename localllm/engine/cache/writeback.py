@@ -1,4 +1,4 @@
-"""Gives the disk what slots hold: when there is nothing else to do, and when the model is unloaded."""
+"""Stores what slots hold on disk: when the engine is idle, and when the model is unloaded."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from localllm.engine.cache.tiers import WORTH_SAVING, DiskTier
 
 
 class Writeback:
-    """Used by the engine's thread, but for `flush`."""
+    """Used by the engine's thread, except for `flush`."""
 
     def __init__(self, kv: KvCache, disk: DiskTier) -> None:
         self._kv = kv
         self._disk = disk
         self._given: dict[int, tuple[int, int]] = {}
-        """Slot -> what it held, by its stamp, when that was last given to the disk."""
+        """Slot -> the stamp of what was last stored of it."""
 
     def next(self, first: int = 0) -> int | None:
-        """A slot, that one or a later one, that holds what the disk does not have and was not given."""
+        """A slot, `first` or a later one, whose content is not on the disk and was not stored yet."""
         residency = self._kv.residency
         for slot in range(first, self._kv.num_slots):
             held = residency.held[slot]
@@ -28,9 +28,10 @@ class Writeback:
         return None
 
     def store_next(self, first: int = 0) -> int | None:
-        """One slot, that one or a later one; None: there was none.
+        """Store one slot, `first` or a later one; None: there was none.
 
-        Whoever stores all of them goes on with the next higher one: a slot that computes always has something new.
+        A caller that stores all of them continues with the next higher slot: a slot that computes always has something
+        new.
         """
         slot = self.next(first)
         if slot is not None:
@@ -38,7 +39,7 @@ class Writeback:
         return slot
 
     def store_while(self, is_quiet: Callable[[], bool]) -> None:
-        """One slot after the other."""
+        """Store one slot after the other."""
         while is_quiet() and self.store_next() is not None:
             continue
 
@@ -47,7 +48,7 @@ class Writeback:
         self._disk.flush()
 
     def store_all(self, on_stored: Callable[[], None] = lambda: None) -> None:
-        """What is in slots is on the disk when this returns; the disk is closed. `on_stored`: after each."""
+        """Store all slots; everything is on disk and the disk closed on return. `on_stored` is called after each."""
         while self.store_next() is not None:
             self._disk.flush()
             on_stored()

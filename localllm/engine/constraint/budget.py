@@ -1,9 +1,9 @@
-"""How many tokens the thought before an answer may have, and what then has to come to close it.
+"""How many tokens the reasoning before an answer may have, and what must follow to close it.
 
     [opening]  token 1 .. token n  closing
 
-Goes by the bytes of the tokens that were taken. Knows nothing of grammars: whether the closing may come where it must
-is theirs to say.
+Works on the bytes of the tokens taken. Knows nothing of grammars: whether the closing is allowed where it is required
+is for them to say.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from copy import copy
 
 _LEADING = ((0b1110_0000, 0b1100_0000, 2), (0b1111_0000, 0b1110_0000, 3), (0b1111_1000, 0b1111_0000, 4))
-"""Mask and value of a character's first byte in UTF-8, and how many bytes it has."""
+"""Mask and value of a character's first byte in UTF-8, and its length in bytes."""
 
 
 class Budget:
-    """Of one answer, of which nothing was taken."""
+    """Budget of one answer, before any token was taken."""
 
     def __init__(
         self,
@@ -27,18 +27,19 @@ class Budget:
         closing_tokens: tuple[int, ...],
         bytes_of: Callable[[int], bytes],
     ) -> None:
-        """`opening`: what the answer begins with if it begins with a thought; nothing: it is within one already."""
+        """`opening`: what the answer begins with if it begins with reasoning; empty: it is inside the reasoning
+        already."""
         self._num_left = num_tokens
         self._opening = opening
         self._closing = closing
         self._closing_tokens = closing_tokens
         self._bytes_of = bytes_of
         self._tail = b""
-        """What came and may be a part of the opening, or of the closing."""
+        """Recent bytes that may be part of the opening or the closing."""
         self._is_open = not opening
         self._is_over = False
         self._num_closed = 0
-        """Of the closing so many tokens were taken."""
+        """Tokens of the closing taken so far."""
 
     def copy(self) -> Budget:
         """For looking ahead."""
@@ -46,12 +47,12 @@ class Budget:
 
     @property
     def is_over(self) -> bool:
-        """The thought has ended, or there is none."""
+        """Whether the reasoning has ended, or there is none."""
         return self._is_over
 
     @property
     def must(self) -> tuple[int, ...]:
-        """What has to come next; nothing: the thought may go on, or it is over."""
+        """What must come next; empty: the reasoning may continue, or it is over."""
         if self._is_over or not self._is_open or (self._num_left > 0 and not self._num_closed):
             return ()
         return (
@@ -61,7 +62,7 @@ class Budget:
         )
 
     def take(self, token: int) -> None:
-        """The answer goes on with it."""
+        """The answer continues with this token."""
         if self._is_over:
             return
         must = self.must
@@ -76,7 +77,7 @@ class Budget:
         self._tail = self._tail[-max(len(self._closing) - 1, 3) :]
 
     def give_up(self) -> None:
-        """What must come may not."""
+        """What must come is not allowed."""
         self._is_over = True
 
     def _begin(self) -> None:
@@ -88,7 +89,7 @@ class Budget:
 
 
 def _is_within_character(text: bytes) -> bool:
-    """It ends with some of the bytes of a character, not with all."""
+    """Whether it ends with an incomplete character."""
     for size, byte in enumerate(reversed(text[-3:]), 1):
         if byte & 0b1100_0000 != 0b1000_0000:
             return any(byte & mask == value and size < needed for mask, value, needed in _LEADING)

@@ -12,30 +12,30 @@ from localllm.engine.sampling.parameters import Mask
 
 
 class ConstraintFailed(Exception):
-    """It cannot go on: a limit was reached, or a token was taken that it does not allow; the text is the reason."""
+    """It cannot continue: a limit was reached, or a forbidden token was taken; the message is the reason."""
 
 
 class Constraint(Protocol):
-    """Of one sequence; used by one thread at a time."""
+    """For one sequence; used by one thread at a time."""
 
     @property
     def param(self) -> str:
-        """Where it stands in the request, as errors name it."""
+        """The request's parameter that errors name."""
         ...
 
     @property
     def end_tokens(self) -> Sequence[int]:
-        """Those that end an answer: `masks` allow them where the text may end."""
+        """Tokens that end an answer: `masks` allow them where the text may end."""
         ...
 
     @property
     def cost_s(self) -> float:
-        """What a mask takes to compute: about the longest of the last ones, each row's by itself."""
+        """Time to compute a mask: about the longest of the latest ones, rows counted separately."""
         ...
 
     @property
     def is_complete(self) -> bool:
-        """Nothing but the end can follow what was taken."""
+        """Only the end can follow what was taken."""
         ...
 
     @property
@@ -45,28 +45,28 @@ class Constraint(Protocol):
 
     @property
     def ends_forced(self) -> bool:
-        """Whether nothing but the end can follow the forced tokens."""
+        """Whether only the end can follow the forced tokens."""
         ...
 
     def take(self, token: int) -> None:
-        """The sequence goes on with it. Raises `ConstraintFailed`."""
+        """The sequence continues with this token. Raises `ConstraintFailed`."""
         ...
 
     def allows(self, token: int, num_behind: int) -> bool:
-        """Whether it may come when so many of the forced tokens were taken; much cheaper than a mask.
+        """Whether it may come after `num_behind` of the forced tokens; much cheaper than a mask.
 
-        If so, then what is taken next are these and the token, or nothing any more. Raises `ConstraintFailed`.
+        If so, then those tokens and this one must be taken next, or nothing any more. Raises `ConstraintFailed`.
         """
         ...
 
     def num_allowed(self, tokens: Sequence[int]) -> int:
-        """How many of these may come next, one after the other; none behind an end token."""
+        """How many of these may come next, one after the other; none after an end token."""
         ...
 
     def masks(self, ahead: Sequence[int], num_rows: int) -> list[Mask]:
-        """What is allowed in the last `num_rows` of the rows behind 0, 1, ... all of the tokens `ahead`.
+        """What is allowed in the last `num_rows` of the rows after 0, 1, ... all of the tokens `ahead`.
 
-        As if these had been taken; nothing is. Behind tokens that may not come anything may be in it. End tokens are
-        allowed where the text may end. Good until the next call. Raises `ConstraintFailed`.
+        As if these had been taken; none is. After tokens that are not allowed, a mask may contain anything. End tokens
+        are allowed where the text may end. Valid until the next call. Raises `ConstraintFailed`.
         """
         ...

@@ -1,4 +1,4 @@
-"""A sequence's constraint as the engine's thread uses it, beside the thread that computes its masks.
+"""A sequence's constraint as used by the engine's thread, beside the thread that computes its masks.
 
 Knows nothing of sequences, rows or grammars.
 """
@@ -14,12 +14,12 @@ from localllm.engine.proposals import Proposal
 from localllm.engine.sampling.parameters import Mask
 
 SLOW_S = 0.005
-"""A constraint whose masks take longer is slow: others do not wait for it."""
+"""A constraint whose masks take longer is slow: other sequences do not wait for it."""
 LEARNING = 0.1
-"""How much of the rate of refused draws one changes."""
+"""Weight of one draw in the rate of refused draws."""
 AHEAD_S = 0.00015
-"""Masks that take more than that of the average step are begun before they are needed: handing one to another thread
-costs the decode beside it nearly as much (LOG.md, "Masks")."""
+"""Masks that take more of the average step than this are started before they are needed: handing one to another thread
+costs the concurrent decode nearly as much (LOG.md, "Masks")."""
 
 
 class Work:
@@ -33,9 +33,9 @@ class Work:
         self.masks: list[Mask] = []
         self.failure: ConstraintFailed | None = None
         self.is_wanted = True
-        """Whether anybody still looks at what comes of it."""
+        """Whether its result is still needed."""
         self.is_waited_for = False
-        """Whether the engine went on without it, and wants to be woken."""
+        """Whether the engine continued without it and must be woken."""
         self._done = threading.Lock()
         self._done.acquire()
 
@@ -49,12 +49,12 @@ class Work:
                 self.masks = self.follower.masks(self.ahead, self.num_rows)
             except ConstraintFailed as failure:
                 self.failure = failure
-            except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+            except Exception as error:  # noqa: BLE001  any error fails only this request
                 self.failure = ConstraintFailed(f"its mask could not be computed ({type(error).__name__})")
         self._done.release()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is done, after so many seconds at the latest."""
+        """Whether it is done, after at most `seconds`."""
         if self._done.acquire(timeout=seconds) if seconds > 0 else self._done.acquire(blocking=False):
             self._done.release()
             return True
@@ -62,16 +62,16 @@ class Work:
 
 
 class Follower:
-    """Takes the sequence's tokens; used by the engine's thread, but for `masks`."""
+    """Follows the sequence's tokens; used by the engine's thread, except for `masks`."""
 
     def __init__(self, constraint: Constraint) -> None:
         self.num_taken = 0
         self.refused_rate = 0.0
-        """How often the token that is drawn of all may not come, so that one is drawn of those that may."""
+        """How often a token drawn without a mask is not allowed, so that one has to be drawn with it."""
         self._constraint = constraint
         self._lock = threading.Lock()
         self.work: Work | None = None
-        """The last that was asked for."""
+        """The latest one requested."""
 
     @property
     def param(self) -> str:
@@ -83,7 +83,7 @@ class Follower:
 
     @property
     def is_slow(self) -> bool:
-        """Whether its masks take so long that others go on without it: it is given no more than one row, either."""
+        """Whether its masks take so long that others continue without it; it then gets only one row."""
         return self._constraint.cost_s > SLOW_S
 
     @property
@@ -91,14 +91,14 @@ class Follower:
         return self._constraint.is_complete
 
     def take(self, token: int) -> bool:
-        """The sequence goes on with it; whether that completes the text. Raises `ConstraintFailed`."""
+        """The sequence continues with this token; whether that completes the text. Raises `ConstraintFailed`."""
         with self._lock:
             self.num_taken += 1
             self._constraint.take(token)
             return self._constraint.is_complete
 
     def allows(self, token: int, num_behind: int = 0) -> bool:
-        """Whether a drawn token may come, behind so many forced ones. Raises `ConstraintFailed`."""
+        """Whether a drawn token may come after `num_behind` forced ones. Raises `ConstraintFailed`."""
         with self._lock:
             is_allowed = token >= 0 and self._constraint.allows(token, num_behind)
         self.refused_rate += LEARNING * ((not is_allowed) - self.refused_rate)
@@ -111,11 +111,11 @@ class Follower:
 
     @property
     def last_tokens(self) -> Sequence[int]:
-        """Forced ones, if nothing but the end can follow them."""
+        """The forced tokens, if only the end can follow them."""
         return self._constraint.forced if self._constraint.ends_forced else ()
 
     def proposal(self, guess: Proposal | None) -> Proposal | None:
-        """What must come next, and of the guess what is allowed behind that."""
+        """What must come next, followed by what is allowed of the guess."""
         if self.is_slow:
             return None
         forced = tuple(self._constraint.forced)
@@ -129,11 +129,11 @@ class Follower:
 
     @property
     def current_work(self) -> Work | None:
-        """Of the next rows, if masks were asked for."""
+        """The work for the next rows, if masks were requested."""
         return None if self.work is None or self.work.num_taken != self.num_taken else self.work
 
     def new_work(self, ahead: tuple[int, ...], num_rows: int) -> Work | None:
-        """To compute the masks of those rows, for somebody to run it; None: there is such work already."""
+        """Work that computes the masks of those rows, for the caller to run; None: there is such work already."""
         work = self.work
         if work is not None:
             if (work.num_taken, work.num_rows, work.ahead) == (self.num_taken, num_rows, ahead):
@@ -144,7 +144,7 @@ class Follower:
 
     @property
     def is_busy(self) -> bool:
-        """Whether another thread computes a mask."""
+        """Whether another thread is computing a mask."""
         return self._lock.locked()
 
     def drop(self) -> None:

@@ -1,9 +1,9 @@
 """Masks of the rows that a step draws from, and who computes them.
 
-A token is drawn from the whole row first, and stands if the constraint allows it: then no mask is needed, which is the
-most usual. Where many are refused the mask is computed while the backend decodes, by another thread: llguidance and
-llama.cpp both let go of the interpreter. Otherwise when it is needed, by the engine's own, since that is cheaper than
-handing it over; but slow ones by a thread of theirs, so that nobody waits for another's grammar. What is not ready soon
+A token is first drawn from the whole row and stands if the constraint allows it; usually no mask is needed. Where many
+draws are refused, the mask is computed by another thread while the backend decodes: llguidance and llama.cpp both
+release the interpreter lock. Otherwise the engine's own thread computes it when needed, which is cheaper than handing
+it over; slow ones go to a thread of their own, so that no sequence waits for another's grammar. A mask not ready soon
 after the decode is late: its sequence draws later.
 """
 
@@ -20,16 +20,16 @@ from localllm.engine.scheduling.plan import StepPlan
 from localllm.engine.sequence import Sequence
 
 INLINE_S = 0.0005
-"""A mask that is needed at once, and expected to take less, is computed by the engine's thread (LOG.md, "Masks")."""
+"""A mask needed at once and expected to take less than this is computed by the engine's thread (LOG.md, "Masks")."""
 PATIENCE_S = 0.003
-"""A step waits so long at most for the masks of its rows, beyond its decode."""
+"""The longest that a step waits for masks of its rows, beyond its decode."""
 
 
 class Masking:
     """Used by the engine's thread, around each decode."""
 
     def __init__(self, wake: Callable[[], None], *, clock: Callable[[], float] = time.perf_counter) -> None:
-        """`wake` is called on another thread when masks are ready that were late."""
+        """`wake` is called on another thread when late masks are ready."""
         self._wake = wake
         self._clock = clock
         self._quick = _Lane("masks", wake)
@@ -37,8 +37,8 @@ class Masking:
         self._inline: list[Work] = []
 
     def begin(self, plan: StepPlan) -> None:
-        """Before the decode: what takes long begins beside it."""
-        self.compute()  # what was to be computed beside a decode that failed or was interrupted
+        """Before the decode: start slow masks beside it."""
+        self.compute()  # left over from a decode that failed or was interrupted
         for sequence, segment in zip(plan.sequences, plan.segments, strict=True):
             follower = sequence.follower
             if follower is None:
@@ -56,13 +56,13 @@ class Masking:
                 self._quick.put(work)
 
     def compute(self) -> None:
-        """While a device decodes, or after it: what takes next to nothing."""
+        """Compute quick masks, while a device decodes or after it."""
         for work in self._inline:
             work.run()
         self._inline.clear()
 
     def wait(self, sequences: Iterable[Sequence]) -> None:
-        """Until the masks of these are ready, or late."""
+        """Wait until the masks of these sequences are ready, or late."""
         until_s = 0.0
         for sequence in sequences:
             work = None if sequence.follower is None else sequence.follower.current_work
@@ -74,9 +74,9 @@ class Masking:
                 work.is_waited_for = True
 
     def needed(self, sequence: Sequence, draft: Draft) -> Work | None:
-        """That of rows from which a token was drawn that may not come; None: it is not done, and somebody will wake.
+        """The mask for rows from which a forbidden token was drawn; None: not ready, and `wake` will be called.
 
-        What takes next to nothing is done at once.
+        A quick one is computed at once.
         """
         follower = sequence.follower
         assert follower is not None
@@ -91,13 +91,13 @@ class Masking:
         return work if work is not None and work.is_done else None
 
     def stop(self) -> None:
-        """From any thread: the threads end when they have computed what they were given."""
+        """From any thread: the threads end once they have computed what they were given."""
         self._quick.stop()
         self._slow.stop()
 
 
 class _Lane:
-    """A thread that computes one mask after the other, begun with the first."""
+    """A thread that computes one mask after the other, started with the first."""
 
     def __init__(self, name: str, wake: Callable[[], None]) -> None:
         self._name = name

@@ -2,10 +2,10 @@
 
     text taken by the sequence   forced tokens
     ... last                  |  f1 .. fm        the matcher has consumed these too
-    mask behind each             f1 ..   fm is all it allows; then the matcher's own
+    mask after each              f1 ..   fm is all it allows; then the matcher's own
 
-Forced tokens are found once, when a drawn token is taken, and stay what they are until all of them came: however many
-a step computes, the answer is the same. Knows nothing of how a grammar is written or compiled.
+Forced tokens are determined once, when a drawn token is taken, and do not change until all of them have come: however
+many a step computes, the answer is the same. Knows nothing of how a grammar is written or compiled.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from localllm.engine.constraint.constraint import ConstraintFailed
 from localllm.engine.sampling.parameters import Mask
 
 FORGETTING = 0.9
-"""A long mask counts for so much with every one after it."""
+"""Factor by which a slow mask's weight decays with every later one."""
 
 
 class Matcher(Protocol):
-    """What is used of `llguidance.LLMatcher`, whose methods never raise: see `is_error`."""
+    """The part of `llguidance.LLMatcher` in use; its methods never raise: see `is_error`."""
 
     def is_error(self) -> bool: ...
 
@@ -67,15 +67,15 @@ class MatcherConstraint:
         row_length: int | None = None,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`num_tokens`: of the tokenizer's vocabulary; `row_length`: of a row of logits, if that is longer;
-        `budget`: of the thought before the text, of which nothing was taken; `clock`: of what the calling thread
-        computes, so that a busy machine makes no constraint look slow.
+        """`num_tokens`: size of the tokenizer's vocabulary; `row_length`: of a row of logits, if longer; `budget`: for
+        the reasoning before the text, with nothing taken yet; `clock`: CPU time of the calling thread, so that a busy
+        machine makes no constraint look slow.
 
-        Raises `ConstraintFailed` if nothing can be written that it allows, or its first mask is beyond its limits.
+        Raises `ConstraintFailed` if no text satisfies it, or its first mask exceeds its limits.
         """
         self.param = param
         self.notes = notes
-        """What of the request it does not keep."""
+        """Parts of the request that it does not enforce."""
         self.end_tokens = tuple(end_tokens)
         self._budget = budget
         self.cost_s = 0.0
@@ -85,13 +85,13 @@ class MatcherConstraint:
         self._clock = clock
         self._forced: list[int] = []
         self._place = 0
-        """Of the forced tokens so many were taken."""
+        """How many of the forced tokens were taken."""
         self._drawn = -1
-        """A token that it has consumed, too, to see whether it may come."""
+        """A token the matcher has consumed as well, to find out whether it may come."""
         self._is_healing = False
-        """Whether the next token has to begin with certain bytes, as the tokenizer would have it."""
+        """Whether the next token must begin with certain bytes, as the tokenizer would have it."""
         self._is_stopped = False
-        """Whether the matcher is, behind the forced tokens."""
+        """Whether the matcher has stopped, after the forced tokens."""
         self._buffers: list[Mask] = []
         self._first: list[Mask] = []
         """What `masks` returns while nothing was taken."""
@@ -129,7 +129,7 @@ class MatcherConstraint:
         place = self._place + num_behind
         if place < len(self._forced):
             return token == self._forced[place]
-        if self._drawn >= 0:  # it was drawn from a row that did not count
+        if self._drawn >= 0:  # it was drawn from a row that was discarded
             self._matcher.rollback(1)
             self._drawn = -1
         if token in self.end_tokens:
@@ -187,7 +187,7 @@ class MatcherConstraint:
         return self._buffers[:num_rows]
 
     def _consumed(self) -> None:
-        """The matcher consumed what the sequence took: it goes on as far as nothing else can come."""
+        """The matcher has consumed what the sequence took: let it advance as long as only one token is possible."""
         matcher = self._matcher
         self._forced, self._place, self._drawn = [], 0, -1
         if not matcher.is_stopped():
@@ -212,7 +212,7 @@ class MatcherConstraint:
                     self._budget.take(token)
 
     def _within_budget(self, tokens: Sequence[int]) -> list[int]:
-        """Those of the first ones between which nothing else has to come."""
+        """The leading tokens that the budget lets pass uninterrupted."""
         found = [*tokens]
         if self._budget is None or self._budget.is_over:
             return found
@@ -224,7 +224,7 @@ class MatcherConstraint:
         return found
 
     def _failure(self) -> ConstraintFailed:
-        """In our words: the matcher's own repeat its grammar, the text and the parser's state."""
+        """In our words: the matcher's own message repeats its grammar, the text and the parser's state."""
         if self._matcher.get_error().startswith(("lexer error: ", "parser error: ")):
             return ConstraintFailed("its grammar takes more work for a token than the limits allow; simplify it")
-        return ConstraintFailed("its grammar allows no way to go on from here")
+        return ConstraintFailed("its grammar allows no continuation here")

@@ -1,6 +1,6 @@
 """Computes texts into vectors in bounded pieces, between the steps of a generation or alone.
 
-Everything happens on the engine's thread: two threads of ggml would fight for the same cores. Knows nothing of
+Everything happens on the engine's thread: two thread pools of ggml would compete for the same cores. Knows nothing of
 processes, tokenizing or llama.cpp.
 """
 
@@ -19,22 +19,22 @@ from localllm.engine.team import Team
 from localllm.errors import InternalError, LocalLLMError, RequestTimeout
 
 LARGEST_TOKENS = 512
-"""Of a batch, but for a text that is longer and cannot be split. No more of a text at a time is any faster."""
+"""The largest batch, except for a longer text that cannot be split. More tokens at a time are not faster."""
 WHOLE_TOKENS = 256
 LONGEST_WHOLE = 2.0
-"""While nothing streams, so many tokens are computed at a time even if they take so many times what a step may: a text
-that is cut in two or three takes a third longer on a slow machine."""
+"""While nothing streams, this many tokens are computed at once even if they take this many times longer than a step
+may: cutting a text in two or three takes a third longer on a slow machine."""
 
 
 class TextOutput(NamedTuple):
-    """What one batch made of one request."""
+    """What one batch produced for one request."""
 
     id: int
     items: list[tuple[int, Vectors]]
     """(number of the text, its vectors)"""
     is_last: bool
     error: LocalLLMError | None = None
-    """Set when there will be no more."""
+    """Set when no more will come."""
 
 
 class Embedder:
@@ -50,7 +50,7 @@ class Embedder:
         clock: Callable[[], float] = time.perf_counter,
         team: Team | None = None,
     ) -> None:
-        """`make_backend` is called when the first text comes; `LoadFailed` ends the requests that are there."""
+        """`make_backend` is called when the first text arrives; `LoadFailed` ends the requests queued by then."""
         self.clock = clock
         self._make_backend = make_backend
         self._backend: EmbeddingBackend | None = None
@@ -70,13 +70,13 @@ class Embedder:
         self._queue.add(job)
 
     def cancel(self, id: int) -> None:
-        """Nothing more is computed for it, and nothing is told; an unknown id is one that ended already."""
+        """Compute nothing more for it and report nothing; an unknown id belongs to one that has ended."""
         place = self._queue.remove(id)
         if place is not None and self._backend is not None:
             self._backend.forget(place)
 
     def step(self, num_streams: int = 0) -> None:
-        """Compute one batch, if there is work; a shorter one while so many answers stream."""
+        """Compute one batch, if there is work; a shorter one while `num_streams` answers are streaming."""
         self._end_expired()
         if not self._queue.has_work:
             return
@@ -100,17 +100,17 @@ class Embedder:
         if self._team is not None:
             self._team.end(self.clock() - started_s)
         num_tokens = sum(len(piece.tokens) for piece in pieces)
-        if num_tokens <= LARGEST_TOKENS:  # a longer text says nothing of batches: its tokens cost more
+        if num_tokens <= LARGEST_TOKENS:  # a longer text is no measure for batches: its tokens cost more
             self._cost.observe((1, num_tokens), self.clock() - started_s)
-        self._tell(
+        self._emit_vectors(
             [(text, vectors) for (text, _), vectors in zip(planned, results, strict=True) if vectors is not None]
         )
 
-    def _tell(self, results: list[tuple[Text, Vectors]]) -> None:
+    def _emit_vectors(self, results: list[tuple[Text, Vectors]]) -> None:
         items: dict[int, list[tuple[int, Vectors]]] = {}
         broken = {text.job.id: text for text, vectors in results if not np.isfinite(vectors).all()}
         for text in broken.values():
-            self._fail(text.job, InternalError(f"the vector of text {text.number} is not made of finite numbers"))
+            self._fail(text.job, InternalError(f"the vector of text {text.number} is not finite"))
         results = [(text, vectors) for text, vectors in results if text.job.id not in broken]
         for text, vectors in results:
             self._queue.ended(text)
@@ -141,7 +141,7 @@ class Embedder:
                 left = f"{job.num_left} of {len(job.texts)} texts were not computed"
                 self._fail(job, _late(job, left, job.deadline_s, "the request allows (timeout)"))
             elif job.num_begun == 0 and job.queue_deadline_s <= now_s:
-                none = f"none of {len(job.texts)} texts was begun"
+                none = f"none of {len(job.texts)} texts began"
                 self._fail(job, _late(job, none, job.queue_deadline_s, "a request may wait (queue_timeout_s)"))
 
     def _isolate(self, texts: list[Text], error: BackendError) -> None:
@@ -161,7 +161,7 @@ def _late(job: TextJob, what: str, deadline_s: float, whose: str) -> RequestTime
 
 
 def shaped(vectors: Vectors, job: TextJob) -> Vectors:
-    """As the request wants them: the first `dimensions` numbers, and these of length 1; zeros stay zeros."""
+    """In the requested form: the first `dimensions` numbers, normalized to length 1 if asked; zeros stay zeros."""
     vectors = vectors[:, : job.dimensions]
     if job.normalize:
         lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))

@@ -1,6 +1,6 @@
-"""The loop of the engine thread for models that do not generate: nothing but texts into vectors.
+"""The loop of the engine thread for models that do not generate: only texts into vectors.
 
-Offers what a worker asks of `Engine`, without slots. Knows nothing of processes or llama.cpp.
+Offers what a worker expects of `Engine`, without slots. Knows nothing of processes or llama.cpp.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ class EncoderEngine:
         raise AssertionError(f"an encoder generates nothing; request {sequence.id} should have been refused")
 
     def cancel(self, id: int) -> None:
-        """There is nothing to cancel but texts, and those are the embedder's."""
+        """Only texts can be cancelled, and those are the embedder's."""
 
-    def inspect(self, tell: Callable[[EngineStatus], None]) -> None:
-        """`tell` is called on the engine's thread."""
-        self.call_soon(lambda: tell(NO_SLOTS))
+    def inspect(self, callback: Callable[[EngineStatus], None]) -> None:
+        """`callback` is called on the engine's thread."""
+        self.call_soon(lambda: callback(NO_SLOTS))
 
     def stop(self) -> None:
         self.call_soon(self._stop)
 
     def run(self) -> None:
-        """Compute while there is work, sleep on the inbox while there is none, until `stop`."""
+        """Compute while there is work and sleep on the inbox while there is none, until `stop`."""
         while not self._stopping:
             if not self._embedder.has_work:
                 self.progress.rest()
                 self._inbox.get()()
             self.progress.advance()
-            while not self._inbox.empty():  # this thread alone takes from it
+            while not self._inbox.empty():  # only this thread takes from it
                 self._inbox.get()()
             self._embedder.step()
 

@@ -1,13 +1,14 @@
 """Which texts go into the next batch of embeddings: pure policy. Knows nothing of threads, clocks or llama.cpp.
 
-The requests take turns by tokens: who has had the fewest is next, and who comes new has had as many as the one that had
-the fewest. So a request of 10,000 texts delays one of a single text by one batch. Lower `priority` goes first, but one
-of which nothing was begun for long has turns of its own (`aging`), so that neither starves it.
+Requests take turns by tokens: the one that has had the fewest is next, and a new one starts with as many as the one
+that has had the fewest. So a request of 10,000 texts delays one of a single text by one batch. Lower `priority` goes
+first, but a request that has waited long without a text begun gets turns of its own (`aging`), so neither starves the
+other.
 
     a job's texts   [0 .. num_begun) computed, or in a batch, or carried     [num_begun .. len(texts)) waiting
 
-A text that is computed piece by piece is *carried* from batch to batch; there is one such text at a time, and half of
-every batch is left to others.
+A text computed piece by piece is *carried* from batch to batch; there is one such text at a time, and half of every
+batch is left to others.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from localllm.engine.backend import Piece
 from localllm.engine.scheduling.aging import AGED_S, Turns
 
 TILE = 64
-"""A text is cut after whole tiles of so many tokens, as in `pace`: the rows of half a tile take as long as one's."""
+"""A text is cut after whole tiles of this many tokens, as in `pace`: half a tile takes as long as a whole one."""
 
 
 class TextJob:
-    """One request: texts as tokens, and what its vectors are to be. Mutable; owned by the engine's thread."""
+    """One request: texts as tokens, and the form of its vectors. Mutable; owned by the engine's thread."""
 
     def __init__(
         self,
@@ -39,7 +40,8 @@ class TextJob:
         deadline_s: float = math.inf,
         queue_deadline_s: float = math.inf,
     ) -> None:
-        """No text is empty. `dimensions`: of each vector only so many numbers, the first; `normalize` comes after."""
+        """No text is empty. `dimensions`: keep only the first numbers of each vector; `normalize` is applied after
+        that."""
         self.id = id
         self.texts = texts
         self.dimensions = dimensions
@@ -48,13 +50,13 @@ class TextJob:
         self.created_s = created_s
         self.deadline_s = deadline_s
         self.queue_deadline_s = queue_deadline_s
-        """For the first of its texts to be begun."""
+        """By when the first of its texts must begin."""
         self.num_begun = 0
         self.num_ended = 0
         self.tokens_had = 0
-        """Its turn: tokens computed, and what others had before it came."""
+        """Its turn: tokens computed, plus its starting value."""
         self.served_s = created_s
-        """When one of its texts was begun last."""
+        """When one of its texts last began."""
 
     @property
     def num_left(self) -> int:
@@ -70,7 +72,7 @@ class Text(NamedTuple):
 
     job: TextJob
     number: int
-    """Which of its job's."""
+    """Its index in the job."""
     place: int
 
 
@@ -83,14 +85,14 @@ class Limits(NamedTuple):
 
 
 class TextQueue:
-    """`plan` a batch, then `ended` for each text whose last piece was in it."""
+    """Call `plan` for a batch, then `ended` for each text whose last piece was in it."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, TextJob] = {}
         self._carried: tuple[Text, int] | None = None
-        """A text that is begun and not ended, and how many of its tokens are computed."""
+        """A text begun and not ended, and how many of its tokens are computed."""
         self._alone: deque[tuple[TextJob, int]] = deque()
-        """Texts of a batch that failed."""
+        """Texts of a failed batch."""
         self._turns = Turns()
 
     @property
@@ -106,7 +108,7 @@ class TextQueue:
         self._jobs[job.id] = job
 
     def remove(self, id: int) -> int | None:
-        """Forget a job, if it is there; the place of its text that was computed in part."""
+        """Forget a job if it is there; returns the place of its text that is computed in part."""
         self._jobs.pop(id, None)
         self._alone = deque((job, index) for job, index in self._alone if job.id != id)
         if self._carried is None or self._carried[0].job.id != id:
@@ -122,12 +124,12 @@ class TextQueue:
             self._jobs.pop(text.job.id, None)
 
     def compute_alone(self, texts: Sequence[Text]) -> None:
-        """A batch with these failed: each begins anew, in batches of its own."""
+        """A batch with these texts failed: each starts over, in a batch of its own."""
         self._carried = None
         self._alone.extend((text.job, text.number) for text in texts)
 
     def plan(self, budget: int, limits: Limits, now_s: float) -> list[tuple[Text, Piece]]:
-        """The next batch; empty if there is no work. `now_s` is by the clock of the jobs' times.
+        """The next batch; empty if there is no work. `now_s` is on the clock of the jobs' times.
 
         One text of at most `budget` tokens, or a longer one where texts are not split; or several of at most
         `together_tokens`.
@@ -165,7 +167,7 @@ class TextQueue:
         return batch
 
     def _next(self, waiting: list[TextJob], now_s: float) -> tuple[TextJob, bool]:
-        """Whose text is next, and whether that is because none of its texts was begun for long."""
+        """The job whose text is next, and whether it was chosen because it has waited long."""
         if self._turns.is_due:
             aged = [job for job in waiting if now_s - job.served_s >= AGED_S]
             if aged:

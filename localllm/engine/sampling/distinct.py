@@ -1,4 +1,4 @@
-"""The distinct tokens among the last ones of a text that grows: a token costs the same, however many there are."""
+"""The distinct tokens among the last ones of a growing text, at the same cost per token however many there are."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy.typing as npt
 
 
 class Distinct:
-    """Of the last `last_n` tokens; -1: of all."""
+    """Distinct tokens among the last `last_n`; -1: among all."""
 
     def __init__(self, tokens: Sequence[int], last_n: int) -> None:
         recent = tokens if last_n < 0 else tokens[max(0, len(tokens) - last_n) :]
         self._last_n = last_n
         self._recent = [] if last_n < 0 else list(recent)
-        """A ring, once it holds so many as are looked at."""
+        """A ring buffer once it is full."""
         self._oldest = 0
         self._counts = Counter(recent)
         self._places = {token: place for place, token in enumerate(self._counts)}
         self._distinct = np.fromiter(self._counts, np.int32, len(self._counts))
 
     def copy(self) -> Distinct:
-        """One that takes other tokens."""
+        """A copy that continues with other tokens."""
         other = copy.copy(self)
         other._recent = self._recent.copy()
         other._counts = self._counts.copy()
@@ -33,7 +33,7 @@ class Distinct:
         return other
 
     def tokens(self) -> npt.NDArray[np.int32]:
-        """In no order; good until the next token."""
+        """In no particular order; valid until the next token."""
         return self._distinct[: len(self._places)]
 
     def append(self, token: int) -> None:

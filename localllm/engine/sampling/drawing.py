@@ -1,9 +1,9 @@
-"""What each sequence goes on with after a decode: tokens drawn row by row, all rows of a step in one call.
+"""What each sequence continues with after a decode: tokens drawn row by row, all rows of a step in one call.
 
-What a constraint does not allow is drawn again, of what its mask allows: as if the mask had been there from the first,
-but for filters such as `top_p`, which count what may not come, as llama.cpp's do.
-Of the rows behind guesses those count whose guess was drawn in the row before: the others were computed for nothing.
-Knows nothing of what becomes of a token.
+A token that a constraint forbids is drawn again among those that its mask allows: as if the mask had been there from
+the start, except that filters such as `top_p` still count forbidden tokens, as llama.cpp's do. Of the rows after
+guesses, those count whose guess was drawn in the previous row; the others were computed in vain. Knows nothing of what
+becomes of a token.
 """
 
 from __future__ import annotations
@@ -27,45 +27,45 @@ from localllm.engine.team import Team
 
 
 class Drawn(NamedTuple):
-    """Of one sequence."""
+    """The result for one sequence."""
 
     sequence: Sequence
     tokens: list[Sampled]
-    """What it takes, forced and drawn; the last may be none, but the reason why."""
+    """What it takes, forced and drawn; the last one may be a reason for having no token."""
     num_behind: int = 0
-    """So many tokens were computed behind its last one."""
+    """Tokens that were computed after its last one."""
     slot: int = -1
-    """Where."""
+    """The slot."""
     late_row: Row | None = None
-    """From which it draws when its mask is known; it takes nothing now."""
+    """The row it will draw from once its mask is known; it takes nothing now."""
     failure: ConstraintFailed | None = None
-    """It takes nothing: this is the end of it."""
+    """Set where it takes nothing and ends."""
     num_forced: int = 0
-    """Of the tokens, the first that were not drawn."""
+    """How many of the first tokens were forced, not drawn."""
     guessed: tuple[int, ...] = ()
-    """What the next ones were taken to be."""
+    """The guesses for the tokens after those."""
 
 
 @dataclass(slots=True)
 class _Try:
-    """What is drawn of one sequence."""
+    """Work in progress for one sequence."""
 
     sequence: Sequence
     draft: Draft
     slot: int
     rows: list[Row]
-    """From which tokens are drawn."""
+    """Rows from which tokens are drawn."""
     scored: list[Row]
-    """Of which log-probabilities of forced tokens are wanted."""
+    """Rows for log-probabilities of forced tokens."""
     best: list[Sampled] = field(default_factory=list)
-    """The likeliest of each of those."""
+    """The likeliest token of each of those."""
     found: list[Sampled] = field(default_factory=list)
     is_late: bool = False
     failure: ConstraintFailed | None = None
 
     @property
     def params(self) -> list[SamplerParams]:
-        """One for each row."""
+        """One per row."""
         if not self.draft.tokens:
             return [self.sequence.sampler_params()] if self.rows else []
         return self.sequence.row_params(self.draft.tokens)[len(self.draft.forced) :]
@@ -86,14 +86,14 @@ class Drawer:
     """Used by the engine's thread."""
 
     def __init__(self, backend: Backend, sampler: Sampler, masking: Masking, team: Team | None = None) -> None:
-        """`team`: decides how many threads draw."""
+        """`team` decides how many threads draw."""
         self._backend = backend
         self._masking = masking
         self._sampler = sampler
         self._team = team
 
     def draw(self, plan: StepPlan, ready: Many[int]) -> list[Drawn]:
-        """For the plan's segments of those numbers, which were just computed."""
+        """For the plan's segments with the indexes `ready`, which were just computed."""
         if not plan.drafts:
             return self._draw_last([plan.sequences[index] for index in ready], ready)
         tries = []
@@ -106,7 +106,7 @@ class Drawer:
         return self._draw(tries)
 
     def _draw_last(self, sequences: list[Sequence], ready: Many[int]) -> list[Drawn]:
-        """As most steps: one row of each."""
+        """The usual case: one row for each."""
         rows, params = [self._backend.logits(index)[-1] for index in ready], []
         for sequence in sequences:
             if sequence.follower is not None:
@@ -153,7 +153,7 @@ class Drawer:
         return [one.drawn() for one in tries]
 
     def _draw_again(self, tries: list[tuple[_Try, list[int]]]) -> None:
-        """Of what the masks allow, from rows from which a token was drawn that may not come."""
+        """With masks, from rows from which a forbidden token was drawn."""
         places, rows, params = [], [], []
         for one, refused in tries:
             work = self._masking.needed(one.sequence, one.draft)
@@ -181,7 +181,7 @@ class Drawer:
 
 
 def _refused(one: _Try) -> list[int]:
-    """The rows from which tokens were drawn that may not come."""
+    """The rows from which forbidden tokens were drawn."""
     follower, found = one.sequence.follower, one.found
     if follower is None or not found:
         return []
@@ -202,8 +202,8 @@ def _allows(mask: Mask, token: int) -> bool:
 
 
 def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampled]]) -> list[Sampled]:
-    """Forced tokens, with log-probabilities if they are wanted: those of the model's own distribution, or, where those
-    of draws are told, that of a draw among one."""
+    """Forced tokens, with log-probabilities if wanted: those of the model's own distribution or, where those of draws
+    are reported, that of the only possible draw."""
     mu, num_top = sequence.mirostat_mu, sequence.logprobs
     if num_top is None:
         return [Sampled(token, mirostat_mu=mu) for token in tokens]
@@ -221,7 +221,7 @@ def _forced(sequence: Sequence, tokens: Many[int], scored: list[tuple[Row, Sampl
 
 
 def _verified(draft: Draft, found: list[Sampled]) -> list[Sampled]:
-    """What is drawn up to the first that is not what was guessed."""
+    """The draws up to the first that differs from its guess."""
     taken = []
     for place, sampled in enumerate(found):
         taken.append(sampled)

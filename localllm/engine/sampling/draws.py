@@ -1,6 +1,6 @@
-"""Log-probabilities of the distribution that a token was drawn from: behind mask, penalties, filters and temperature.
+"""Log-probabilities of the distribution that a token was drawn from: after mask, penalties, filters and temperature.
 
-In NumPy, whatever drew the token: both samplers draw from the same weights. Knows nothing of requests.
+In NumPy, whichever sampler drew the token: both draw from the same weights. Knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from localllm.engine.sampling.selection import Row, sums_of, total
 
 
 def as_drawn(row: Row, params: SamplerParams, sampled: Sampled) -> Sampled:
-    """The same token, and its log-probabilities when it was drawn; tokens that could not come are not among them."""
+    """The same token with its log-probabilities at the draw; tokens that could not come are left out."""
     if sampled.token < 0:
         return sampled
     tokens, weights = candidates(row, params)
@@ -22,6 +22,6 @@ def as_drawn(row: Row, params: SamplerParams, sampled: Sampled) -> Sampled:
     order = np.argsort(-weights, kind="stable")[: max(0, params.num_top)]
     top = tuple((int(tokens[i]), math.log(float(weights[i]) / whole)) for i in order if weights[i] > 0)
     own = weights[tokens == sampled.token]
-    # What underflows weighs nothing, and is not drawn.
+    # A weight that underflows is 0 and cannot be drawn.
     logprob = math.log(float(own[0]) / whole) if len(own) and own[0] > 0 else -math.inf
     return sampled._replace(logprob=logprob, top=top)

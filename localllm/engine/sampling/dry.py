@@ -1,7 +1,7 @@
-"""DRY: a penalty that grows with the length of the repetition a token would go on with (p-e-w, 2024).
+"""DRY: a penalty that grows with the length of the repetition that a token would continue (p-e-w, 2024).
 
-As `llama_sampler_dry` of llama.cpp, but for breakers, which are looked for in the text and not among the tokens, so
-that every way of cutting a text into tokens is alike. Pure; knows nothing of requests.
+As `llama_sampler_dry` of llama.cpp, except that breakers are searched in the text and not among the tokens, so that
+every way of tokenizing a text gives the same result. Pure; knows nothing of requests.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Dry:
         self._tail_bytes = max(map(len, self._breakers), default=1) - 1
         growth = math.log(sampling.base)
         self._longest = sampling.allowed_length + (int(_LARGEST_PENALTY_LOG / growth) if growth > 1e-6 else 0)
-        """Longer repetitions are penalized alike."""
+        """Longer repetitions get the same penalty."""
         self._tokens = np.asarray(tokens, np.int32)
         self._num_tokens = len(tokens)
         self._lengths = _common_endings(tokens)
-        """For each place before the last: so many tokens up to there are those at the end."""
+        """For each position before the last: how many tokens up to there equal those at the end."""
         self._is_breaker: dict[int, bool] = {}
         self._since_breaker = 0
         self._tail = b""
@@ -42,7 +42,7 @@ class Dry:
             self._look_for_breaker(token)
 
     def copy(self) -> Dry:
-        """One that takes other tokens."""
+        """A copy that continues with other tokens."""
         other = copy.copy(self)
         other._tokens, other._lengths = self._tokens.copy(), self._lengths.copy()
         return other
@@ -63,7 +63,7 @@ class Dry:
         self._look_for_breaker(token)
 
     def penalties(self) -> dict[int, float]:
-        """Token -> what to take from its logit."""
+        """Token -> penalty to subtract from its logit."""
         sampling = self._sampling
         limit = min(self._since_breaker, self._longest)
         if limit < sampling.allowed_length:
@@ -107,7 +107,7 @@ class Dry:
 
 
 def _common_endings(tokens: Sequence[int]) -> npt.NDArray[np.int32]:
-    """For each place but the last: how many tokens up to there are those at the end. Linear (Z function)."""
+    """For each position but the last: how many tokens up to there equal those at the end. Linear (Z function)."""
     backwards = list(reversed(tokens))
     count = len(backwards)
     lengths = [0] * count

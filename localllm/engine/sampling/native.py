@@ -1,6 +1,6 @@
 """The compiled batch sampler, loaded with ctypes: rows of logits in, tokens out. The structs mirror `native/sampler`.
 
-Where no compiler was there when localllm was installed there is none; `sampler.py` computes the same in NumPy.
+It is missing where no compiler was available at installation; `sampler.py` computes the same in NumPy.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class _Params(ctypes.Structure):
         ("num_lessened", ctypes.c_int32),
     ]
     changes: bool
-    """Whether the last draw's row was changed, so that this one's has to be looked at."""
+    """Whether the last draw's row was modified, so that this one must be checked."""
     mask_array: npt.NDArray[np.uint32] | None
-    """What `mask` points to: looking for an array's address takes longer than reading its row."""
+    """What `mask` points to: looking up an array's address takes longer than reading its row."""
     bias: Mapping[int, float]
     bias_arrays: list[Any]
-    """What was made of those biases, which seldom are others than for the last draw."""
+    """Arrays made from the biases, which seldom change between draws."""
 
 
 class _Result(ctypes.Structure):
@@ -77,19 +77,17 @@ class _Result(ctypes.Structure):
 
 
 class NativeSampler:
-    """One loaded library; safe to use from one thread at a time."""
+    """One loaded library; used by one thread at a time."""
 
     def __init__(self, path: Path, *, threads: int = 1, team: int | None = None) -> None:
-        """`team`: the address of `GOMP_parallel`, whose threads are used then; see sampler.h.
+        """`team`: address of `GOMP_parallel`, whose threads are then used; see sampler.h.
 
-        Raises `OSError` if the file is no library, `ValueError` if it was built for another version of localllm.
+        Raises `OSError` if the file is not a library, `ValueError` if it was built for another version of localllm.
         """
         self._library = ctypes.CDLL(str(path))
         self._library.ls_abi.restype = ctypes.c_int32
         if (abi := self._library.ls_abi()) != ABI:
-            raise ValueError(
-                f"{path} speaks version {abi} of the sampler's interface, not {ABI}; install localllm again"
-            )
+            raise ValueError(f"{path} has version {abi} of the sampler's interface, not {ABI}; install localllm again")
         self._library.ls_sample.restype = None
         self.threads = threads
         self._team = ctypes.c_void_p(team)
@@ -97,11 +95,12 @@ class NativeSampler:
         self._call = _Call([], [], [])
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
-        """One token for each row, float32 [vocab], all of one length. Raises `ValueError`: a mask is too short."""
+        """One token per row, float32 [vocab], all of the same length. Raises `ValueError` for a mask that is
+        too short."""
         call = self._call
         if not call.is_of(rows, params):
             call = self._call = _Call(rows, params, [self._struct(each) for each in params])
-        kept: list[Any] = []  # what the structs point to must live until the call is over
+        kept: list[Any] = []  # what the structs point to must outlive the call
         for struct, each in zip(call.structs, params, strict=True):
             struct.draw = each.draw
             struct.mirostat_mu = each.mirostat_mu
@@ -131,7 +130,7 @@ class NativeSampler:
 
 
 class _Call:
-    """What a call is given; of use for the next one too, which is nearly always about the same rows and parameters."""
+    """Arguments of a call; reused by the next one, which is nearly always about the same rows and parameters."""
 
     def __init__(self, rows: Sequence[Row], params: Sequence[SamplerParams], structs: list[_Params]) -> None:
         count = len(structs)
@@ -146,11 +145,11 @@ class _Call:
         self.views = list(self.results)
 
     def is_of(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> bool:
-        return self._ids == (*map(id, rows), *map(id, params))  # of objects that are kept alive here
+        return self._ids == (*map(id, rows), *map(id, params))  # these objects are kept alive here
 
 
 def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -> None:
-    """What changes the row before anything is drawn from it."""
+    """Fields that change the row before anything is drawn from it."""
     struct.num_repeated = len(params.repeated)
     if struct.num_repeated:
         repeated = np.ascontiguousarray(params.repeated, np.int32)
@@ -172,17 +171,17 @@ def _point_to_changes(struct: _Params, params: SamplerParams, kept: list[Any]) -
 
 
 def load(*, threads: int = 1, team: int | None = None) -> NativeSampler:
-    """The sampler that was built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
+    """The sampler built with this installation; see `NativeSampler`. Raises `NotCompiled`."""
     return compiled.load("sampler", lambda path: NativeSampler(path, threads=threads, team=team))
 
 
 def _mask_address(mask: npt.NDArray[np.uint32]) -> int:
-    buffer: Any = mask  # which it is, though numpy's types do not say so before Python 3.12
+    buffer: Any = mask  # it is a buffer, though numpy's types do not say so before Python 3.12
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # a third of the time of `.ctypes.data`
     except TypeError:
         if not (mask.flags.c_contiguous and mask.size):
-            raise ValueError("a mask is an array of consecutive words") from None
+            raise ValueError("a mask must be an array of consecutive words") from None
         return mask.ctypes.data  # read-only
 
 

@@ -1,9 +1,9 @@
-"""How to draw the next tokens of one sequence: the sampler's parameters, one struct a row.
+"""How to draw the next tokens of one sequence: the sampler's parameters, one struct per row.
 
-Row 0 is drawn behind the last token. Where more tokens are computed in the same step, row i is drawn as if the first
-i of them had been taken: penalties, `min_tokens` and the number of the draw count them, so that a token is the same
-whether it is drawn alone or with others. Only mirostat cannot: its state depends on what was drawn.
-Knows nothing of slots or of where the rows come from.
+Row 0 is drawn after the last token. Where more tokens are computed in the same step, row i is drawn as if the first i
+of them had been taken: penalties, `min_tokens` and the index of the draw count them, so that a token is the same
+whether drawn alone or with others. Mirostat cannot do that: its state depends on what was drawn. Knows nothing of slots
+or of where the rows come from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.uint32]
 """Bit i of word i / 32: token i is allowed."""
 
 MASKED = 1 << 40
-"""Added to the number of a draw from what a mask allows: it has nothing to do with the draw before, from all."""
+"""Added to the index of a draw that uses a mask, to make it independent of the preceding draw without it."""
 
 
 class Parameters:
@@ -41,7 +41,7 @@ class Parameters:
         dry: Dry | None,
         tells_draws: bool = False,
     ) -> None:
-        """`tokens`: the prompt, which `dry` has seen; `end_tokens`: what `min_tokens` forbids."""
+        """`tokens`: the prompt, which `dry` has seen; `end_tokens`: forbidden by `min_tokens`."""
         self._sampling = sampling
         self._min_tokens = min_tokens
         self._dry = dry
@@ -50,11 +50,11 @@ class Parameters:
         self._repeated = self._first_repeated(tokens)
         held_open = dict.fromkeys(end_tokens, -math.inf) if min_tokens else {}
         self._first_bias: Mapping[int, float] = {**sampling.logit_bias, **held_open}
-        """Until there are `min_tokens`."""
+        """Applies until there are `min_tokens`."""
         self._row = self._params(num_top)
         self._row.tells_draws = tells_draws
         self._rows_behind: list[SamplerParams] = []
-        """Of rows 1 and up, used again: making what the sampler is given of an object takes longer than a row."""
+        """For rows 1 and up, reused: converting a new object for the sampler takes longer than a row."""
 
     def next(self, num_generated: int, masks: Sequence[Mask | None] = ()) -> SamplerParams:
         """How to draw the next token; the same object every time."""
@@ -74,7 +74,7 @@ class Parameters:
     def rows(
         self, num_generated: int, assumed: Sequence[int], masks: Sequence[Mask | None] = ()
     ) -> list[SamplerParams]:
-        """How to draw the next token, and one behind each of the `assumed` tokens; good until the next call."""
+        """How to draw the next token, and one after each of the `assumed` tokens; valid until the next call."""
         rows = [self.next(num_generated, masks)]
         while len(self._rows_behind) < len(assumed):
             self._rows_behind.append(replace(self._row))

@@ -1,7 +1,7 @@
-"""Log-probabilities of a prompt's own tokens, for requests that want them: each by the row of the token before it.
+"""Log-probabilities of a prompt's own tokens, for requests that want them: each from the row of the preceding token.
 
-Rows of logits are large (600 KB for 152,000 tokens), so a step computes few of them: no more than fit into `MAX_BYTES`,
-and into a step's time, which is learned from the steps before. Knows nothing of how rows are computed.
+Rows of logits are large (600 KB for 152,000 tokens), so a step computes few of them: no more than fit into `MAX_BYTES`
+and into a step's time, which is learned from earlier steps. Knows nothing of how rows are computed.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from localllm.engine.sequence import Sequence
 from localllm.types import TokenLogprob
 
 MAX_BYTES = 64 * 2**20
-"""Of all rows of one step."""
+"""Limit for all rows of one step."""
 CAREFUL_VOCABULARY = 2**18
-"""Assumed until a row was seen: no model has many more."""
+"""Assumed until a row was seen: hardly any model has more."""
 LEAST_TOKENS = 8
 """Scored in any step, however slow."""
 
 
 class Scores(NamedTuple):
-    """What a step says of one prompt."""
+    """What a step reports of one prompt."""
 
     sequence: Sequence
     logprobs: tuple[TokenLogprob, ...] | None
-    """Of its next tokens; None: a row holds no probabilities."""
+    """Log-probabilities of its next tokens; None: a row contains no probabilities."""
     num_rows: int
-    """That were computed for them."""
+    """Rows that were computed for them."""
 
 
 class PromptScorer:
     """Used by the engine's thread."""
 
     def __init__(self, backend: Backend, sampler: Sampler, *, max_step_s: float, prefill_step_s: float) -> None:
-        """`prefill_step_s`: of a step beside streams."""
+        """`prefill_step_s`: time of a step beside streams."""
         self._backend = backend
         self._sampler = sampler
         self._limits_s = {False: max_step_s, True: prefill_step_s}
         self._cost = CostModel((ASSUMED_PASS * ASSUMED_TOKEN_S, ASSUMED_TOKEN_S, ASSUMED_TOKEN_S))
-        """Of a step, of a scored token, and of a stream's token beside it."""
+        """Costs of a step, of a scored token, and of a stream's token beside it."""
         self._vocabulary_size = CAREFUL_VOCABULARY
 
     def max_tokens(self, num_streams: int) -> int:
-        """That the next step may score, while so many answers stream."""
-        # What the streams of all other slots may have is theirs.
+        """Tokens that the next step may score, while `num_streams` answers are streaming."""
+        # Rows that streams in all other slots may need are theirs.
         outputs = self._backend.max_outputs - MOST_ROWS * (self._backend.num_slots - 1)
         in_memory = max(1, min(outputs, MAX_BYTES // (4 * self._vocabulary_size)))
         step_s, row_s, stream_s = self._cost.rates
@@ -60,7 +60,7 @@ class PromptScorer:
         return min(in_memory, max(LEAST_TOKENS, int(in_time)))
 
     def score(self, segments: Many[Segment], sequences: Many[Sequence]) -> list[Scores]:
-        """For each prompt that wants it, of what the last decode computed; counts it in `num_scored`."""
+        """Scores, from the last decode, of each prompt that wants them; counts them in `num_scored`."""
         return [
             self._score(index, segment, sequence)
             for index, (segment, sequence) in enumerate(zip(segments, sequences, strict=True))
@@ -68,7 +68,7 @@ class PromptScorer:
         ]
 
     def observe(self, num_tokens: int, seconds: float, num_streams: int) -> None:
-        """A step that scored so many, beside so many streams, took so long, scores included."""
+        """A step that scored this many tokens beside this many streams took `seconds`, including scoring."""
         self._cost.observe((1, num_tokens, num_streams), seconds)
 
     def _score(self, index: int, segment: Segment, sequence: Sequence) -> Scores:
@@ -89,7 +89,7 @@ class PromptScorer:
         return Scores(sequence, tuple(logprobs), len(rows))
 
     def _logprobs(self, rows: Many[Row], tokens: Many[int], num_top: int) -> list[TokenLogprob] | None:
-        """The sampler says how likely the likeliest tokens are, and that says it of all others."""
+        """The sampler gives the log-probability of the likeliest tokens; that determines those of all others."""
         params = SamplerParams(temperature=0, num_top=max(1, num_top))
         found = self._sampler.sample(rows, [params] * len(rows))
         if any(sampled.token < 0 or not sampled.top for sampled in found):
@@ -108,7 +108,7 @@ class PromptScorer:
 
 
 def logprob_of(row: Row, token: int, sampled: Sampled) -> float:
-    """The very same number as in `top` for a token that is there: clients compare them."""
+    """Exactly the number in `top` for a token that is there: clients compare them."""
     known = dict(sampled.top)
     if token in known:
         return known[token]

@@ -1,7 +1,7 @@
 """The batch sampler in NumPy: what `native/sampler` computes, bit for bit.
 
-The oracle of its tests, and the fallback where no compiler was there. Every sum is taken in the order in which the C++
-takes it, so that the same seed gives the same token in both: a draw is decided by sums of float32 weights in double.
+It is the oracle of its tests, and the fallback where no compiler was available. Every sum is taken in the same order as
+in C++, so the same seed gives the same token in both: a draw is decided by sums of float32 weights in double.
 """
 
 from __future__ import annotations
@@ -36,36 +36,37 @@ from localllm.engine.sampling.selection import (
 )
 
 NO_TOKEN, NOT_FINITE, NOTHING_ALLOWED = -1, -2, -3
-"""Instead of a token: biases forbid every one; the row has a NaN or +inf in it, or no finite number at all; the mask,
-with the biases, allows none that the model can say."""
+"""In place of a token: biases forbid every token; the row contains NaN or +inf, or no finite number at all; the mask
+and the biases together allow no token of the model."""
 NO_TOKEN_REASONS = {
     NOT_FINITE: "its logits are not finite numbers; the file may be damaged, or the device miscalculates",
     NO_TOKEN: "the request forbids every token",
-    NOTHING_ALLOWED: "its structure, with its biases, allows no token here that the model can say",
+    NOTHING_ALLOWED: "its structure and its biases together allow no token of the model here",
 }
 GREEDY = float(np.float32(1e-5))
-"""Lower temperatures are 0."""
+"""Lower temperatures count as 0."""
 TRIES = 4
-"""Drawn tokens that are looked for in a share before its tokens are sought."""
+"""Tokens to draw and check against a share before computing the share itself."""
 XTC_STREAM = 1000
-"""Of XTC's own chances."""
+"""Random stream for XTC."""
 PLAIN_TRIES = 64
-"""Draws for that at temperature 1, which cost next to nothing."""
+"""Such draws at temperature 1, which cost next to nothing."""
 PLAIN_STREAM = 2000
-"""Of draws at temperature 1."""
+"""Random stream for draws at temperature 1."""
 MIROSTAT_TOKENS = 100
 MOST_MU = 1000.0
-"""2 to this still is a number."""
+"""2 to this power is still a finite number."""
 
 
 @dataclass(slots=True, weakref_slot=True, kw_only=True, eq=False)
 class SamplerParams:
-    """How to draw a token. The stages come in llama.cpp's order: the filters, temperature, mirostat.
+    """How to draw a token. The stages follow llama.cpp's order: the filters, temperature, mirostat.
 
-    A mask comes before all of them, as llama.cpp's grammar does where it is applied first: every filter and statistic
-    is of the allowed tokens alone. (llama.cpp's typical_p makes NaN of forbidden ones, and its dynamic temperature
-    counts them in the greatest entropy; here they do not exist.) Only mirostat 1 takes the whole vocabulary's size, as
-    there. Log-probabilities are the model's own, before mask and parameters; the top ones are of all tokens.
+    A mask comes before all of them, like llama.cpp's grammar where it is applied first: every filter and statistic
+    covers allowed tokens only. (llama.cpp's typical_p turns forbidden ones into NaN, and its dynamic temperature counts
+    them in the maximum entropy; here they do not exist.) Only mirostat 1 uses the size of the whole vocabulary, as
+    llama.cpp does. Log-probabilities are the model's own, before mask and parameters; the top ones range over all
+    tokens.
 
     From one draw to the next only the fields of the second part may change.
     """
@@ -73,7 +74,7 @@ class SamplerParams:
     temperature: float = 1.0
     """0: the likeliest token."""
     dynatemp_range: float = 0.0
-    """Above 0 the temperature follows the entropy, up to so much above and below."""
+    """Above 0 the temperature follows the entropy, up to this far above and below."""
     dynatemp_exponent: float = 1.0
     top_k: int = 0
     typical_p: float = 1.0
@@ -93,26 +94,26 @@ class SamplerParams:
     num_top: int = -1
     """Log-probabilities to report beside the chosen token's; -1: none at all."""
     tells_draws: bool = False
-    """They are to be those of the draw, which `draws.py` finds; samplers tell the model's own."""
+    """Report those of the draw, which `draws.py` computes; samplers give the model's own."""
 
     draw: int = 0
-    """How many tokens were drawn before; seed and draw alone decide."""
+    """Number of tokens drawn before; a draw depends on seed and index only."""
     mirostat_mu: float = 10.0
-    """Its state: what the last `Sampled` says, at first twice tau."""
+    """Mirostat's state: from the last `Sampled`, initially twice tau."""
     repeated: Sequence[int] | npt.NDArray[np.int32] = ()
-    """The distinct tokens that `repeat_penalty` is for."""
+    """The distinct tokens that `repeat_penalty` applies to."""
     counts: Mapping[int, int] = field(default_factory=dict)
-    """Token -> how often it stands in what the other two are for."""
+    """Token -> occurrences in the tokens that the other two penalties apply to."""
     bias: Mapping[int, float] = field(default_factory=dict)
-    """Token -> what is added to its logit; -inf forbids it."""
+    """Token -> bias added to its logit; -inf forbids it."""
     lessened: Mapping[int, float] = field(default_factory=dict)
-    """Token -> what is taken from its logit after the penalties."""
+    """Token -> amount subtracted from its logit after the penalties."""
     mask: npt.NDArray[np.uint32] | None = None
-    """Bit i of word i / 32: token i is allowed; consecutive words, for every token. Bits behind the last: any."""
+    """Bit i of word i / 32: token i is allowed; consecutive words, for every token. Bits after the last token: any."""
 
 
 class Sampled(NamedTuple):
-    """A token (or one of `NO_TOKEN_REASONS`), and log-probabilities of the model's own distribution, if asked for."""
+    """A token (or one of `NO_TOKEN_REASONS`), with log-probabilities of the model's own distribution if requested."""
 
     token: int
     logprob: float = math.nan
@@ -125,10 +126,10 @@ class Sampler(Protocol):
     """Draws tokens from rows of logits, all at once."""
 
     threads: int
-    """That draw, at most."""
+    """The most threads that draw."""
 
     def sample(self, rows: Sequence[Row], params: Sequence[SamplerParams]) -> list[Sampled]:
-        """One token for each row, float32 [vocab], all of one length; the rows stay as they are."""
+        """One token per row, float32 [vocab], all of the same length; the rows are not changed."""
         ...
 
 
@@ -142,7 +143,7 @@ class NumpySampler:
 
 
 def sample(row: Row, params: SamplerParams) -> Sampled:
-    """Draw a token from logits, float32 [vocab], which stay as they are."""
+    """Draw a token from logits, float32 [vocab], which are not changed."""
     mu = params.mirostat_mu
     best = row.max()
     if not (np.isfinite(best) and (row <= HUGE).all()):
@@ -167,7 +168,7 @@ _NUMBERS = [each.name for each in fields(SamplerParams) if each.type == "float"]
 
 
 def _rounded(params: SamplerParams) -> SamplerParams:
-    """Every number as float32 has it: the compiled sampler compares those."""
+    """Every number rounded to float32: the compiled sampler compares those."""
     result = replace(params)
     for name in _NUMBERS:
         setattr(result, name, float(np.float32(getattr(params, name))))
@@ -226,7 +227,7 @@ def _choose(row: Row, params: SamplerParams) -> tuple[int, float]:
 
 
 def candidates(row: Row, params: SamplerParams) -> tuple[Tokens, Row]:
-    """The tokens of which `sample` draws one, and what they weigh; none where it draws none."""
+    """The tokens among which `sample` draws, with their weights; none where it draws none."""
     with np.errstate(over="ignore", under="ignore"):
         row, params = _changed(row, params), _rounded(params)
         best = row.max()
@@ -239,7 +240,7 @@ def candidates(row: Row, params: SamplerParams) -> tuple[Tokens, Row]:
 
 
 def _candidates(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> tuple[Tokens, Row, float]:
-    """Behind all filters, with their weights and the temperature; at temperature 0 the likeliest alone."""
+    """What remains after all filters, with weights and the temperature; at temperature 0 only the likeliest."""
     kept = np.flatnonzero(row > FORBIDDEN)
     if 0 < params.top_k < len(row):
         kept = kept[of_count(row[kept], params.top_k)]
@@ -261,7 +262,7 @@ def _candidates(row: Row, best: np.float32, floor: np.float32, params: SamplerPa
 
 
 def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: SamplerParams) -> int:
-    """From the whole row; of a share of it by drawing until the token is one of those. -1: it was not."""
+    """Draw from the whole row; for a share of it, repeat until the token is in the share. -1: it never was."""
     bar = max(floor, _min_p_bar(best, params.min_p))
     weights = weigh(row, best, params.temperature)
     weights[row < bar] = 0
@@ -284,9 +285,9 @@ def _draw_from_row(row: Row, best: np.float32, floor: np.float32, params: Sample
 def _draw_plainly(
     row: Row, best: np.float32, bar: np.float32, params: SamplerParams, plain: Row, sums: Sums, wanted: float
 ) -> int:
-    """The same for temperatures from 1/2 to 1, by draws at temperature 1, in whose weights the share is measured.
+    """The same for temperatures from 1/2 to 1, by draws at temperature 1, whose weights also define the share.
 
-    A token is kept with the probability of what it weighs at its own temperature by what it weighs at 1.
+    A token is kept with probability (its weight at its own temperature) / (its weight at 1).
     """
     excess = LOG2_E / np.float32(params.temperature) - LOG2_E
     tries = 0
@@ -306,7 +307,7 @@ def _draw_plainly(
 
 
 def _weight_before(row: Row, token: int, weights: Row) -> float:
-    """Of all that come before a token when the likeliest come first."""
+    """Weight of all tokens that precede this one when ordered by likelihood."""
     before = (row > row[token]) | ((row == row[token]) & (np.arange(len(row)) < token))
     return total(sums_of(np.where(before, weights, np.float32(0))))
 
@@ -316,7 +317,7 @@ def _min_p_bar(best: np.float32, min_p: float) -> np.float32:
 
 
 def _sigma_bar(row: Row, sigmas: float) -> np.float32:
-    """So many standard deviations below the best; forbidden tokens do not count."""
+    """`sigmas` standard deviations below the best; forbidden tokens do not count."""
     finite = row > FORBIDDEN
     count = int(finite.sum())
     mean = total(sums_of(np.where(finite, row, np.float32(0)))) / count
@@ -326,13 +327,13 @@ def _sigma_bar(row: Row, sigmas: float) -> np.float32:
 
 
 def _mean_depth(some: Row, weights: Row) -> float:
-    """The mean distance from the best, in nats; with the logarithm of the weights' sum it is the entropy."""
-    depths = np.where(weights > 0, some.max() - some, np.float32(0))  # else it may be infinite
+    """The mean distance from the best, in nats; adding the logarithm of the weights' sum gives the entropy."""
+    depths = np.where(weights > 0, some.max() - some, np.float32(0))  # otherwise it may be infinite
     return total(sums_of(weights.astype(np.float64) * depths.astype(np.float64))) / total(sums_of(weights))
 
 
 def _typical(some: Row, best: np.float32, share: float) -> Flags:
-    """Locally typical sampling (Meister et al., 2022): keep what surprises about as much as the whole does."""
+    """Locally typical sampling (Meister et al., 2022): keep tokens whose surprise is close to the expected one."""
     weights = weigh(some, best)
     scores = np.abs((best - some).astype(np.float64) - _mean_depth(some, weights)).astype(np.float32)
     keys = scores.view(np.uint32).astype(np.int64)
@@ -340,7 +341,7 @@ def _typical(some: Row, best: np.float32, share: float) -> Flags:
 
 
 def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
-    """XTC (p-e-w, 2024): of all that are likely enough, with this probability, only the least likely stays."""
+    """XTC (p-e-w, 2024): with this probability keep only the least likely of all tokens that are likely enough."""
     every = np.arange(len(some))
     if params.xtc_threshold > 0.5 or uniform(params.seed, params.draw, XTC_STREAM) >= params.xtc_probability:
         return every
@@ -353,7 +354,7 @@ def _without_top_choices(some: Row, params: SamplerParams) -> Tokens:
 
 
 def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
-    """Dynamic temperature (kalomaze, 2023): low where the model is sure, high where it is not."""
+    """Dynamic temperature (kalomaze, 2023): low where the model is certain, high where it is not."""
     if len(some) < 2:
         return params.temperature
     weights = weigh(some, some.max())
@@ -364,7 +365,7 @@ def _dynamic_temperature(some: Row, params: SamplerParams) -> float:
 
 
 def _expected(some: Row, best: np.float32, temperature: float, vocab: int, params: SamplerParams) -> Tokens:
-    """Mirostat (Basu et al., 2021): those that keep the surprise near the one that is aimed at."""
+    """Mirostat (Basu et al., 2021): keep the tokens that hold the surprise near its target."""
     if params.mirostat == 1:
         first = some[likeliest(some, MIROSTAT_TOKENS)]
         count = _mirostat_count(first, len(some), temperature, params.mirostat_mu, vocab)
@@ -375,7 +376,8 @@ def _expected(some: Row, best: np.float32, temperature: float, vocab: int, param
 
 
 def _mirostat_count(first: Row, num_all: int, temperature: float, mu: float, vocab: int) -> int:
-    """How many of the likeliest give that surprise if they follow Zipf's law, whose exponent the first of them show."""
+    """How many of the likeliest give that surprise under Zipf's law, with the exponent estimated from the first
+    ones."""
     products = squares = 0.0
     for i in range(len(first) - 1):
         t = math.log((i + 2) / (i + 1))

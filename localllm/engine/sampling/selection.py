@@ -1,6 +1,6 @@
-"""Weights and their sums, a number by lot, and which tokens are the first in some order: for the sampler in NumPy.
+"""Weights and their sums, random numbers, and selecting the first tokens in some order: for the sampler in NumPy.
 
-What `native/sampler` does in `arithmetic.h` and `selection.h`, in the same order. Knows nothing of parameters.
+Does what `native/sampler` does in `arithmetic.h` and `selection.h`, in the same order. Knows nothing of parameters.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ HUGE = np.finfo(np.float32).max
 LOG2_E = np.float32(1.44269504)
 LANES = 32
 BLOCK = 1024
-"""Tokens that are summed by themselves, so that a draw looks into one block only."""
+"""Tokens that are summed separately, so that a draw looks into one block only."""
 BUCKETS = 512
 BUCKETS_PER_NAT = np.float32(16)
 WAYS = 4
-"""Sums of a bucket, so that equal ones do not wait for each other."""
+"""Partial sums of a bucket, so that additions do not wait for each other."""
 FEW = 64
-"""Are sorted; more are divided again."""
+"""This many are sorted; more are divided again."""
 _POWER_FACTORS = (1.3264737612e-3, 9.6715131338e-3, 5.5507337186e-2, 2.4022242077e-1, 6.9314697761e-1, 1.0)
 
 
@@ -59,14 +59,14 @@ def _mix(z: int) -> int:
 
 
 def likeliest(row: Row, count: int) -> Tokens:
-    """So many tokens in order, forbidden ones left out; of equals the lower one first."""
+    """The `count` likeliest tokens in order, without forbidden ones; among equals the lower one first."""
     bar = np.partition(row, -count)[-count] if count < len(row) else FORBIDDEN
     some = np.flatnonzero((row >= bar) & (row > FORBIDDEN))
     return some[np.argsort(-row[some], kind="stable")][:count]
 
 
 def of_count(some: Row, count: int) -> Flags:
-    """Which of these are the likeliest, so many."""
+    """Which of these are the `count` likeliest."""
     if count >= len(some):
         return np.ones(len(some), np.bool_)
     return first_of(*_by_logit(some), np.ones(len(some), np.float32), count)
@@ -79,8 +79,8 @@ def of_share(some: Row, share: float) -> Flags:
 
 
 def _by_logit(some: Row) -> tuple[Tokens, Tokens]:
-    """Keys and buckets, the likelier first."""
-    bits = (some + np.float32(0)).view(np.uint32)  # -0 is 0
+    """Keys and buckets, likelier tokens first."""
+    bits = (some + np.float32(0)).view(np.uint32)  # turns -0 into 0
     keys = np.where(bits >> 31, bits, ~bits & np.uint32(0x7FFFFFFF)).astype(np.int64)
     return keys, buckets_of(some.max() - some)
 
@@ -91,10 +91,10 @@ def buckets_of(depths: Row) -> Tokens:
 
 
 def first_of(keys: Tokens, buckets: Tokens, weights: Row, wanted: float) -> Flags:
-    """Which are the first, by key, then by place, whose weights come to what is wanted; only a few are ever sorted.
+    """Flags the first elements, by key, then by position, whose weights reach `wanted`; only a few are ever sorted.
 
-    They fall into buckets, and those of the one in which the sum is reached into finer ones, till few are in it or all
-    are equal.
+    They fall into buckets, and those of the bucket in which the sum is reached into finer ones, until few are left or
+    all are equal.
     """
     inside = np.arange(len(keys))
     before = 0.0
@@ -123,7 +123,7 @@ def first_of(keys: Tokens, buckets: Tokens, weights: Row, wanted: float) -> Flag
 
 
 def _num_until(weights: Row, wanted: float, before: float) -> int:
-    """How many of these, in order, bring the sum to what is wanted; all if they don't."""
+    """How many of these, in order, bring the sum to `wanted`; all if they do not reach it."""
     sums = np.add.accumulate(np.concatenate(([before], weights.astype(np.float64))))[1:]
     reached = np.flatnonzero(sums >= wanted)
     return int(reached[0]) + 1 if len(reached) else len(weights)
@@ -143,7 +143,7 @@ def total(sums: Sums) -> float:
 
 
 def drawn(weights: Row, sums: Sums, u: float) -> int:
-    """The first whose sum of weights passes u of the whole; never one without weight."""
+    """The first element at which the cumulative weight exceeds u of the total; never one without weight."""
     before = np.add.accumulate(sums)
     wanted = u * float(before[-1])
     block = min(int(np.searchsorted(before, wanted, side="right")), int(np.flatnonzero(sums)[-1]))

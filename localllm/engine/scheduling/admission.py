@@ -1,7 +1,7 @@
-"""How a waiting sequence gets into a slot: what of its prompt is where, what is saved first, who waits for whom.
+"""How a waiting sequence gets into a slot: where its prompt is cached, what is saved first, who waits for whom.
 
-A burst of prompts that begin alike computes their beginning once: a sequence whose prefix a running one is just
-computing waits for it. Pure policy: the answer is a list of operations for `KvCache.apply`.
+A burst of prompts with a common prefix computes it once: a sequence waits while a running one computes its prefix. Pure
+policy: the result is a list of operations for `KvCache.apply`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from localllm.kvdisk.entry import Entry as DiskEntry
 from localllm.kvdisk.prefix import common_prefix
 
 WORTH_WAITING = 32
-"""Tokens that a running sequence must be about to compute, at least, for one that shares them to wait for them."""
+"""The fewest shared tokens that a running sequence must be about to compute for another to wait for them."""
 
 MAX_LEADERS = 8
-"""A sequence waits for the prefixes of so many others at most, one after the other: each may be cancelled."""
+"""A sequence waits for at most this many prefixes, one after the other: each leader may be cancelled."""
 IDLE_CELLS = 256
-"""More than so many of a unified cache an idle slot gives up when another begins: every step looks at all cells."""
+"""Cells of a unified cache above which an idle slot is emptied when a sequence enters: every step reads all cells."""
 
 
 class Entering(NamedTuple):
-    """A sequence may enter a slot, which holds so much of its prompt once the operations are carried out."""
+    """A sequence may enter a slot, which holds this much of its prompt once the operations are carried out."""
 
     slot: int
     num_cached: int
@@ -38,23 +38,23 @@ class Entering(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """What has to find room in a unified cache."""
+    """What must find room in a unified cache."""
 
     stays: dict[int, int]
-    """Slot -> tokens that have to stay there."""
+    """Slot -> tokens that must stay there."""
     num_more: int
-    """Cells that are needed besides."""
+    """Further cells that are needed."""
 
 
 class Admitter:
-    """Finds the slot for a sequence where most of its prompt is in the KV cache already."""
+    """Finds the slot where most of a sequence's prompt is already in the KV cache."""
 
     def __init__(self, kv: KvCache) -> None:
         self._kv = kv
         self.memory = WaitMemory(kv)
 
     def admit(self, sequence: Sequence, free: Many[int], running: Many[Sequence], now_s: float) -> Entering | Waits:
-        """Into one of the free slots, the one that it wants among them, or why not, which is remembered."""
+        """Into one of the free slots (the wanted one, if it is free), or the reason to wait, which is remembered."""
         found = self._found(sequence)
         seen = self.memory.seen(sequence, found, running)
         leader = self._leader(sequence, found, running)
@@ -73,12 +73,12 @@ class Admitter:
                 return self.memory.waits_for_disk(sequence, way.entry, seen)
             entry = self._kv.disk.load(way.entry)
             way = self._way(sequence, found, None, free) if entry is None else way._replace(entry=entry)
-            if entry is None and not self._has_room(sequence, way, running):  # gone for good
+            if entry is None and not self._has_room(sequence, way, running):  # the disk entry is gone for good
                 return self.memory.waits_for_room(sequence, seen)
         return Entering(way.slot, way.num_cached, self._operations(sequence, way, free, running))
 
     def to_restore(self, slot: int, entry: Entry, free: Many[int], running: Many[Sequence]) -> list[Operation] | None:
-        """To make an idle slot hold an entry in the place of all that it holds; None: those that run need the room."""
+        """Operations that replace an idle slot's content by an entry; None: running sequences need the room."""
         stays = {other.slot: other.num_computed for other in running if other.slot is not None}
         needed = Needed(stays, len(entry.tokens) + self._promised(running))
         if not self._fits(needed):
@@ -89,7 +89,7 @@ class Admitter:
         return [*operations, Restore(slot, entry, entry.domain)]
 
     def _in_the_way(self, slot: int, num_needed: int, free: Many[int]) -> list[int]:
-        """In a unified cache: idle slots to empty for so many tokens, besides that slot."""
+        """In a unified cache: idle slots to empty so that `num_needed` tokens fit, other than that slot."""
         pool = self._kv.residency.pool
         if pool is None:
             return []
@@ -101,7 +101,7 @@ class Admitter:
         return list(cuts)[1:]
 
     def is_worth_saving(self, slot: int, kept: int = 0, after: Many[Operation] = ()) -> bool:
-        """Whether the slot is about to lose much that is nowhere else, once some operations are carried out."""
+        """Whether the slot is about to lose much that exists nowhere else, once `after` is carried out."""
         residency, host, held = self._kv.residency, self._kv.host, self._kv.residency.held[slot]
         if host.max_bytes == 0 or held.length - kept < WORTH_SAVING or host.holds(held.tokens, held.domain):
             return False
@@ -111,7 +111,7 @@ class Admitter:
         return not any(residency.serves(other, held.tokens, held.domain) for other in others)
 
     def _operations(self, sequence: Sequence, way: Way, free: Many[int], running: Many[Sequence]) -> list[Operation]:
-        """In a unified cache idle slots make room first; the one that is copied from after the copy."""
+        """In a unified cache idle slots make room first, except that a copy's source is emptied after the copy."""
         emptied = self._emptied(way, self._needed(sequence, way, running), free)
         operations = self._empty([slot for slot in emptied if slot != way.source])
         if way.source in emptied and self.is_worth_saving(way.source, after=operations):
@@ -124,7 +124,7 @@ class Admitter:
         return [*operations, Assign(way.slot, sequence.domain)]
 
     def _empty(self, slots: Many[int]) -> list[Operation]:
-        """Save what is worth it, one after the other, since of two that hold the same one is saved."""
+        """Save what is worth it, one slot after the other, so that of two with the same content one is saved."""
         operations: list[Operation] = []
         for slot in slots:
             if self.is_worth_saving(slot, after=operations):
@@ -133,7 +133,7 @@ class Admitter:
         return operations
 
     def _way(self, sequence: Sequence, found: Found, on_disk: DiskEntry | None, free: Many[int]) -> Way:
-        """The cheapest way in, an entry of the disk included."""
+        """The cheapest way in, including an entry on disk."""
         entries: list[Entry | DiskEntry] = list(self._kv.host.entries)
         free = free if sequence.wanted_slot is None else [sequence.wanted_slot]
         if on_disk is not None and self._kv.disk is not None:
@@ -146,9 +146,9 @@ class Admitter:
         return way
 
     def _on_disk(self, sequence: Sequence, num_cached: int, now_s: float) -> tuple[DiskEntry | None, bool]:
-        """What the disk has of its prompt, if that is much more than there is in memory, and whether it is being read.
+        """What the disk has of its prompt, if that is much more than memory has, and whether it is still being read.
 
-        What was waited for too long is used only if it is there by now.
+        After too long a wait it is used only if it has been read by now.
         """
         disk = self._kv.disk
         if disk is None or not sequence.cache_prompt:
@@ -162,13 +162,13 @@ class Admitter:
         return None if status == "gone" or is_too_late else entry, status == "reading"
 
     def _needed(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> Needed:
-        """What a request may yet need is set aside when it enters.
+        """What a request may still need is reserved when it enters.
 
-        So a cache that is full makes others wait, and nobody who runs ever finds it full.
+        So a full cache makes others wait, and no running sequence ever finds it full.
         """
         cuts = {other.slot: other.num_computed for other in running if other.slot is not None}
         count = self._limit(sequence)
-        if way.restored_tokens:  # all of it is there for a moment
+        if way.restored_tokens:  # all of it exists for a moment
             count = max(count, way.restored_tokens)
         else:
             giver = way.slot if way.source is None else way.source
@@ -177,18 +177,18 @@ class Admitter:
         return Needed(cuts, count + self._promised(running))
 
     def _has_room(self, sequence: Sequence, way: Way, running: Many[Sequence]) -> bool:
-        """Whether all that run can end beside it, once idle slots are emptied; if not, somebody has to end first."""
+        """Whether all running sequences can finish beside it, once idle slots are emptied; if not, it waits."""
         return self._fits(self._needed(sequence, way, running))
 
     def _fits(self, needed: Needed) -> bool:
-        """Once all idle slots are emptied."""
+        """Whether it fits once all idle slots are emptied."""
         pool = self._kv.residency.pool
         return pool is None or pool.num_of(needed.stays.items()) + needed.num_more <= pool.num_cells
 
     def _emptied(self, way: Way, needed: Needed, free: Many[int]) -> list[int]:
-        """In a unified cache that has room: the idle slots to empty, so that all that run can end.
+        """In a unified cache that has room: the idle slots to empty so that all running sequences can finish.
 
-        The one that is copied from is the last.
+        A copy's source comes last.
         """
         pool = self._kv.residency.pool
         if pool is None:
@@ -207,16 +207,16 @@ class Admitter:
         return emptied
 
     def _promised(self, running: Many[Sequence]) -> int:
-        """Cells of a unified cache that those who run may yet need."""
+        """Cells of a unified cache that running sequences may still need."""
         return sum(self._limit(other) - other.num_computed for other in running)
 
     def _limit(self, sequence: Sequence) -> int:
-        """Tokens that it may hold at most."""
+        """The most tokens that it may hold."""
         capacity = self._kv.slot_capacity
         return capacity if sequence.max_tokens is None else min(sequence.num_prompt + sequence.max_tokens, capacity)
 
     def _found(self, sequence: Sequence) -> Found:
-        """How many tokens of its prompt each slot holds, and each saved state."""
+        """How many tokens of its prompt each slot and each saved state holds."""
         if not sequence.cache_prompt:
             nothing = [0] * self._kv.num_slots
             return Found(nothing, nothing, [0] * len(self._kv.host.entries))
@@ -224,10 +224,10 @@ class Admitter:
         return self._kv.residency.found(sequence.prompt, sequence.domain)._replace(saved=saved)
 
     def _leader(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Leader | None:
-        """A running sequence that is about to compute so much more of this prompt that a copy of it pays.
+        """A running sequence about to compute so much more of this prompt that waiting for a copy pays.
 
-        Where that needs a checkpoint, it is asked to make one where the two part. The one that it has waited for
-        already comes first.
+        Where that needs a checkpoint, it is asked to make one where the two diverge. A leader that the sequence has
+        already waited for comes first.
         """
         can_rewind = self._kv.can_rewind
         if not sequence.cache_prompt or not (can_rewind or self._kv.most_checkpoints):

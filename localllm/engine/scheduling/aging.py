@@ -1,9 +1,9 @@
-"""How those who have waited for long get their turn, whatever the rank of those who come after them.
+"""How those that have waited long get their turn, whatever the rank of later arrivals.
 
-Rank decides (priority, deadline, tokens had), but every fourth time whoever has waited longest is next, once that is
-longer than `AGED_S`. So whoever is aged and has n older ones before it is taken within 4 (n + 1) times, a priority of
-1000 against an endless stream of -1000 too; and those who rank first keep three of four places even where everybody
-waits for minutes, which a rule "the aged come first" would take from them. Pure: the time is handed in.
+Rank decides (priority, deadline, tokens had), but every fourth turn goes to whoever has waited longest, if that is
+longer than `AGED_S`. So a request that is aged and has n older ones before it is taken within 4 (n + 1) turns, even
+with priority 1000 against an endless stream of -1000; and the highest-ranked keep three of four turns even when
+everyone has waited for minutes, which a rule "aged first" would take from them. Pure: the time is passed in.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 AGED_S = 30.0
-"""Who has waited for so long takes part in the turns of the oldest. Until then rank alone decides."""
+"""Waiting time from which a request takes part in the turns of the oldest. Until then only rank decides."""
 EVERY = 4
-"""One of so many times it is the turn of the oldest."""
+"""One in this many turns is the oldest's."""
 
 T = TypeVar("T")
 
 
 class Turns:
-    """Counts who was taken."""
+    """Counts turns."""
 
     def __init__(self) -> None:
         self._num_ranked = 0
-        """Taken by rank since the oldest had its turn."""
+        """Turns by rank since the oldest had its turn."""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is the turn of the oldest, if anybody is aged."""
+        """Whether the next turn is the oldest's, if any request is aged."""
         return self._num_ranked >= EVERY - 1
 
     def taken(self, *, as_oldest: bool) -> None:
         self._num_ranked = 0 if as_oldest else self._num_ranked + 1
 
     def order(self, ranked: Iterable[T], oldest_first: Callable[[], Iterable[T]]) -> Iterator[tuple[T, bool]]:
-        """Everybody once, in the order in which they are to be tried, and whether as the oldest.
+        """Each once, in the order in which to try them, and whether as the oldest.
 
-        Follows what is `taken` in between. `oldest_first` gives those who are aged; it is called if that matters.
+        Respects what is `taken` in between. `oldest_first` gives the aged ones; it is called only if needed.
         """
         tried: set[int] = set()
         by_rank, by_age = iter(ranked), None

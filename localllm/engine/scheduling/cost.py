@@ -1,8 +1,8 @@
-"""What computing takes, learned on the run: seconds are a sum of amounts of work, each at a rate of its own.
+"""The cost of computing, learned while running: time is a sum of amounts of work, each at its own rate.
 
-One rule serves steps, texts and scored prompts. The error of a prediction is put down to each amount by its share of
-the predicted time: rates stay positive, and what took no part keeps its rate. Knows nothing of who is computed next and
-of how much time there is.
+One rule serves steps, texts and scored prompts. A prediction's error is attributed to each amount by its share of the
+predicted time: rates stay positive, and what took no part keeps its rate. Knows nothing of what is computed next or of
+how much time there is.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Sequence as Many
 from operator import mul
 
 ASSUMED_TOKEN_S = 1 / 240
-"""Before anything is measured: what a 1.2 B model takes on two cores."""
+"""Before anything is measured: the rate of a 1.2 B model on two cores."""
 ASSUMED_PASS = 8
-"""What a pass over the weights costs, in tokens, until it is measured. This and the two below only begin the learning:
-the first step that is measured scales all rates alike."""
+"""Cost of a pass over the weights, in tokens, until it is measured. This and the two below only start the learning: the
+first measured step scales all rates alike."""
 ASSUMED_LOOK = 1 / 1000
-"""What a row outside of a tile pays for each token that it looks at."""
+"""Cost, for a row outside a tile, of each token that it attends to."""
 ASSUMED_TILED_LOOK = 1 / 2000
 MAX_SLOWDOWN = 4.0
-"""Work that took longer than so many times its prediction was held up by something else, and counts as so many."""
+"""Work that took longer than this many times its prediction was held up by something else; it counts as this many."""
 FASTER_GAIN = 0.7
-"""How much of the error is believed where work took less than predicted; all of it where it took more."""
+"""Share of the error that is learned where work took less time than predicted; where it took more, all of it."""
 UNTRIED = 0.98
-"""By so much the rate of tiles falls with every step of prompts without one: what is never tried is never learned."""
+"""Factor by which the rate of tiles falls with every prompt step without one: what is never tried is never learned."""
 TILE = 64
-"""Rows of one sequence in one pass from which llama.cpp's flash attention is fast."""
+"""Rows of one sequence in one pass from which on llama.cpp's flash attention is fast."""
 
 
 class CostModel:
-    """Seconds for amounts of work; `rates` are seconds for one of each."""
+    """Seconds for amounts of work; `rates` are seconds per unit."""
 
     def __init__(self, assumed: Many[float]) -> None:
         self.rates = tuple(assumed)
@@ -40,7 +40,7 @@ class CostModel:
         return float(sum(map(mul, self.rates, amounts)))
 
     def observe(self, amounts: Many[float], seconds: float) -> None:
-        """These amounts took so long. Slower than predicted counts at once, faster soon."""
+        """These amounts took `seconds`. Slower than predicted is learned at once, faster gradually."""
         times = list(map(mul, self.rates, amounts))
         predicted = sum(times)
         ratio = max(seconds, 1e-9) / predicted
@@ -54,14 +54,14 @@ class CostModel:
 
 
 Part = tuple[int, int, int]
-"""Of a step: the slot of a sequence, how many tokens are before its rows, and how many rows it has."""
+"""Part of a step: a sequence's slot, how many tokens precede its rows, and how many rows it has."""
 
 
 class StepCost:
-    """What a step takes: passes over the weights, rows, and the tokens that rows look at, in a tile or not."""
+    """Cost of a step: passes over the weights, rows, and the tokens that rows attend to, inside or outside a tile."""
 
     def __init__(self, *, tile: int = TILE, grain: int = TILE, ubatch_tokens: int = 512) -> None:
-        """`grain`: of more rows of a sequence than a tile has, multiples of this are computed without waste."""
+        """`grain`: for more rows of a sequence than a tile, multiples of this are computed without waste."""
         self.tile = tile
         self.grain = grain
         self._ubatch_tokens = ubatch_tokens
@@ -70,7 +70,7 @@ class StepCost:
 
     @property
     def pass_s(self) -> float:
-        """Of one pass over the weights."""
+        """One pass over the weights."""
         return self._model.rates[0]
 
     def seconds(self, parts: Many[Part]) -> float:
@@ -78,26 +78,26 @@ class StepCost:
         return self._model.seconds(self._amounts(parts)) if parts else 0.0
 
     def observe(self, parts: Many[Part], seconds: float) -> None:
-        """A step of these parts took so long. A row outside of a tile never costs less than one inside."""
+        """A step of these parts took `seconds`. A row outside a tile never costs less than one inside."""
         amounts = self._amounts(parts)
         self._model.observe(amounts, seconds)
         if amounts[1] > len(parts):
             a_pass, a_row, look, tiled_look = self._model.rates
             if not amounts[3]:
                 tiled_look *= UNTRIED
-            if look * amounts[2] > tiled_look * amounts[3]:  # the rate that this step says less of follows the other
+            if look * amounts[2] > tiled_look * amounts[3]:  # the rate that this step informs less follows the other
                 tiled_look = min(tiled_look, look)
             else:
                 look = max(look, tiled_look)
             self._model.rates = a_pass, a_row, look, tiled_look
 
     def _amounts(self, parts: Many[Part]) -> tuple[float, float, float, float]:
-        """Passes, rows, and tokens that these look at: outside of tiles, and in tiles.
+        """Passes, rows, and tokens that rows attend to: outside tiles, and in tiles.
 
-        As llama.cpp splits a batch: one pass computes equally many rows of sequences in neighbouring slots.
+        Follows how llama.cpp splits a batch: one pass computes equally many rows of sequences in adjacent slots.
         """
         slots, depths, rows_of_each = zip(*parts, strict=True)
-        if rows_of_each.count(1) == len(parts) == slots[-1] - slots[0] + 1:  # as most steps: streams only
+        if rows_of_each.count(1) == len(parts) == slots[-1] - slots[0] + 1:  # the usual case: streams only
             return 1, len(parts), sum(depths) + len(parts) / 2, 0.0
         num_passes, num_rows, looked, tiled_looked = 0, 0, 0.0, 0.0
         while parts:

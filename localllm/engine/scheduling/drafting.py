@@ -1,8 +1,8 @@
-"""How much of what is proposed for each stream a step computes.
+"""How much of each stream's proposal a step computes.
 
-Guesses cost a rollback where they are wrong, and forced tokens one where an answer ends among them. So a stream gets no
-more rows than its memory can take back; where that is none (some recurrent and hybrid models), its forced tokens are
-taken one by one. Beside prompts, too: such a step is as long as it may be already.
+Wrong guesses cost a rollback, and so do forced tokens if an answer ends among them. So a stream gets no more rows than
+its memory can roll back; where that is none (some recurrent and hybrid models), its forced tokens are taken one by one.
+The same holds beside prompts: such a step already takes as long as it may.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from localllm.engine.scheduling.rows import (
 from localllm.engine.sequence import Sequence
 
 HARDLY = 0.05
-"""A row from which less is to be expected is not computed."""
+"""A row with a smaller expected gain is not computed."""
 
 
 class Drafter:
-    """Its state is the sequences'."""
+    """Keeps no state beyond the sequences'."""
 
     def __init__(
         self,
@@ -43,18 +43,18 @@ class Drafter:
         is_unified: bool,
     ) -> None:
         self.cost: Cost = assumed_unified_cost if is_unified else assumed_cost
-        """What a batch takes, to be replaced by what is learned."""
+        """Cost of a batch; replaced by a learned one."""
         self.max_rows = batch_capacity
-        """Of all streams together: so many rows a batch takes, and so many logits."""
+        """Rows for all streams together, bounded by the batch and by the logits."""
         self.weighs_all = False
-        """Whether what steps take is to be learned also where nothing is proposed."""
+        """Whether the cost of steps is to be learned even where nothing is proposed."""
         self._slot_capacity = slot_capacity
         self._max_rollback = max_rollback
         self._rolls_back_equals = rolls_back_equals
         self._is_unified = is_unified
 
     def drafted(self, plan: StepPlan) -> StepPlan:
-        """The plan with what is computed behind last tokens; itself where nothing is proposed."""
+        """The plan with what is computed after last tokens; the same plan where nothing is proposed."""
         for sequence in plan.sequences:
             if sequence.proposal is not None:
                 break

@@ -1,10 +1,10 @@
 """How many threads compute the next step: as many as are fastest, on cores that no other work wants.
 
     room      how many cores are free         (room.py: CPU times, whatever is computed)
-    trials    how many of them are fastest    (trials.py: steps of equally many tokens compared)
+    trials    how many of them are fastest    (trials.py: compares steps with equally many tokens)
 
-Prompts take all free cores: their matrices are large enough for any number of threads. Small steps have trials of their
-own for every number of tokens. Pure: fed with times, reads no clock. Knows nothing of llama.cpp or of the system.
+Prompts use all free cores: their matrices are large enough for any number of threads. Small steps have separate trials
+for every number of tokens. Pure: fed with times, reads no clock. Knows nothing of llama.cpp or of the system.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ from localllm.engine.scheduling.room import Room, Usage
 from localllm.engine.scheduling.trials import Trials
 
 MOST_TRIED_TOKENS = 32
-"""In a step; larger ones are prompts."""
+"""Tokens of a small step; larger steps are prompts."""
 OTHER_CONDITIONS = 0.25
-"""Others want so many cores more or less than when all trials were begun anew."""
+"""Change in cores wanted by others, since all trials were restarted, that restarts them again."""
 LOGITS_A_THREAD = 400_000
-"""To draw from so many takes as long as waking a thread that sleeps, several times over."""
+"""Sampling from this many logits takes several times as long as waking a sleeping thread."""
 
 
 class Governor:
-    """`threads` before each step, `observe` after it, and `used` now and then."""
+    """Call `threads` before each step, `observe` after it, and `used` now and then."""
 
     def __init__(
         self, most: int, *, most_batch: int | None = None, num_cpus: int | None = None, first: int | None = None
     ) -> None:
-        """`num_cpus` that this process may use, of which at most `most` compute small steps and `most_batch` prompts;
-        None: as many. `first`: a guess for small steps.
-        """
+        """This process may use `num_cpus`, of which at most `most` compute small steps and `most_batch` prompts; None:
+        the same number. `first`: a guess for small steps."""
         self._most_small, self._most_batch = most, most_batch or most
         self.most = max(self._most_small, self._most_batch)
         self.room = Room(self.most, num_cpus or self.most)
@@ -37,10 +36,10 @@ class Governor:
         self._last = (0, most)
         """Tokens of the last step, and the cores that were free for it."""
         self._demand = 0.0
-        """Of others, when all trials were begun anew."""
+        """Demand of others when all trials were last restarted."""
 
     def threads(self, num_tokens: int) -> int:
-        """For a step of so many tokens."""
+        """Threads for a step of `num_tokens`."""
         free = min(self.room.threads, self._most_small if num_tokens <= MOST_TRIED_TOKENS else self._most_batch)
         if self._last != (num_tokens, free):
             self._interrupt()
@@ -49,7 +48,7 @@ class Governor:
         return free if trials is None else trials.threads(free)
 
     def observe(self, num_tokens: int, threads: int, seconds: float, *, is_comparable: bool = True) -> None:
-        """The step took so long; not telling: it did more than compute these tokens."""
+        """The step took `seconds`. `is_comparable`: it did nothing but compute these tokens."""
         trials = self._trials_of(num_tokens)
         if not is_comparable:
             self._interrupt()
@@ -81,5 +80,5 @@ class Governor:
 
 
 def sampler_threads(num_rows: int, vocabulary: int, most: int) -> int:
-    """Where the cores sleep because a GPU computes: one, and more only for much to draw from."""
+    """Where a GPU computes and cores sleep: one thread, and more only if there is much to sample from."""
     return max(1, min(most, num_rows, num_rows * vocabulary // LOGITS_A_THREAD))

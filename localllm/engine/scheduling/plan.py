@@ -17,12 +17,12 @@ class StepPlan(NamedTuple):
     sequences: list[Sequence]
     """`sequences[i]` owns `segments[i]`."""
     drafts: Mapping[int, Draft] = {}
-    """What is computed behind sequences' last tokens, by their ids."""
+    """What is computed after sequences' last tokens, by sequence id."""
     is_weighed: bool = False
-    """A step of streams of which it was asked how many rows each gets: what it takes is to be learned."""
+    """Whether its cost is to be learned: a step of streams for which the number of rows of each was chosen."""
 
     def without_guesses(self) -> StepPlan:
-        """The same, but one row for everybody: forced tokens are taken one by one."""
+        """The same, with one row for each: forced tokens are taken one by one."""
         segments, drafts = [], {}
         for segment, sequence in zip(self.segments, self.sequences, strict=True):
             draft = self.drafts.get(sequence.id)
@@ -36,7 +36,7 @@ class StepPlan(NamedTuple):
         return StepPlan(segments, self.sequences, drafts)
 
     def alone(self, index: int) -> StepPlan:
-        """That segment only."""
+        """Only that segment."""
         sequence = self.sequences[index]
         drafts = {sequence.id: self.drafts[sequence.id]} if sequence.id in self.drafts else {}
         return StepPlan([self.segments[index]._replace(num_padding=0)], [sequence], drafts)

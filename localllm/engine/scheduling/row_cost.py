@@ -1,8 +1,8 @@
-"""What steps of streams take with several rows each, learned on the run for each shape of the batch.
+"""The cost of steps in which streams have several rows, learned while running for each shape of the batch.
 
-A step's cost model knows a pass and a row. Few rows are not like many: the first may cost nothing, since the weights
-are read anyway, or as much as a pass, where the kernels for one row are much better than those for two. So what each
-shape really took is kept beside what the model says, as a factor. Pure: knows nothing of clocks or sequences.
+A step's cost model knows passes and rows. But a few rows are not like many: the first additional one may cost nothing,
+since the weights are read anyway, or as much as a pass, where the kernels for one row are much better than those for
+two. So the measured cost of each shape is kept as a factor on the model's. Pure: knows nothing of clocks or sequences.
 """
 
 from __future__ import annotations
@@ -13,51 +13,52 @@ from collections.abc import Sequence as Many
 from localllm.engine.scheduling.rows import Cost, Part, passes
 
 SLOWER, FASTER = 0.1, 0.4
-"""How much of the error of a shape a step changes that took longer than predicted, and one that took less: what holds a
-step up is others' work."""
+"""Weight of one step's error for its shape, where it took longer than predicted and where it took less: a slow step was
+usually held up by other work."""
 FIRST = 0.5
-"""As much as the first one does."""
+"""Weight of the first measurement of a shape."""
 EAGER = math.log(1.25)
-"""Where no streams of that number ever had several rows, these are taken to cost less than the model says, once."""
+"""Bonus for untried shapes: until streams of that number ever had several rows, they are assumed to cost this much less
+than the model says, so that they are tried once."""
 EVEN = 0.2
-"""Likewise where slower and quicker ones count alike."""
+"""Weight in the plain mean, where slow and fast steps count alike."""
 LARGEST = math.log(2.0)
-"""An error beyond that is an accident of one step: another program had the cores."""
+"""A larger error is an accident of one step: another program had the cores."""
 FORGETTING = 0.995
-"""How much stays of what shapes cost beyond the plain one, at each step of that: what is not tried is not learned."""
+"""Decay, at each plain step, of the extra cost learned for other shapes, so that they are tried again."""
 MOST_SHAPES = 512
-"""Remembered, those of the last steps."""
+"""Shapes remembered, the most recently used ones."""
 
 _Shape = tuple[int, int]
 """Passes over the weights, and rows of all streams together."""
 
 
 class RowCost:
-    """A `Cost`."""
+    """Implements `Cost`."""
 
     def __init__(self, base: Cost) -> None:
-        """`base`: what the model says, in any unit."""
+        """`base`: the model's cost, in any unit."""
         self._base = base
         self._errors: dict[int, dict[_Shape, float]] = {}
-        """Number of streams -> shape -> the logarithm of what it took for what the model says."""
+        """Number of streams -> shape -> logarithm of measured over predicted cost, optimistic."""
         self._num_shapes = 0
         self._measured: dict[tuple[int, _Shape], float] = {}
-        """Of streams and shape, what it took of late for what the model says: slow ones count as quick ones do."""
+        """(Number of streams, shape) -> the recent mean of the same, with slow and fast steps alike."""
 
     def __call__(self, parts: Many[Part]) -> float:
         return self._base(parts) * math.exp(self._error(len(parts), _shape(parts)))
 
     def measured(self, parts: Many[Part]) -> float:
-        """The mean of late where that shape was measured: dearer than what is hoped for, never cheaper."""
+        """The recent mean where that shape was measured, but never less than the optimistic cost."""
         found = self._measured.get((len(parts), _shape(parts)))
         return self(parts) if found is None else max(self(parts), self._base(parts) * math.exp(found))
 
     def knows(self, num_streams: int) -> bool:
-        """Whether a step of so many was measured: what it costs is in seconds then."""
+        """Whether a step of this many streams was measured, so that its cost is in seconds."""
         return num_streams in self._errors
 
     def observe(self, parts: Many[Part], seconds: float) -> None:
-        """A step of these streams took so long."""
+        """A step of these streams took `seconds`."""
         count, shape = len(parts), _shape(parts)
         known = self._error(count, shape)
         of_streams = self._errors.setdefault(count, {})
@@ -82,7 +83,7 @@ class RowCost:
             self._forget(count)
 
     def _error(self, num_streams: int, shape: _Shape) -> float:
-        """Of that shape, or of the one that is most like it and was tried."""
+        """Error of that shape, or of the most similar one that was tried."""
         of_streams = self._errors.get(num_streams)
         if not of_streams:
             return 0.0
@@ -96,7 +97,7 @@ class RowCost:
         return error
 
     def _forget(self, kept: int) -> None:
-        """The shape that was not met for longest, of another number of streams if there is one."""
+        """Drop the least recently used shape, of another number of streams if there is one."""
         num_streams = next((number for number in self._errors if number != kept), kept)
         of_streams = self._errors[num_streams]
         del of_streams[next(iter(of_streams))]

@@ -1,10 +1,9 @@
-"""Who gets more than one row in a step of streams: the shape of the batch that gives most tokens a second.
+"""Which streams get more than one row in a step: the shape of the batch that gives most tokens per second.
 
 In a partitioned cache llama.cpp computes a batch in passes over the weights, each over consecutive slots with equally
-many rows; what a longer one has more than its neighbours takes another pass. So streams of unequal lengths are dear
-(8 slots, 1 thread, each 1 row: 36 ms; one with 4: 58; 1, 2, 3, 4, 1, 2, 3, 4: 143; all 4: 105), and rows to throw away
-pay where they make lengths equal. A unified cache takes any lengths in one pass.
-Pure: knows nothing of tokens, sequences or clocks.
+many rows; the excess of a longer one takes another pass. So streams of unequal lengths are expensive (8 slots, 1
+thread, 1 row each: 36 ms; one with 4: 58; 1, 2, 3, 4, 1, 2, 3, 4: 143; all 4: 105), and padding rows pay off where they
+make lengths equal. A unified cache takes any lengths in one pass. Pure: knows nothing of tokens, sequences or clocks.
 """
 
 from __future__ import annotations
@@ -14,32 +13,33 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 MOST_ROWS = 8
-"""That every stream may get in a step at the same time: its last token and what is computed behind it. Logits of
-`num_slots` times as many rows are a step's most, beside those of prompts to be scored."""
+"""Rows that every stream may get in the same step: its last token and what is computed after it. A step's logits are
+bounded by `num_slots` times this, besides those of prompts to be scored."""
 LONGEST = 32
-"""Rows that one gets where few stream: 16 cost little more than 8 where kernels compute that many together."""
+"""Rows that one stream gets where few are streaming: 16 cost little more than 8 where kernels compute that many at
+once."""
 MOST_SLOWER = 1.5
-"""No stream's tokens come so many times slower on average than if each had one row."""
+"""No stream's tokens may come this many times slower on average than with one row each."""
 PASS_COST = 4.5
-"""Before it is learned: what a pass takes beside its rows, in rows. LOG.md, "Unequal rows"."""
+"""Until it is learned: cost of a pass beside its rows, in rows. LOG.md, "Unequal rows"."""
 MOST_TRIED = 5
-"""Shapes of which the cost is asked."""
+"""Shapes whose exact cost is computed."""
 _LEVELS, _FEWER_LEVELS = (2, 3, 4, 6, 8, 12, 16, 24, 32), (2, 4, 8, 16)
-"""Lengths to try; for more than `FEW` streams, to be quick."""
+"""Lengths to try; the second set for more than `FEW` streams, to be quick."""
 FEW = 4
 
 Part = tuple[int, int, int]
-"""Of a batch: the slot of a stream, how many tokens are before its rows, and how many rows it has."""
+"""Part of a batch: a stream's slot, how many tokens precede its rows, and how many rows it has."""
 Cost = Callable[[Sequence[Part]], float]
-"""How long a batch of these takes, in slot order, in any unit."""
+"""Cost of a batch of these parts, in slot order, in any unit."""
 
 
 class Wish(NamedTuple):
-    """What one stream would do with more rows."""
+    """What one stream could do with more rows."""
 
     slot: int
     gains: Sequence[float]
-    """Tokens to expect of each row beyond the first."""
+    """Expected tokens of each row beyond the first."""
     room: int = MOST_ROWS
     """Rows its slot has room for."""
     depth: int = 0
@@ -51,21 +51,21 @@ class Rows(NamedTuple):
 
     num_rows: int = 1
     num_padding: int = 0
-    """Rows to throw away behind them."""
+    """Padding rows after them."""
 
 
 def assumed_cost(parts: Sequence[Part]) -> float:
-    """Of a partitioned cache, in rows."""
+    """For a partitioned cache, in rows."""
     return PASS_COST * passes(parts) + sum([rows for _, _, rows in parts])
 
 
 def assumed_unified_cost(parts: Sequence[Part]) -> float:
-    """Of a unified cache."""
+    """For a unified cache."""
     return PASS_COST + sum([rows for _, _, rows in parts])
 
 
 def passes(parts: Sequence[Part]) -> int:
-    """Of a partitioned cache, for ascending slots: as `llama_batch_allocr::split_equal` of llama.cpp splits."""
+    """Passes of a partitioned cache, for ascending slots: as `llama_batch_allocr::split_equal` of llama.cpp splits."""
     waiting = [(slot, rows) for slot, _, rows in parts]
     count = 0
     while waiting:
@@ -83,9 +83,10 @@ def passes(parts: Sequence[Part]) -> int:
 
 
 def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, is_unified: bool = False) -> list[Rows]:
-    """For each stream, in ascending order of slots, what it gets of at most so many rows in all.
+    """What each stream gets of at most `most` rows in all, in ascending slot order.
 
-    Most tokens a second, such that nobody becomes `MOST_SLOWER` times as slow; one row for all, unless more is better.
+    Maximizes tokens per second, such that no stream becomes `MOST_SLOWER` times as slow; one row each unless more is
+    better.
     """
     plain = [Rows()] * len(wishes)
     if not any(wish.gains for wish in wishes) or most <= len(wishes):
@@ -113,9 +114,9 @@ def share_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost, 
 
 
 def share_equal_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_cost) -> list[Rows]:
-    """As `share_rows`, where all get equally many or each gets one: those who can use fewer get rows to throw away.
+    """As `share_rows`, where all get the same number of rows or one each: those that can use fewer get padding.
 
-    One for each where slots are not consecutive.
+    One each where slots are not consecutive.
     """
     plain, count = [Rows()] * len(wishes), len(wishes)
     if not any(wish.gains for wish in wishes) or wishes[-1].slot - wishes[0].slot >= count:
@@ -132,7 +133,7 @@ def share_equal_rows(wishes: Sequence[Wish], *, most: int, cost: Cost = assumed_
 
 
 def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
-    """Where lengths may differ: all rows from which as much is to be expected."""
+    """Shapes where lengths may differ: all rows above a threshold of expected gain."""
     if len(wishes) == 1:
         most = 1 + _useful(wishes[0], LONGEST)
         return [[Rows(count)] for count in sorted({min(level, most) for level in _LEVELS} - {1})]
@@ -141,31 +142,31 @@ def _level_shapes(wishes: Sequence[Wish]) -> list[list[Rows]]:
 
 
 def _cannot_pay(wishes: Sequence[Wish], plain_s: float, twice_s: float) -> bool:
-    """Whether all that may be gained is less than what one more row for everybody costs, or one more pass."""
+    """Whether even the largest possible gain is less than the cost of one more row for all, or of one more pass."""
     gains, count = sum([sum(wish.gains[: LONGEST - 1]) for wish in wishes]), len(wishes)
     least_s = rows_s = twice_s - plain_s
-    if wishes[-1].slot - wishes[0].slot >= count:  # those beside a gap may get more rows alone, at no pass more
+    if wishes[-1].slot - wishes[0].slot >= count:  # those beside a gap may get more rows without another pass
         least_s /= count
     return gains / count * plain_s <= min(least_s, plain_s - rows_s)
 
 
 class _Shape(NamedTuple):
-    """Two lengths, 1 and another, for those who gain most by it, or for those and all between them (fewer passes)."""
+    """Two lengths, 1 and another, for those that gain most by it, or for those and all between them (fewer passes)."""
 
     rate: float
-    """Tokens a second, about."""
+    """Approximate tokens per second."""
     length: int
     places: Sequence[int]
-    """Of those who get it, ascending."""
+    """Indexes of the streams that get the other length, ascending."""
 
     def rows(self, wishes: Sequence[Wish]) -> list[Rows]:
         return _padded(wishes, self.length, set(self.places))
 
 
 def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most: int) -> list[_Shape]:
-    """The best few, by what a row and a pass take where each has one row, and where each has two.
+    """The best few, estimated from the cost of a row and a pass with one row each and with two.
 
-    This is done before every step, so that it must cost little beside one: the true cost is asked for these alone.
+    This runs before every step, so it must be cheap: the exact cost is computed only for these.
     """
     count = len(wishes)
     row_s = max(twice_s - plain_s, 1e-9) / count
@@ -197,14 +198,14 @@ def _likely_shapes(wishes: Sequence[Wish], plain_s: float, twice_s: float, most:
 
 
 def _runs(wishes: Sequence[Wish], places: Sequence[int]) -> list[int]:
-    """The lengths of those of consecutive slots."""
+    """The lengths of runs of consecutive slots."""
     slots = [wishes[place].slot for place in places]
     ends = [at for at, (early, late) in enumerate(pairwise(slots), start=1) if late != early + 1]
     return [end - start for start, end in pairwise([0, *ends, len(slots)])]
 
 
 def _num_more_passes(wishes: Sequence[Wish], places: Sequence[int], run_of: Sequence[int]) -> int:
-    """That longer rows at these places take: one for each run of them, unless all of its neighbours' are as long."""
+    """Additional passes for longer rows at these places: one per run, unless all of the run's streams are as long."""
     count, start = 0, 0
     for length in _runs(wishes, places):
         count += length != run_of[places[start]]
@@ -224,6 +225,6 @@ def _padded(wishes: Sequence[Wish], length: int, chosen: set[int]) -> list[Rows]
 
 
 def _useful(wish: Wish, length: int, bar: float = 0.0) -> int:
-    """Rows beyond the first, each from which so much is to be expected."""
+    """Rows beyond the first whose expected gain reaches `bar`."""
     gains = wish.gains[: min(length, wish.room) - 1]
     return next((place for place, gain in enumerate(gains) if gain <= 0 or gain < bar), len(gains))

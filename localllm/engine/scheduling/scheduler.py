@@ -1,12 +1,11 @@
 """Which sequence gets which tokens in the next step. No thread, no clock; of the backend only what `KvCache` says.
 
-Running sequences get their next token first; what is left of the batch is shared evenly among those that have more to
-catch up with (prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and those that
-waited for long in turns of their own (`aging`), each where most of its prompt is in the KV cache already (`residency`);
-running ones are never preempted. One whose prefix a running sequence is just computing waits for it instead, and lets
-others pass: a burst of prompts that begin alike computes their beginning once. Nobody is passed for ever: a sequence
-waits for so many prefixes and so long for the disk only (`admission`), and nobody passes one that waits for room.
-Knows nothing of text or sampling.
+Running sequences get their next token first; the rest of the batch is shared evenly among those with more to catch up
+(prompts). Waiting sequences enter free slots by priority, then deadline, then arrival, and long-waiting ones in turns
+of their own (`aging`), each where most of its prompt is already in the KV cache (`residency`); running ones are never
+preempted. A sequence whose prefix a running one is computing waits for it, and others may pass: a burst of prompts with
+a common prefix computes it once. Nobody is passed forever: a sequence waits only for a limited number of prefixes and a
+limited time for the disk (`admission`), and nobody passes one that waits for room. Knows nothing of text or sampling.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ from localllm.engine.sequence import Sequence
 from localllm.types.states import SlotStatus
 
 STEPS_TO_COME = 128
-"""How much longer a request without a limit of its own is taken to run."""
+"""How many more tokens a request without a limit of its own is assumed to generate."""
 MOVING = 0.02
-"""Cost of moving a token's cells to another slot, saved and restored, in tokens to compute (LOG.md, "What a save
+"""Cost of moving a token's cells to another slot by saving and restoring, in tokens to compute (LOG.md, "What a save
 costs")."""
 PASS = 4
 """Cost of one more pass over all weights, in tokens to compute."""
 
 
 MAX_LOOKS = 32
-"""Waiting sequences whose prompts are compared with all that is cached, in one step (LOG.md, "A look")."""
+"""Waiting sequences whose prompts are compared with everything cached, in one step (LOG.md, "A look")."""
 SPARSE_CELLS = 1024
-"""A unified cache is compacted when more than half of it and so many cells lie empty before its end."""
+"""A unified cache is compacted when more than half of it, and more than this many cells, lie empty before its end."""
 
 
 class Scheduler:
-    """Owns the slots and the waiting line; the only writer of `Sequence.held` and `num_cached`."""
+    """Owns the slots and the queue; the only writer of `Sequence.held` and `num_cached`."""
 
     def __init__(self, kv: KvCache, *, batch_capacity: int) -> None:
         if batch_capacity < kv.num_slots:
@@ -62,9 +61,9 @@ class Scheduler:
         self._fills_gaps = kv.can_rewind and not kv.is_unified
         self._batch_capacity = batch_capacity
         self.max_scored_tokens = batch_capacity
-        """Of prompts whose log-probabilities are wanted, all of a step together."""
+        """For prompts whose log-probabilities are wanted, all of a step together."""
         self.whole: WholeBatches | None = None
-        """What gives prompts more than the budget has, while nobody streams."""
+        """Gives prompts more than the budget while nothing streams."""
         self._slots: list[Sequence | None] = [None] * kv.num_slots
         self._shares = Shares(batch_capacity=batch_capacity)
         self.drafter = Drafter(
@@ -75,12 +74,12 @@ class Scheduler:
             is_unified=kv.is_unified,
         )
         self._waiting: list[Sequence] = []
-        """By rank."""
+        """Ordered by rank."""
         self._turns = Turns()
         self._earliest_s = math.inf
-        """No time is over before."""
+        """No deadline is earlier."""
         self._settled: list[Sequence] = []
-        """Those that run, after a step in which each got its next token, and nothing else was done or wanted."""
+        """The running sequences after a step in which each got its next token, with nothing else done or wanted."""
 
     @property
     def running(self) -> list[Sequence]:
@@ -104,7 +103,7 @@ class Scheduler:
 
     @property
     def shares_cells(self) -> bool:
-        """Whether several run in a unified cache, so that each looks at what the others hold."""
+        """Whether several run in a unified cache, so that each attends to the others' cells."""
         return self.kv.is_unified and len(self.running) > 1
 
     @property
@@ -129,7 +128,7 @@ class Scheduler:
         return None
 
     def expired(self, now_s: float) -> list[Sequence]:
-        """Those whose time is over."""
+        """Those whose deadline has passed."""
         if now_s < self._earliest_s or now_s < self.next_deadline_s():
             return []
         return [sequence for sequence in (*self.running, *self._waiting) if sequence.next_deadline_s <= now_s]
@@ -154,11 +153,11 @@ class Scheduler:
         return slot
 
     def next_tokens(self) -> StepPlan | None:
-        """The next step, if that is the next token of everybody as in the step before; None: ask `plan`.
+        """The next step, if it is the next token of every sequence as in the previous step; None: call `plan`.
 
-        It says what `plan` would say without looking again at what has not changed since then: a decode reads more
-        memory than any cache holds, and the Python after it takes five times as long as in a loop of its own. Only a
-        client that empties an idle slot meanwhile may make a move worth it: that waits for the next arrival or end.
+        Returns what `plan` would, without checking again what has not changed: a decode reads more memory than any
+        cache holds, and the Python after it takes five times as long as in a loop of its own. Only a client that
+        empties an idle slot meanwhile may make a move worthwhile: that waits for the next arrival or end.
         """
         if self._waiting or not self._settled:
             return None
@@ -180,8 +179,8 @@ class Scheduler:
     def plan(self, budget: Budget | None = None, *, now_s: float, only: Sequence | None = None) -> StepPlan:
         """The next step; empty when there is nothing to do. Call `commit` with every segment that was computed.
 
-        `now_s` is by the clock of the sequences' times. At most `budget` tokens, but one for every running sequence in
-        any case; or `only` one running sequence.
+        `now_s` is on the clock of the sequences' times. At most `budget` tokens, but at least one for every running
+        sequence; or `only` one running sequence.
         """
         changes = only is not None or bool(self._waiting)
         if only is None:
@@ -192,7 +191,7 @@ class Scheduler:
             changes = changes or moved or bool(admitted)
         everybody = self.running if only is None else [only]
         running = [sequence for sequence in everybody if sequence.num_pending]
-        """But for those that wait for something else before they draw their next token."""
+        """Except those that wait for something else before they draw their next token."""
         self.kv.residency.used(slot for slot, owner in enumerate(self._slots) if owner is not None)
         if budget is None:
             budget = Budget(math.inf, math.inf, StepCost())
@@ -235,7 +234,8 @@ class Scheduler:
         )
 
     def to_restore(self, slot: int, entry: Entry) -> list[Operation] | None:
-        """What makes an idle slot hold an entry; None: in a unified cache those that run need the room."""
+        """Operations that make an idle slot hold an entry; None: in a unified cache, running sequences need the
+        room."""
         return self._admitter.to_restore(slot, entry, self._free, self.running)
 
     def forget(self, sequence: Sequence) -> None:
@@ -246,15 +246,15 @@ class Scheduler:
         sequence.num_prefill = sequence.num_tokens
 
     def roll_back(self, sequence: Sequence, length: int) -> None:
-        """Cut what was computed of a running sequence; what its memory loses beyond that is computed again."""
+        """Cut what was computed of a running sequence; what its memory loses beyond that is recomputed."""
         assert sequence.slot is not None
         if self.kv.cut(sequence.slot, length) < length:
             sequence.num_prefill = sequence.num_tokens
 
     def commit(self, segment: Segment, sequence: Sequence) -> bool:
-        """A segment's tokens are in the KV cache now. Whether a checkpoint is wanted there.
+        """A segment's tokens are now in the KV cache. Returns whether a checkpoint is wanted there.
 
-        Those behind the sequence's own are nobody's until they are taken: see `advance`.
+        Tokens after the sequence's own belong to no sequence until they are taken: see `advance`.
         """
         tokens, end = segment.tokens, segment.start + len(segment.tokens)
         if end > sequence.num_tokens:
@@ -265,12 +265,13 @@ class Scheduler:
         return sequence.num_computed in sequence.pauses or sequence.num_computed % SPACING == 0
 
     def advance(self, sequence: Sequence) -> None:
-        """The last token that it took was computed before it was taken."""
+        """The last token it took had been computed before it was taken."""
         assert sequence.slot is not None
         self.kv.written(sequence.slot, sequence.num_computed, sequence.tokens[-1:])
 
     def check_integrity(self) -> None:
-        """Every slot holds exactly what its sequence computed, and nobody waits who runs. Raises `AssertionError`."""
+        """Every slot holds exactly what its sequence computed, and no running sequence waits. Raises
+        `AssertionError`."""
         for slot, sequence in enumerate(self._slots):
             held = self.kv.residency.held[slot]
             if sequence is not None:
@@ -286,7 +287,7 @@ class Scheduler:
         assert len(ids) == len(set(ids)), "a request is here twice"
 
     def _admit(self, now_s: float) -> list[Sequence]:
-        """Those that entered, each carried out before the next is decided."""
+        """Those that entered; each admission is carried out before the next is decided."""
         admitted: list[Sequence] = []
         free = self._free
         if not free or not self._waiting:
@@ -295,15 +296,15 @@ class Scheduler:
         num_looks = MAX_LOOKS
         for sequence, as_oldest in self._turns.order(self._waiting, lambda: self._aged(now_s)):
             if sequence.wanted_slot is not None and sequence.wanted_slot not in free:
-                continue  # who runs there ends some day; then it comes before those that came later
+                continue  # the slot will become free; then this one precedes later arrivals
             answer: Entering | Waits | None = self._admitter.memory.still_waits(sequence, now_s)
             if answer is None:
                 if num_looks == 0:
-                    break  # the others are looked at in the next steps: those that were are remembered
+                    break  # the others follow in the next steps; results so far are remembered
                 num_looks -= 1
                 answer = self._admitter.admit(sequence, free, self.running, now_s)
             if answer == "for room":
-                break  # nobody passes it: it would wait for ever
+                break  # nobody may pass it, or it would wait forever
             if answer == "for a prefix" or answer == "for the disk":
                 continue
             self._turns.taken(as_oldest=as_oldest)
@@ -319,21 +320,22 @@ class Scheduler:
     def _enter(self, sequence: Sequence, entering: Entering, now_s: float) -> None:
         self.kv.apply(entering.operations)
         sequence.held = self.kv.residency.held[entering.slot]
-        assert sequence.num_computed == entering.num_cached, "the slot holds something else than was decided"
+        assert sequence.num_computed == entering.num_cached, "the slot does not hold what was decided"
         self._slots[entering.slot] = sequence
         sequence.num_cached = entering.num_cached
         sequence.admitted_s = now_s
         sequence.wait = None
 
     def _aged(self, now_s: float) -> list[Sequence]:
-        """Who has waited for long, the oldest first."""
+        """Those that have waited long, oldest first."""
         aged = (sequence for sequence in self._waiting if now_s - sequence.created_s >= AGED_S)
         return sorted(aged, key=lambda sequence: (sequence.created_s, sequence.id))
 
     def _close_ranks(self, admitted: list[Sequence]) -> bool:
-        """The highest running sequence into the lowest free slot below it, as long as that pays. Whether any moved.
+        """Move the highest running sequence into the lowest free slot below it, while that pays. Returns whether any
+        moved.
 
-        One that was just admitted stays for this step: a copy into its slot is still to come.
+        One that was just admitted stays for this step: a copy into its slot is still pending.
         """
         moved = False
         while True:
@@ -364,7 +366,7 @@ class Scheduler:
         return self.kv.residency.copy_cost(sequence.num_computed) + LOSS * self.kv.residency.held[free].length
 
     def _gain_a_step(self, free: int) -> float:
-        """Of moving the highest running sequence there, in tokens to compute."""
+        """Gain per step of moving the highest running sequence there, in tokens to compute."""
         if self.kv.wants_dense:
             return PASS
         if not self._fills_gaps:
@@ -373,14 +375,14 @@ class Scheduler:
         return _cost_of_gaps(busy) - _cost_of_gaps(sorted([*busy[:-1], free]))
 
     def _compaction(self) -> list[Operation]:
-        """Of a unified cache with much that is empty before its last cell: every step looks at all cells up to that."""
+        """For a unified cache with many empty cells before its last used one: every step reads all cells up to that."""
         residency, pool = self.kv.residency, self.kv.residency.pool
         if pool is None or pool.peak <= 2 * pool.num_used + SPARSE_CELLS or pool.is_shared:
             return []
         return [Compact(tuple(slot for slot in range(residency.num_slots) if residency.held[slot].length))]
 
     def _next_checkpoint(self, sequence: Sequence) -> int:
-        """Where to stop for one, at the latest at its last token."""
+        """Where to stop for a checkpoint, at the latest at its last token."""
         start = sequence.num_computed
         if start >= sequence.num_prompt:
             return sequence.num_tokens
@@ -389,5 +391,5 @@ class Scheduler:
 
 
 def _cost_of_gaps(busy: list[int]) -> int:
-    """What idle slots between busy ones cost a step, in tokens to compute: one each to fill them, or one more pass."""
+    """Cost per step of idle slots between busy ones, in tokens to compute: one each to fill them, or one more pass."""
     return sum(min(after - before - 1, PASS) for before, after in pairwise(busy))

@@ -1,7 +1,7 @@
-"""How many tokens each running sequence gets in a step: one for every stream, and who of the prompts gets how many.
+"""How many tokens each running sequence gets in a step: one per stream, and a share of the rest for each prompt.
 
-Of a few shapes that the step may have, the one is taken that computes most tokens of prompts in the time there is, by
-what the cost model predicts. Knows nothing of waiting sequences or what is cached.
+Among a few possible shapes of the step, takes the one that computes most prompt tokens in the available time, as
+predicted by the cost model. Knows nothing of waiting sequences or what is cached.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from localllm.engine.scheduling.pace import Budget
 from localllm.engine.sequence import Sequence
 
 LEAST_PART = 16
-"""Fewer tokens of each of several prompts are dear: 4 of each of 8, behind 2,048 others, take 442 ms, 16 of 2 263."""
+"""Fewer tokens each of several prompts are expensive: 4 of each of 8, after 2,048 others, take 442 ms, 16 of 2 263."""
 OVERHEAD = 3
-"""So many times what a step takes without prompts it may always take: on slow machines a shorter one is little else."""
+"""A step may always take this many times its duration without prompts: on slow machines a shorter one achieves little.
+"""
 NEARLY = 0.9
-"""Shapes that compute so many times the most tokens are as good: then fairness decides."""
+"""Shapes that compute this share of the most tokens count as equally good: then fairness decides."""
 WORTH_IT = 1.2
-"""A tile beside streams that computes so many times the tokens a second may take longer than a step should."""
+"""A tile beside streams that computes this many times the tokens per second may take longer than a step should."""
 
 
 class Shape(NamedTuple):
-    """What a step may be."""
+    """A possible shape of a step."""
 
     rows: dict[int, int]
     """Id of a prompt -> its rows."""
     num_tokens: int
-    """Of all prompts."""
+    """Over all prompts."""
     seconds: float
 
 
 class Shares:
-    """Remembers whose turn it is, and how much time prompts have not had."""
+    """Remembers whose turn it is, and how much time prompts have not used."""
 
     def __init__(self, *, batch_capacity: int) -> None:
         self._batch_capacity = batch_capacity
         self._is_oldests_turn = False
-        """Until that prompt gets something; then comes the one that needs least."""
+        """Until the oldest prompt gets something; then the one that needs least is next."""
         self._saved_s = 0.0
-        """What prompts might have taken of the steps beside streams since the last one that was not waited for."""
+        """Time that prompts could have used in steps beside streams, since the last step that did not wait for a tile.
+        """
 
     def of(self, running: list[Sequence], budget: Budget) -> dict[int, int]:
-        """Id -> tokens of the next step, for each of them."""
+        """Id -> tokens in the next step, for each of them."""
         prompts = sorted((each for each in running if each.is_prefilling), key=lambda each: each.num_pending)
         share = {each.id: 1 for each in running} | {prompt.id: 0 for prompt in prompts}
         if not prompts:
@@ -58,11 +60,11 @@ class Shares:
         return share | chosen
 
     def _choose(self, shapes: Shapes, prompts: list[Sequence], budget: Budget) -> dict[int, int]:
-        """As few prompts as use the time up beside streams, so that their answers begin one after the other; as many
-        as do while nobody streams, so that none streams beside the others' prompts.
+        """Beside streams: as few prompts as fill the time, so that their answers begin one after the other. While
+        nothing streams: as many as possible, so that none streams beside the others' prompts.
 
-        The first in turn gets a whole tile where anything less is dear. Beside streams a tile that takes long waits
-        until the steps since the last one have left the time for it, and all prompts wait with it.
+        The first in turn gets a whole tile where anything less is expensive. Beside streams, a slow tile waits until
+        the steps since the last one have saved the time for it, and all prompts wait with it.
         """
         most_s = max(budget.step_s, OVERHEAD * shapes.overhead_s)
         saved_s, self._saved_s = self._saved_s + most_s - shapes.streams_s, 0.0
@@ -84,7 +86,7 @@ class Shares:
 
 
 class Shapes:
-    """That a step can have, and what they take."""
+    """Possible shapes of a step, and their cost."""
 
     def __init__(self, running: Many[Sequence], prompts: Many[Sequence], budget: Budget, batch_capacity: int) -> None:
         self._cost = budget.cost
@@ -99,16 +101,17 @@ class Shapes:
         """Rows of a prompt that are computed in a tile: its first goes with the streams' tokens."""
 
     def of(self, prompts: Many[Sequence], most_rows: int) -> Shape:
-        """In which each of these gets so many rows, or all it needs."""
+        """The shape in which each of these gets `most_rows` rows, or all it needs."""
         rows = {prompt.id: min(prompt.num_pending, most_rows) for prompt in prompts}
         of_all = self._streams | rows
         parts = [(each.slot or 0, each.num_computed, of_all[each.id]) for each in self._running if each.id in of_all]
         return Shape(rows, sum(rows.values()), self._cost.seconds(parts))
 
     def largest(self, prompts: Many[Sequence], most_s: float) -> Shape:
-        """In which each of these gets as many rows as the others, or all it needs, as many as the time allows.
+        """The shape in which each of these gets the same number of rows, or all it needs, and as many as the time
+        allows.
 
-        In whole tiles, if these fit: a tile may take less than a part of it.
+        In whole tiles, if these fit: a tile may take less time than a part of it.
         """
         most = max(prompt.num_pending for prompt in prompts)
         tile, grain = self.tile, self._cost.grain
@@ -124,7 +127,7 @@ class Shapes:
         return self.of(prompts[:1], 1)
 
     def rate(self, shape: Shape) -> float:
-        """Tokens of prompts a second that is theirs."""
+        """Prompt tokens per second of the time that prompts take."""
         return shape.num_tokens / max(shape.seconds - self.streams_s, 1e-12)
 
     def _fits(self, shape: Shape, most_s: float) -> bool:

@@ -1,8 +1,9 @@
-"""Which number of threads computes a kind of step fastest: measured on the run, by trials that cost little.
+"""Which number of threads computes a kind of step fastest: measured while running, by trials that cost little.
 
-A trial is a few steps with another number between steps with the present one, all of them equally large; one that is
-clearly slower ends at once. After a trial that changed nothing the next one comes twice as many steps later. Fewer
-threads that are as fast are preferred: they leave cores to others. Knows nothing of other work, clocks or llama.cpp.
+A trial is a few steps with another number of threads between steps with the present one, all equally large; one that is
+clearly slower ends at once. After a trial without effect the next one comes twice as many steps later. Fewer threads
+that are equally fast are preferred, because they leave cores to others. Knows nothing of other work, clocks or
+llama.cpp.
 """
 
 from __future__ import annotations
@@ -10,52 +11,52 @@ from __future__ import annotations
 COMPARED = 6
 """Steps on each side of a comparison."""
 FIRST_AFTER, MOST_BETWEEN = 16, 4096
-"""Steps until the first trial, and between trials at most."""
+"""Steps until the first trial, and the most between trials."""
 CLEARLY_SLOWER = 1.1
-"""A trial that is so many times slower after one step or more ends."""
+"""A trial ends once it is this many times slower, after one step or more."""
 AS_FAST, FASTER = 1.01, 0.95
-"""Fewer threads are taken that need so much of the time, more threads that need so little."""
+"""Fewer threads are adopted if they need at most the first share of the time, more threads the second."""
 JUMP = 1.5
-"""Steps so many times slower, or faster, than at the last trial: it has to be tried again."""
+"""Steps this many times slower or faster than at the last trial call for a new one."""
 MOST_SHARE = 0.02
-"""Of all time, that trials may cost in addition to the first few."""
+"""Share of all time that trials may cost, after the first few."""
 
 
 class Trials:
-    """Of one kind of step. `threads` before each step, `observe` after it."""
+    """For one kind of step. Call `threads` before each step, `observe` after it."""
 
     def __init__(self, best: int | None = None, pause: int = FIRST_AFTER) -> None:
-        """`best`: a guess; `pause`: steps until it is tried, the more the surer it is."""
+        """`best`: a guess; `pause`: steps until it is tried, more if it is more certain."""
         self.best = best
-        """Threads that were fastest; None: as many as there are."""
+        """The fastest number of threads so far; None: as many as there are."""
         self._trying: int | None = None
-        """The number that a trial computes with, until its steps are done."""
+        """The number that a trial is computing with, until its steps are done."""
         self._tried: int | None = None
-        """The number that was faster than the steps before; those after have to say so, too."""
+        """The number that was faster than the steps before; the steps after it must confirm that."""
         self._tried_s: list[float] = []
         self._present_s: list[float] = []
-        """Of the last steps with the present number, since something else was computed."""
+        """Durations of the last steps with the present number, without other steps in between."""
         self._since = 0
         """Steps since the last trial."""
         self.pause = self._next_after = pause
-        """Steps between trials, the longer the more of them changed nothing; and until the next one."""
+        """Steps between trials, growing with trials that had no effect; and until the next one."""
         self._tries_more = False
         self._went_up: bool | None = None
-        """The last change's direction."""
+        """The direction of the last change."""
         self._reference_s = 0.0
-        """A step at the last trial."""
+        """Duration of a step at the last trial."""
         self._total_s = self._cost_s = 0.0
         self._skips = False
         """The next step starts or wakes threads, so it does not count."""
 
     def threads(self, most: int) -> int:
-        """For the next step; `most`: cores that are free."""
+        """Threads for the next step; `most`: cores that are free."""
         if self._trying is not None and self._trying > most:
             self.interrupt()
         return self._present(most) if self._trying is None else self._trying
 
     def interrupt(self) -> None:
-        """Something else was computed, or the number of free cores changed: steps before and after do not compare."""
+        """Something else was computed, or the number of free cores changed: earlier and later steps do not compare."""
         if self._trying is not None or self._tried is not None:
             self._since = 0
         self._trying = self._tried = None
@@ -63,12 +64,12 @@ class Trials:
         self._skips = True
 
     def retry(self) -> None:
-        """Conditions changed: what was found out may be wrong."""
+        """Conditions changed: earlier results may be wrong."""
         self.pause = self._next_after = FIRST_AFTER
         self._went_up = None
 
     def observe(self, threads: int, seconds: float, most: int) -> None:
-        """A step of this kind took so long, with as many threads as `threads` said."""
+        """A step of this kind took `seconds`, with the number of threads that `threads` returned."""
         self._total_s += seconds
         if self._skips:
             self._skips = False
@@ -104,7 +105,7 @@ class Trials:
         self._skips = self._trying > present
 
     def _judge(self, most: int) -> None:
-        """After a step of a trial: whether it goes on, has failed, or is to be confirmed."""
+        """After a step of a trial: whether it continues, has failed, or needs confirmation."""
         count, trying = len(self._tried_s), self._trying
         assert trying is not None
         present_s, tried_s = _typical(self._present_s), _typical(self._tried_s)
@@ -118,7 +119,7 @@ class Trials:
             self._failed()
 
     def _confirm(self, most: int) -> None:
-        """The steps after a trial say whether its gain was the trial's."""
+        """Check with the steps after a trial whether its gain came from the number of threads."""
         tried, present_s = self._tried, _typical(self._present_s)
         assert tried is not None
         if tried > most or _typical(self._tried_s) > self._wanted(tried, most) * present_s:
@@ -130,7 +131,7 @@ class Trials:
         self.best = None if tried == most else tried
         if self._went_up in (None, goes_up):
             self._next_after = COMPARED  # the next number in this direction
-        else:  # numbers that are as good as each other: nothing is gained by going to and fro
+        else:  # equally good numbers: alternating between them gains nothing
             self._wait_longer()
         self._went_up = goes_up
         self._reference_s = _typical(self._tried_s)
@@ -144,7 +145,7 @@ class Trials:
         self.pause = self._next_after = min(2 * self.pause, MOST_BETWEEN)
 
     def _wanted(self, tried: int, most: int) -> float:
-        """At most so much of the present time makes that number the better one."""
+        """Share of the present time below which that number is the better one."""
         return AS_FAST if tried < self._present(most) else FASTER
 
 

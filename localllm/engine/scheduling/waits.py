@@ -1,8 +1,8 @@
-"""What a waiting sequence was found to wait for, and whether that may have changed since.
+"""What a waiting sequence waits for, and whether that may have changed since it was determined.
 
-Looking at one means to compare its prompt with all that is cached, in each step, for everybody who waits. So an answer
-is kept until something happens that may make it another one: a slot begins or ends to run, or holds something else than
-it went on with; main memory or the disk has something new; the leader has come far enough. Decides nothing itself.
+Examining one means comparing its prompt with everything cached, in each step, for every waiting sequence. So a result
+is kept until something happens that may change it: a slot begins or ends to run, or holds something other than a
+continuation; main memory or the disk has something new; the leader has come far enough. Decides nothing itself.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 MAX_READING_S = 10.0
-"""For so long, all told, a sequence waits for the disk before it computes what may still come from there."""
+"""The total time that a sequence waits for the disk before it computes what it could still load."""
 
 Waits = Literal["for a prefix", "for room", "for the disk"]
-"""What a sequence that does not enter waits for: what a running one is just computing, cells of a unified cache, or
-what is being read."""
+"""What a sequence that does not enter waits for: a prefix that a running one is computing, cells of a unified cache, or
+something that is being read."""
 
 
 class Leader(NamedTuple):
-    """Who computes what a waiting sequence is to begin with."""
+    """The running sequence that computes the prefix of a waiting one."""
 
     sequence: Sequence
     until: int
-    """So many tokens both have in common."""
+    """Tokens that both have in common."""
     worth: int
-    """With fewer of them missing elsewhere it begins at once."""
+    """If fewer of them than this are missing elsewhere, the sequence enters at once."""
 
     @property
     def is_at_work(self) -> bool:
@@ -38,22 +38,22 @@ class Leader(NamedTuple):
 
     @property
     def elsewhere(self) -> int:
-        """As many tokens in another place are enough to begin with at once."""
+        """This many tokens in another place are enough to enter at once."""
         return self.until - self.worth
 
 
 class Seen(NamedTuple):
-    """What there was when a sequence was looked at."""
+    """What there was when a sequence was examined."""
 
     residency_changes: int
     host_changes: int
     disk_entries: tuple[DiskEntry, ...]
     growing: tuple[int, ...]
-    """Slots that hold nothing but a beginning of its prompt, and may come to hold more of it."""
+    """Slots that hold only a prefix of its prompt, and may come to hold more of it."""
 
 
 class Wait(NamedTuple):
-    """The answer, and what it rests on."""
+    """The result, and what it rests on."""
 
     reason: Waits
     seen: Seen
@@ -63,7 +63,7 @@ class Wait(NamedTuple):
 
 
 class WaitMemory:
-    """Keeps the answer with each sequence."""
+    """Keeps the result with each sequence."""
 
     def __init__(self, kv: KvCache) -> None:
         self._residency = kv.residency
@@ -71,7 +71,7 @@ class WaitMemory:
         self._disk = kv.disk
 
     def seen(self, sequence: Sequence, found: Found, running: Many[Sequence]) -> Seen:
-        """To be asked before anything is decided."""
+        """Call this before anything is decided."""
         slots = (other.slot for other in running) if sequence.cache_prompt else ()
         growing = (slot for slot in slots if slot is not None and found.lent[slot] == self._residency.held[slot].length)
         entries = () if self._disk is None else self._disk.entries
@@ -91,7 +91,7 @@ class WaitMemory:
         return "for the disk"
 
     def still_waits(self, sequence: Sequence, now_s: float) -> Waits | None:
-        """For what, if a new look would say the same; None: it has to be looked at."""
+        """What it waits for, if a new examination would give the same result; None: it must be examined."""
         wait = sequence.wait
         if wait is None:
             return None
@@ -110,11 +110,11 @@ class WaitMemory:
         return wait.reason
 
     def _is_nowhere_near(self, leader: Leader, growing: tuple[int, ...]) -> bool:
-        """Whether none of the slots that grow has so much of the prompt by now that waiting does not pay."""
+        """Whether no growing slot has enough of the prompt by now for waiting to be pointless."""
         return not growing or all(self._residency.held[slot].length < leader.elsewhere for slot in growing)
 
     def _is_nowhere_new(self, sequence: Sequence, wait: Wait, leader: Leader) -> bool:
-        """Whether nothing new has so much of it; then that is not looked at again."""
+        """Whether nothing new has enough of it; then that is not checked again."""
         residency, host, seen, growing = self._residency, self._host, wait.seen, wait.seen.growing
         if seen.residency_changes != residency.changes:
             changed = [slot for slot, held in enumerate(residency.held) if held.changed_at > seen.residency_changes]

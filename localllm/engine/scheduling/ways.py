@@ -1,4 +1,4 @@
-"""The ways in which a waiting sequence can begin, and which is the cheapest: in which slot, and from what.
+"""The ways in which a waiting sequence can start, and the cheapest of them: in which slot, and from what.
 
 Pure: looks at what is where, changes nothing.
 """
@@ -15,22 +15,22 @@ from localllm.engine.sequence import Sequence
 from localllm.kvdisk.entry import Entry as DiskEntry
 
 LOSS = 0.1
-"""Cost of losing a token of an idle slot, in tokens to compute: how likely somebody comes back for it."""
+"""Cost of losing a token of an idle slot, in tokens to compute: the probability that somebody comes back for it."""
 TOKENS_RESTORED = 256
-"""So many of an entry are restored in the time that one takes to compute (LOG.md, "Moves")."""
+"""Tokens of an entry restored in the time that computing one takes (LOG.md, "Moves")."""
 LEAST_RESTORE = 4
 """Cost of the shortest restore, in tokens to compute."""
 
 
 class Way(NamedTuple):
-    """Into that slot, where so much of the prompt is then: held, copied from a slot, or restored."""
+    """Into this slot, which then has this much of the prompt: held already, copied from a slot, or restored."""
 
     slot: int
     num_cached: int
     source: int | None = None
     """The slot to copy from first."""
     entry: Entry | DiskEntry | None = None
-    """What to restore first."""
+    """The entry to restore first."""
 
     @property
     def is_held(self) -> bool:
@@ -39,17 +39,17 @@ class Way(NamedTuple):
 
     @property
     def restored_tokens(self) -> int:
-        """Tokens of what is restored, more than it may start from perhaps."""
+        """Tokens that are restored, possibly more than it may start from."""
         return 0 if self.entry is None else len(self.entry.tokens)
 
 
 def cheapest(
     residency: Residency, found: Found, entries: Many[Entry | DiskEntry], num_prompt: int, free: Many[int]
 ) -> Way:
-    """Of all ways to start a prompt in one of the free slots; `found.saved` is of `entries`.
+    """The cheapest way to start a prompt in one of the free slots; `found.saved` refers to `entries`.
 
-    Costs, in tokens to compute: those of the prompt that are in no cache, the copy or the restore, and what the slot
-    loses. Among equals the slot that was used longest ago, then the lowest.
+    Costs, in tokens to compute: uncached tokens of the prompt, the copy or the restore, and what the slot loses. Among
+    equals the least recently used slot, then the lowest.
     """
 
     def cost(way: Way) -> tuple[float, int, int]:
@@ -76,7 +76,8 @@ def restore_cost(entry: Entry | DiskEntry) -> int:
 
 
 def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: bool) -> list[Operation]:
-    """What makes the slot hold the beginning of the prompt and no more. An entry of the disk has to be loaded first."""
+    """Operations that make the slot hold the beginning of the prompt and no more. An entry on disk must be loaded
+    first."""
     slot, num_cached, source, entry = way
     made: list[Operation] = []
     least: int | None = None
@@ -92,7 +93,7 @@ def steps(way: Way, sequence: Sequence, residency: Residency, *, can_rewind: boo
         held = residency.held[slot]
         length, checkpoints, least = held.length, held.checkpoints, held.least
     if num_cached < length:
-        if least is None:  # as it comes, it is no more than what is needed to go on
+        if least is None:  # it already holds no more than is needed to continue
             least = 0 if can_rewind else length
         checkpoint = needed_to_cut(num_cached, least, checkpoints)
         made.append(Truncate(slot, num_cached) if checkpoint is None else Rewind(slot, checkpoint))

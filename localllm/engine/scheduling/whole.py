@@ -1,7 +1,7 @@
-"""How much of prompts a step takes while nobody streams and a decode can be interrupted: whole batches.
+"""How much of the prompts a step takes while nothing streams and a decode can be interrupted: whole batches.
 
-llama.cpp computes a prompt fastest in ubatches that are full. A step is then as long as its batch, and who arrives ends
-it. Ending it loses the ubatch that was being computed: how much is lost in all is bounded. Pure: no clock, no backend.
+llama.cpp computes a prompt fastest in full ubatches. A step is then as long as its batch, and arrivals end it. Ending
+it loses the ubatch in progress; the total loss is bounded. Pure: no clock, no backend.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from localllm.engine.scheduling.pace import Budget
 from localllm.engine.sequence import Sequence
 
 LONGEST_UBATCH_S = 5.0
-"""A ubatch that would take longer is made smaller: so much is lost at most by ending a step.
+"""A ubatch that would take longer is made smaller, since this is the most that ending a step can lose.
 
-Smaller ones are dear: behind 5,000 tokens 192 rows take as long as 350 of 512.
+Smaller ones are expensive: after 5,000 tokens 192 rows take as long as 350 of 512.
 """
 LEAST_PROMPT = 64
-"""Tokens of each prompt that a step of several has, if there is time, however short the shortest is."""
+"""Tokens of each prompt in a step of several, time permitting, however short the shortest is."""
 NEARLY_ALL = 1.25
-"""Prompts of nearly equal lengths end together, if that makes the shortest wait so many times as long at most."""
+"""Prompts of nearly equal lengths end together, if the shortest then waits at most this many times as long."""
 MUCH_LONGER = 4
-"""Prompts so many times as long let those that take so little go first."""
+"""Prompts this many times as long let the shorter ones go first."""
 ALLOWED_LOSS_S = 0.3
-"""So much may be lost before anything is held back."""
+"""Loss allowed before anything is restricted."""
 LOSS_SHARE = 0.2
-"""And so much of what computes something after that."""
+"""Further loss allowed, as a share of the useful computing time after that."""
 LEAST_LOSS_S = 0.005
-"""What ending a step costs that has computed nothing: planning it, and building its graph."""
+"""Cost of ending a step that has computed nothing: planning it, and building its graph."""
 
 
 class Interruptions:
     """Whether steps may be interrupted: as long as little is lost by it.
 
-    All that is ever lost is less than `ALLOWED_LOSS_S`, what one more interruption loses, and `LOSS_SHARE` of the time
-    in which something was computed; so every prompt goes on, whatever arrives and goes.
+    The total loss stays below `ALLOWED_LOSS_S`, plus one more interruption, plus `LOSS_SHARE` of the useful computing
+    time; so every prompt makes progress, whatever arrives and leaves.
     """
 
     def __init__(self) -> None:
@@ -46,26 +46,27 @@ class Interruptions:
         return self._debt_s < ALLOWED_LOSS_S
 
     def computed(self, seconds: float) -> None:
-        """What was computed in so many seconds stays."""
+        """`seconds` of computing were useful."""
         self._debt_s = max(0.0, self._debt_s - LOSS_SHARE * seconds)
 
     def lost(self, seconds: float) -> None:
-        """What was computed in so many seconds does not."""
+        """`seconds` of computing were lost."""
         self._debt_s += max(seconds, LEAST_LOSS_S)
 
 
 class WholeBatches:
-    """Says how much of a step prompts get while nobody streams."""
+    """Decides how much of a step prompts get while nothing streams."""
 
     def __init__(self, *, batch_capacity: int, ubatch_capacity: int) -> None:
         self._batch_capacity = batch_capacity
         self._ubatch_capacity = ubatch_capacity
         self._is_turn_of_all = False
         self.is_measured = False
-        """Whether a step was: until then the cost of steps is not known, and they stay bounded."""
+        """Whether a step was measured: until then the cost of steps is unknown, and they stay bounded."""
 
     def prompts(self, running: Many[Sequence], waiting: Many[Sequence]) -> list[Sequence]:
-        """Who takes part in the step: those first that end much sooner than the others, but every other time all."""
+        """Which prompts take part in the step: first those that end much sooner than the others, but every other time
+        all."""
         needs = {sequence.id: _next_event(sequence, waiting) for sequence in running}
         shortest = min(needs.values(), default=0)
         short = [sequence for sequence in running if needs[sequence.id] <= NEARLY_ALL * shortest]
@@ -77,10 +78,10 @@ class WholeBatches:
         return list(running) if is_turn_of_all else short
 
     def budget(self, bounded: Budget, running: Many[Sequence], waiting: Many[Sequence]) -> Budget:
-        """In the place of one that bounds a step's time: for `running` prompts, some of whose prefixes are waited for.
+        """Replaces a budget that bounds a step's time, for `running` prompts, some of whose prefixes are waited for.
 
-        A prompt alone gets a whole batch, and several, which llama.cpp computes in ubatches of equal parts, one ubatch:
-        or less, as much as lets the first of them end.
+        A single prompt gets a whole batch; several, which llama.cpp computes in ubatches of equal parts, get one
+        ubatch. Less if that lets the first of them end.
         """
         if not self.is_measured or not running or any(sequence.wants_scores for sequence in running):
             return bounded
@@ -94,12 +95,12 @@ class WholeBatches:
             most_tokens = sum(needs)
         most_tokens = min(most_tokens, self._batch_capacity if count == 1 else self._ubatch_capacity)
         if needs[0] < LEAST_PROMPT < needs[-1]:
-            most_s = bounded.step_s  # others get more than the shortest needs only as far as there is time
+            most_s = bounded.step_s  # others exceed what the shortest needs only if time allows
         return bounded._replace(step_s=max(bounded.step_s, most_s), most_tokens=most_tokens)
 
 
 def _next_event(sequence: Sequence, waiting: Many[Sequence]) -> int:
-    """Tokens until its prompt ends, or the prefix of it that somebody waits for."""
+    """Tokens until its prompt ends, or the prefix of it that another sequence waits for."""
     events = [sequence.num_pending]
     for other in waiting:
         leader = None if other.wait is None else other.wait.leader

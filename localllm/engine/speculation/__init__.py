@@ -1,1 +1,1 @@
-"""Who guesses what comes next: texts in which an answer may occur again, and how often they were right lately."""
+"""Sources of guesses: texts in which an answer may repeat, draft models, and how often each was right lately."""

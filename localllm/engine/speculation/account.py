@@ -1,8 +1,9 @@
-"""What drafting has won and lost, in time that was measured: who loses stops, whatever was expected.
+"""What drafting has gained and lost in measured time: drafting that loses stops, whatever was predicted.
 
-Costs are learned step by step, and from few of them; the time between steps is the truth. Each number of streams has an
-account. A drafted step adds what its tokens would have taken without, and takes off what it took; plain steps add a
-little, so that drafting is tried again some day. Nothing is drafted on an empty one. Pure: knows nothing of clocks.
+Costs are learned step by step, and from few steps; the time between steps is the truth. Each number of streams has an
+account. A drafted step adds what its tokens would have taken without drafts and deducts what it took; plain steps add a
+little, so that drafting is eventually tried again. Nothing is drafted on an empty account. Pure: knows nothing of
+clocks.
 """
 
 from __future__ import annotations
@@ -10,39 +11,40 @@ from __future__ import annotations
 from typing import NamedTuple
 
 BEGINNING, MOST = 4.0, 8.0
-"""Plain steps' time on an account at first, and at most."""
+"""Initial and highest balance, in durations of a plain step."""
 REFILL = 0.008
-"""Of each plain step's time."""
+"""Share of each plain step's time that is added."""
 WORST = 4.0
-"""A step takes off so many plain steps' time at most: others may have had the cores."""
+"""A step deducts at most this many plain steps: others may have had the cores."""
 GAIN = 0.1
-"""How much of the error one step changes of what a plain one takes."""
+"""Weight of one step's error in the learned duration of a plain step."""
 
 
 class _Account(NamedTuple):
     plain_s: float
-    """A plain step, with all that is around it."""
+    """Duration of a plain step, including everything around it."""
     balance: float
     """In plain steps."""
 
 
 class Accounts:
-    """By number of streams."""
+    """Accounts by number of streams."""
 
     def __init__(self) -> None:
         self._accounts: dict[int, _Account] = {}
 
     def allows(self, num_streams: int) -> bool:
-        """Whether so many may be drafted for: what a plain step takes is known, and something is left."""
+        """Whether this many streams may be drafted for: a plain step's duration is known, and the balance is
+        positive."""
         account = self._accounts.get(num_streams)
         return account is not None and account.balance > 0
 
     def plain_s(self, num_streams: int) -> float:
-        """What a plain step takes that `allows`."""
+        """Duration of a plain step; only where `allows` is true."""
         return self._accounts[num_streams].plain_s
 
     def took(self, num_streams: int, num_tokens: int, seconds: float, *, is_drafted: bool) -> None:
-        """From one step to the next, so many tokens of all streams together came of it."""
+        """The time since the previous step was `seconds`, and the step produced `num_tokens` over all streams."""
         account = self._accounts.get(num_streams)
         if account is None:
             if not is_drafted and num_tokens == num_streams:

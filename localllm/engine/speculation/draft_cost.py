@@ -1,4 +1,4 @@
-"""What a draft model takes, measured: a decode of a token for so many streams, and a token of a prompt.
+"""Cost of a draft model, measured: a decode of one token for each of several streams, and a token of a prompt.
 
 Pure: knows nothing of clocks.
 """
@@ -6,26 +6,26 @@ Pure: knows nothing of clocks.
 from __future__ import annotations
 
 SLOWER, FASTER = 0.1, 0.4
-"""How much of the error one measurement changes that took longer than expected, or less: what holds one up is others'
-work."""
+"""Weight of a measurement's error where it took longer than expected, and where it took less: a slow one was usually
+held up by other work."""
 SLOWEST = 3.0
-"""One that took so many times as long says no more than that."""
+"""A measurement counts as at most this many times the expected duration."""
 PROMPT_SHARE = 0.25
-"""Of a decode: what a token of a prompt takes, before that was measured."""
+"""Cost of a prompt's token as a share of a decode, until it is measured."""
 FEWEST_TOKENS = 8
-"""Of fewer at a time nothing is learned: they take what the weights take."""
+"""Fewer tokens at a time teach nothing: they take as long as reading the weights."""
 
 
 class DraftCost:
     """All in seconds."""
 
     def __init__(self, share: float) -> None:
-        """`share`: of what a step of the target takes, before anything was measured."""
+        """`share`: cost relative to a step of the target, before anything was measured."""
         self._share = share
         self.target_s = 0.01
-        """A step of the target for one stream, for what was not measured yet."""
+        """A step of the target for one stream, used for what was not measured yet."""
         self._by_count: dict[int, float] = {}
-        """Streams -> a decode of one token for each, what is around it counted."""
+        """Number of streams -> a decode of one token for each, with everything around it."""
         self._token_s: float | None = None
 
     def decode_s(self, num_streams: int) -> float:
@@ -38,11 +38,11 @@ class DraftCost:
 
     @property
     def token_s(self) -> float:
-        """Of many tokens computed together, each."""
+        """Cost per token of many computed together."""
         return PROMPT_SHARE * self.decode_s(1) if self._token_s is None else self._token_s
 
     def tokens_s(self, count: int) -> float:
-        """So many of one prompt."""
+        """Cost of `count` tokens of one prompt."""
         return max(self.decode_s(1), count * self.token_s)
 
     def observe_guesses(self, num_streams: int, num_decodes: int, seconds: float) -> None:
@@ -50,7 +50,7 @@ class DraftCost:
         self._by_count[num_streams] = _learned(known, seconds / num_decodes)
 
     def observe_tokens(self, num_tokens: int, seconds: float) -> None:
-        """No decode of a single token takes longer: so one that was slow by accident is tried again."""
+        """Caps the decode of a single token at this cost, so that one that was slow by accident is tried again."""
         if num_tokens >= FEWEST_TOKENS:
             self._token_s = _learned(self._token_s, seconds / num_tokens)
         self._by_count = {count: min(known, seconds) for count, known in self._by_count.items()}

@@ -1,10 +1,10 @@
-"""A draft model's guesses for all streams of a step: one decode for each drafted token, as long as that pays.
+"""A draft model's guesses for all streams of a step: one decode per drafted token, as long as that pays.
 
     a step   [draft: catch up, g1] [g2] ... [gn]   [target: last, g1 .. gn -> rows]   [draw, while that was guessed]
 
-What is worth its time is decided by `lengths`, with the costs that were measured, the draft's own too. Where nothing
-pays the draft rests, but for a small part of the time: then it looks back at a few tokens whose successors are known.
-If it fails, answers go on without it. Knows nothing of llama.cpp.
+`lengths` decides what is worth its time, with measured costs, including the draft's own. Where nothing pays, the draft
+rests, except for a small share of the time: then it checks itself on a few tokens whose successors are known. If it
+fails, answers continue without it. Knows nothing of llama.cpp.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from localllm.engine.team import Team
 logger = logging.getLogger("localllm")
 
 READY = 16
-"""Tokens that a stream may be behind and still draft in the same step: others wait as long."""
+"""Tokens by which a stream may be behind and still draft in the same step; the other streams wait for it."""
 CATCH_UP_S = 0.05
-"""A step spends so long on streams that are further behind, about."""
+"""Approximate time that a step spends on streams that are further behind."""
 LEAST_CATCH_UP = 32
-"""Tokens of such a step at least."""
+"""The fewest tokens of such a step."""
 ANSWER = 128
-"""Tokens that an answer without a limit is taken to go on for, where it is asked whether catching up pays."""
+"""Assumed remaining tokens of an answer without a limit, when deciding whether catching up pays."""
 PROBING = 0.006
-"""Of the time in which nothing pays, what may be spent on looking whether it would."""
+"""Share of the time in which nothing pays that may be spent on checking whether it would."""
 PROBE, PROBED = 48, 16
-"""Tokens that are looked back at where the draft is far behind. Successors are compared behind the first so many,
-and so many are looked at together at least."""
+"""Length of a check where the draft is far behind: successors are compared after the first number of tokens, and at
+least the second number at once."""
 WARMING = 6
-"""Tokens to find out what one takes."""
+"""Tokens decoded to measure the cost of one."""
 RESTS = 4
-"""Steps for which nothing is reckoned again after one in which nothing paid."""
+"""Steps without a new decision after one in which nothing paid."""
 WORTH_TRYING = 0.1
-"""A guess that is right less often is not computed by anybody."""
+"""A guess that is less likely to be right is never computed."""
 
 
 class Wanted(NamedTuple):
@@ -58,17 +58,17 @@ class Wanted(NamedTuple):
     sequence: Sequence
     drafted: Drafted
     most: int
-    """Tokens to guess."""
+    """The most tokens to guess."""
 
 
 class _Step(NamedTuple):
-    """The last one."""
+    """The previous step."""
 
     began_s: float
     ids: tuple[int, ...]
-    """Of its streams."""
+    """Ids of its streams."""
     num_tokens: int
-    """That these had generated before it."""
+    """Tokens that these had generated before it."""
     is_drafted: bool
 
 
@@ -83,7 +83,7 @@ class Drafts:
         team: Team | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`share`: of what a step of the target takes, what one of this takes, before that was measured."""
+        """`share`: cost of a draft step relative to a target step, until it is measured."""
         self._backend: Backend | None = backend
         self._ready = min(READY, backend.batch_capacity // backend.num_slots)
         self._streams = DraftStreams(backend)
@@ -91,19 +91,19 @@ class Drafts:
         self._team = team
         self._spent = DraftCost(share)
         self._saved_s = 0.0
-        """For looking back, of the time in which nothing paid."""
+        """Time available for checks, saved while nothing paid."""
         self._target: RowCost | None = None
         self._resting = 0, 0
-        """So many steps more, while so many stream."""
+        """Steps still to rest, and for which number of streams."""
         self._accounts = Accounts()
         self._last: _Step | None = None
 
     def weigh(self, target: RowCost) -> None:
-        """What the target's steps cost."""
+        """The cost of the target's steps."""
         self._target = target
 
     def warm_up(self) -> None:
-        """Measure, before anybody waits for it, what a decode takes. Raises `BackendError`."""
+        """Measure the cost of a decode before anybody waits for it. Raises `BackendError`."""
         assert self._backend is not None
         took_s = []
         for place in range(WARMING):
@@ -129,7 +129,7 @@ class Drafts:
             return
         if any(sequence.num_pending > 1 or sequence.wants_scores for sequence in streams):
             self._last = None
-            return  # beside prompts everybody gets one row
+            return  # beside prompts every stream gets one row
         self._settle(streams)
         if not self._target.knows(len(streams)) or not self._accounts.allows(len(streams)):
             return
@@ -150,7 +150,7 @@ class Drafts:
             logger.warning("draft_dropped", extra={"fields": {"reason": str(error), "effect": "answers go on"}})
 
     def _settle(self, streams: Many[Sequence]) -> None:
-        """What the step before has won or lost, if it was one of the same streams."""
+        """Account for the previous step, if it had the same streams."""
         now_s, last = self._clock(), self._last
         ids = tuple([sequence.id for sequence in streams])
         num_tokens = sum([sequence.num_generated for sequence in streams])
@@ -197,7 +197,7 @@ class Drafts:
             self._guess(backend, ready, length)
 
     def _catch_up(self, backend: Backend, chosen: Many[Wanted], gain_s: float) -> list[tuple[Wanted, DraftStream]]:
-        """Those whose streams are near enough; others come nearer, if the time `gain_s` that a token saves pays it."""
+        """Streams that are close enough; others catch up, if the time `gain_s` saved per token pays for it."""
         ready, behind = [], []
         for one in chosen:
             sequence = one.sequence
@@ -205,7 +205,7 @@ class Drafts:
             left = ANSWER if sequence.max_tokens is None else min(ANSWER, sequence.max_tokens - sequence.num_generated)
             is_short = stream.first > 0 and sequence.num_tokens + ANSWER <= backend.slot_capacity
             if is_short and self._spent.tokens_s(sequence.num_tokens) < gain_s * left:
-                self._streams.begin_at(stream, 0)  # it had looked back at its end only
+                self._streams.begin_at(stream, 0)  # it holds only the end, from a check
             missing = stream.num_missing(sequence)
             if missing <= self._ready:
                 ready.append((one, stream))
@@ -220,7 +220,7 @@ class Drafts:
             segments.append(self._segment(one.sequence, stream, count, num_outputs=0))
             room -= count
         if segments:
-            self._last = None  # it is paid by what is to come, as was just reckoned
+            self._last = None  # its cost is covered by expected gains, as just computed
             self._decode(backend, segments)
             for (_, stream), segment in zip(behind, segments, strict=False):
                 self._streams.computed(stream, list(segment.tokens))
@@ -232,7 +232,7 @@ class Drafts:
         return Segment(stream.slot, start, sequence.tokens[at : at + count], num_outputs)
 
     def _decode(self, backend: Backend, segments: list[Segment]) -> float:
-        """What it took, in seconds. Raises `BackendError`."""
+        """Duration in seconds. Raises `BackendError`."""
         began_s = self._clock()
         backend.decode(sorted(segments))
         backend.synchronize()
@@ -267,7 +267,7 @@ class Drafts:
             draft.wanted.drafted.draft(draft.wanted.sequence.num_tokens, draft.tokens, draft.probabilities)
 
     def _going_on(self, backend: Backend, active: list[_Draft], length: Length, most: int) -> list[_Draft]:
-        """Of which one more token is drafted: where what is to be expected of it is worth its row, and the decode."""
+        """Streams that draft one more token: where its expected gain is worth its row and the decode."""
         going_on = [
             draft
             for draft in active
@@ -279,7 +279,7 @@ class Drafts:
         return going_on if sum(draft.worth for draft in going_on) > cost_s * length.rate else []
 
     def _look_back(self, backend: Backend, wanted: list[Wanted]) -> None:
-        """At tokens whose successors are known, of the stream that was not looked at for longest, if time was saved."""
+        """Check guesses against known successors, for the stream checked longest ago, if time was saved for that."""
         if self._saved_s < self._spent.tokens_s(PROBED) or not wanted:
             return
         streams = [(one, self._streams.follow(one.sequence, one.most + 1 + self._ready)) for one in wanted]
@@ -308,7 +308,7 @@ class Drafts:
 
 
 class _Draft:
-    """What is drafted for one stream."""
+    """The draft for one stream, in progress."""
 
     def __init__(self, wanted: Wanted, stream: DraftStream) -> None:
         self.wanted = wanted
@@ -320,7 +320,7 @@ class _Draft:
 
     @property
     def worth(self) -> float:
-        """What is to be expected of one more token."""
+        """Expected gain of one more token."""
         return self._right * self.wanted.drafted.trust.mean
 
     def take(self, token: int, probability: float) -> None:
@@ -334,7 +334,7 @@ def _drafted(sequence: Sequence) -> Drafted | None:
 
 
 def _best(row: npt.NDArray[np.float32]) -> tuple[int, float]:
-    """The likeliest token, and its probability; 0 of a row that is no numbers."""
+    """The likeliest token and its probability; 0 for a row that is not finite."""
     token = int(row.argmax())
     total = float(np.exp(row - row[token]).sum())
     return token, 1.0 / total if total >= 1.0 and math.isfinite(total) else 0.0

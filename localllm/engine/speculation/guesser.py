@@ -1,7 +1,7 @@
-"""What one sequence may go on with: the best guess of its sources.
+"""What one sequence may continue with: the best guess of its sources.
 
-Texts are indexed when the first token has come, so that requests that wait hold nothing. How many of the guessed tokens
-are computed, if any, is decided elsewhere.
+Texts are indexed when the first token has come, so that waiting requests hold nothing. How many guessed tokens are
+computed, if any, is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from localllm.engine.speculation.trust import Trust
 from localllm.types import SourceName, Speculative
 
 HOPELESS = 0.08
-"""A guess that is right less often is not looked at any further."""
+"""A less likely guess is not pursued."""
 
 
 class Experience:
-    """What sequences of one model teach those that come."""
+    """What a model's sequences pass on to later ones."""
 
     def __init__(self, *, has_draft: bool = False) -> None:
         """`has_draft`: a draft model guesses, too."""
@@ -39,7 +39,7 @@ class Experience:
 
 
 class Guesser:
-    """Of one sequence, whose tokens are all that it knows of it."""
+    """For one sequence; knows only its tokens."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Guesser:
         *,
         prediction: Tokens[int] = (),
     ) -> None:
-        """`prediction`: what the answer may be like."""
+        """`prediction`: text that the answer may resemble."""
         self.most = LONGEST - 1 if wanted.n_max is None else min(wanted.n_max, LONGEST - 1)
-        """Tokens to guess in a step."""
+        """The most tokens to guess in a step."""
         self.drafted = experience.drafted() if wanted.takes("draft") else None
-        """What a draft model guesses."""
+        """Guesses of a draft model."""
         self._texts: dict[SourceName, Tokens[int] | None] = {}
         if prediction and wanted.takes("prediction"):
             self._texts["prediction"] = prediction
@@ -70,7 +70,7 @@ class Guesser:
         return None if best is None else Proposal((), *best)
 
     def looked_up(self, sequence: Sequence) -> Guess | None:
-        """The best guess of the texts."""
+        """The best guess from the texts."""
         if self._sources is None or sequence.num_shifted != self._num_shifted:
             self._num_shifted = sequence.num_shifted
             self._sources = self._made(sequence)

@@ -1,8 +1,8 @@
-"""How many tokens a draft model should guess: what gives most tokens a second, its own time counted.
+"""How many tokens a draft model should guess: the number that gives most tokens per second, counting its own time.
 
-A guessed token costs one decode of the draft for all streams together and a row of the target for each. So the best
-length is found before anything is drafted, by how often guesses are right, and drafting stops earlier where what was
-guessed is unlikely to stand. Pure: knows nothing of models, sequences or clocks.
+A guessed token costs one decode of the draft for all streams together and one row of the target for each. So the best
+length is chosen before anything is drafted, from how often guesses are right, and drafting stops earlier where a guess
+is unlikely to stand. Pure: knows nothing of models, sequences or clocks.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from typing import NamedTuple
 from localllm.engine.scheduling.rows import LONGEST, MOST_ROWS, Cost, Part
 
 LENGTHS = (1, 2, 3, 5, 7, 11, 15)
-"""To try."""
+"""Lengths to try."""
 MARGIN = 1.02
-"""So many times as many tokens a second as without have to be expected: what is measured is not exact."""
+"""Required gain in tokens per second over not drafting: measurements are not exact."""
 
 
 SURE = 0.98
-"""No guess is surer."""
+"""Upper bound for the probability of a guess."""
 
 
 class Stream(NamedTuple):
-    """One that streams in the next step."""
+    """A stream of the next step."""
 
     slot: int
     depth: int
     """Tokens before its rows."""
     chance: float
-    """Of a guess to be right; 0: no draft is wanted for it."""
+    """Probability that a guess is right; 0: no draft is wanted for it."""
     most: int
-    """Tokens that may be guessed for it."""
+    """The most tokens that may be guessed for it."""
 
 
 class Length(NamedTuple):
-    """What pays."""
+    """The best choice."""
 
     num_tokens: int
     places: frozenset[int]
-    """Of the streams that get them."""
+    """Indexes of the streams that get drafts."""
     rate: float
-    """Tokens a second to expect, of all streams together."""
+    """Expected tokens per second of all streams together."""
     row_s: float
-    """What one more row of a stream costs."""
+    """Cost of one more row of a stream."""
 
 
 def best_length(
     streams: Sequence[Stream], cost: Cost, draft_s: Callable[[int], float], *, invested_s: float = 0.0
 ) -> Length | None:
-    """Of all streams, in order of slots. None: nothing pays.
+    """The best choice over all streams, given in slot order. None: nothing pays.
 
-    `cost` says in seconds what a step of the target takes, `draft_s` what one decode of the draft for so many streams
-    takes. `invested_s`: what each step has to earn besides.
+    `cost`: seconds of a step of the target; `draft_s`: seconds of one decode of the draft for that many streams.
+    `invested_s`: additional time that each step must recover.
     """
     plain_s = cost([(stream.slot, stream.depth, 1) for stream in streams])
     willing = sorted(
@@ -69,7 +69,7 @@ def best_length(
             if length >= (LONGEST if len(streams) == 1 else MOST_ROWS):
                 break
             parts = [_part(stream, length if place in places else 0) for place, stream in enumerate(streams)]
-            took_s = max(cost(parts), plain_s)  # what was never tried is taken for cheap
+            took_s = max(cost(parts), plain_s)  # untried shapes are estimated as cheap
             total = len(streams) + sum([_expected(streams[place], length) for place in places])
             rate = total / (took_s + length * each_s + invested_s)
             if rate > best_rate:
@@ -79,7 +79,7 @@ def best_length(
 
 
 def _most(streams: Sequence[Stream]) -> float:
-    """Tokens of a step if any number were guessed."""
+    """Upper bound for the tokens of a step, with any number of guesses."""
     return sum([1 / (1 - min(stream.chance, SURE)) for stream in streams])
 
 
@@ -88,7 +88,7 @@ def _part(stream: Stream, length: int) -> Part:
 
 
 def _expected(stream: Stream, length: int) -> float:
-    """Tokens of so many guesses."""
+    """Expected tokens from `length` guesses."""
     right, total = 1.0, 0.0
     for _ in range(min(length, stream.most)):
         right *= stream.chance

@@ -1,12 +1,12 @@
-"""Guesses by looking up: where the last tokens stand in a text, what comes there comes again.
+"""Guesses by lookup: where the last tokens occur in a text, what follows them there is likely to follow again.
 
     text     ... a b c d e f g h ...          the answer  ... x b c d
                    ^^^^^ ^ at                                   ^^^^^ agree: e is expected, then f, g, h
 
-The text is the sequence's own (its prompt, in which a conversation's past is, and what it has answered), or one that
-the answer is predicted to be. A hash table of `NGRAM` tokens to the last place behind them is filled at once for what
-is there, and token by token for what comes: linear, 16 bytes a token at most. Where the answer leaves the text, the
-place is found again a little further on: an edit. Knows nothing of sequences, and of whether a guess is computed.
+The text is the sequence's own (its prompt, with the conversation's past, and what it has answered), or a prediction of
+the answer. A hash table from `NGRAM` tokens to the position after their last occurrence is filled at once for existing
+text and token by token for new text: linear, at most 16 bytes per token. Where the answer departs from the text, its
+place is searched a little further on, as after an edit. Knows nothing of sequences or of whether a guess is computed.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from localllm.engine.speculation.source import Guess
 from localllm.types import SourceName
 
 NGRAM = 3
-"""Tokens that have to agree."""
+"""Tokens that must agree."""
 MOST_ENTRIES = 1 << 19
-"""Of the table, 4 bytes each. Places whose entry a later one takes are lost: another is found a token later."""
+"""Size of the table, 4 bytes each. A position overwritten by a later one is lost; another is found a token later."""
 REACH = 48
-"""So far behind the place where the answer left the text it is looked for with fewer tokens."""
+"""Distance after the point of departure within which the place is searched with fewer agreeing tokens."""
 LOST_FOR = 24
-"""For so many tokens."""
+"""Number of tokens for which that search continues."""
 NEAR = 6
-"""So near with a single one; and for so many tokens, as many others are taken to stand for them, whatever they are."""
+"""Distance, and number of tokens, for which one agreeing token suffices, and for which as many different tokens are
+assumed to replace those of the text."""
 PREDICTED = 8
-"""Somebody expects the beginning of a prediction: as if so many tokens before it had agreed."""
+"""The beginning of a prediction counts as if this many preceding tokens had agreed."""
 FIRST_DOUBT = 2
-"""So often a token has to be right where another one stood, before its place is believed in as others are: that of a
-value behind a key."""
+"""How often a token must be right at a place where another one came, before the place is trusted again: for example the
+value after a key."""
 TRUSTED = 4
-"""A text that agreed for fewer tokens is not looked for again so eagerly when it is left."""
+"""After fewer agreeing tokens the place is searched less eagerly once the answer departs."""
 _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
 _WORD = (1 << 32) - 1
 
 
 class Lookup:
-    """A `Source`."""
+    """Implements `Source`."""
 
     def __init__(
         self,
@@ -53,23 +54,22 @@ class Lookup:
         text: Sequence[int] | None = None,
         num_before: int | None = None,
     ) -> None:
-        """In `text`, of which the answer is expected to begin with the beginning, behind the first `num_before` of the
-        sequence's `tokens` (None: all there are). Without a text, in these tokens.
-        """
+        """Looks up in `text`, whose beginning the answer is expected to start with, after the first `num_before` of the
+        sequence's `tokens` (None: all of them). Without a text, looks up in those tokens."""
         self.name: SourceName = name
         self._rates = rates
         self._grows = text is None
         self._text = tokens if text is None else text
         self._num_seen = len(tokens) if text is None or num_before is None else num_before
-        """Of the sequence."""
+        """Tokens of the sequence."""
         self._at = -1 if self._grows else 0
-        """In the text: the token that is expected next; -1: none is."""
+        """Position in the text of the token expected next; -1: none."""
         self._num_agreed = 0 if self._grows else PREDICTED
         self._lost_at = -1
-        """In the text: where the answer left it."""
+        """Position in the text where the answer departed from it."""
         self._lost_since = 0
         self._doubts = bytearray(len(self._text))
-        """Of each place in the text: how often the token there has to be right before it is believed in again."""
+        """For each position in the text: how often its token must still be right before it is trusted again."""
         self._table, self._shift = _table(self._text)
         if self._grows:
             self._look_up(tokens, len(tokens))
@@ -82,23 +82,23 @@ class Lookup:
         if at < 0 or at >= len(text):
             return None
         found, doubts = tuple(text[at : at + most]), self._doubts[at : at + most]
-        if self._grows and len(found) < most:  # it repeats itself: what is guessed is text as well
+        if self._grows and len(found) < most:  # it repeats itself: guessed tokens serve as text, too
             times = most // len(found) + 1
             found, doubts = (found * times)[:most], (doubts * times)[:most]
         return Guess(found, self._rates.chances(self._num_agreed, doubts), self.name)
 
     def _take(self, tokens: Sequence[int], place: int) -> None:
-        """The token at that place has come."""
+        """The token at that position has come."""
         at, token, text = self._at, tokens[place], self._text
         if self._grows and place >= NGRAM:
             self._table[_hash(tokens, place) >> self._shift] = place
-        if at >= len(text):  # of a prediction that the answer goes beyond
+        if at >= len(text):  # the answer has passed the end of the prediction
             at = -1
         if at >= 0:
             is_right, doubts = text[at] == token, self._doubts
             self._rates.learn(DOUBTFUL if doubts[at] else self._num_agreed, is_right=is_right)
             doubts[at] = max(0, doubts[at] - 1) if is_right else FIRST_DOUBT
-            if self._grows:  # it may be a value, and the text may be copied again
+            if self._grows:  # it may be a changed value in a text that is copied again
                 doubts.append(doubts[at])
             if is_right:
                 self._at, self._num_agreed = at + 1, self._num_agreed + 1
@@ -110,7 +110,7 @@ class Lookup:
         self._look_up(tokens, place + 1)
 
     def _look_up(self, tokens: Sequence[int], end: int) -> None:
-        """What the `tokens` before `end` are followed by in the text."""
+        """Find what follows the `tokens` before `end` in the text."""
         self._at = -1
         if self._lost_at >= 0:
             if end - self._lost_since > LOST_FOR:
@@ -121,11 +121,11 @@ class Lookup:
             return
         at = self._table[_hash(tokens, end) >> self._shift]
         num_agreed = self._agreeing(tokens, end, at) if at else 0
-        if num_agreed >= NGRAM:  # better than a single one that was found near
+        if num_agreed >= NGRAM:  # better than a single one found nearby
             self._at, self._num_agreed = at, num_agreed
 
     def _look_near(self, tokens: Sequence[int], end: int) -> bool:
-        """Whether it may go on a little behind where the answer left it: with other tokens, with fewer, with more."""
+        """Whether the text may continue shortly after the point of departure: with other tokens, fewer, or more."""
         text, lost_at, num_lost = self._text, self._lost_at, end - self._lost_since
         token, before = tokens[end - 1], tokens[end - 2]
         known = end if self._grows else len(text)  # several may have come at once
@@ -152,12 +152,12 @@ class Lookup:
 
 
 def _hash(tokens: Sequence[int], end: int) -> int:
-    """Of the n-gram that ends there, 32 bits."""
+    """Hash of the n-gram that ends there, 32 bits."""
     return (tokens[end - 3] * _FACTORS[0] + tokens[end - 2] * _FACTORS[1] + tokens[end - 1] * _FACTORS[2]) & _WORD
 
 
 def _table(text: Sequence[int]) -> tuple[memoryview, int]:
-    """Hash of an n-gram, shifted, to the place behind where it stands last in the text, if anything is there."""
+    """Table from the shifted hash of an n-gram to the position after its last occurrence, if there is one."""
     ids: npt.NDArray[np.uint32] = np.asarray(text, np.int32).view(np.uint32)
     bits = max(10, min(4 * len(ids) + 2048, MOST_ENTRIES).bit_length() - 1)
     table = np.zeros(1 << bits, np.int32)

@@ -1,7 +1,7 @@
-"""How often guesses are right, by how much before them agreed: learned from every token, computed as a guess or not.
+"""How often guesses are right, by how many tokens before them agreed: learned from every token, computed or not.
 
-A source that is wrong is believed less with every token, and more again as soon as it would have been right: nothing
-has to be tried for that. Knows nothing of texts.
+The estimate for a wrong source falls with every token, and rises again as soon as it would have been right, without
+anything having to be tried. Knows nothing of texts.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 DOUBTFUL = -1
-"""In place of how many tokens agreed: where another one stood the last time."""
+"""In place of the number of agreeing tokens: another token came here the last time."""
 LONGEST = 17
-"""Agreement beyond so many tokens says no more."""
+"""More agreement than this says no more."""
 _LEVEL_OF = (0, 0, 1, 2, 2, *[3] * 4, *[4] * 8, 5, 6)
-"""Tokens that agreed, up to `LONGEST`, and behind that `DOUBTFUL`, to the level that they are learned as."""
+"""Maps agreeing tokens, up to `LONGEST`, and after that `DOUBTFUL`, to the level at which they are learned."""
 ASSUMED = (0.2, 0.3, 0.45, 0.65, 0.8, 0.9, 0.2)
-"""Of each level, before anything was learned."""
+"""Rate of each level before anything was learned."""
 FEWEST, MOST = 3, 15
-"""A rate is taken for the mean of so many tokens at first, and of so many at most: later ones count more."""
+"""A rate counts as the mean of this many tokens at first, and of this many at most, so that later ones weigh more."""
 TEACHING = 0.02
-"""How much of the rates that later sequences begin with one token changes."""
+"""Weight of one token in the rates that later sequences start with."""
 
 
 class Rates:
-    """Of one source: of a sequence, or, as its `teacher`, of all sequences of a model."""
+    """Rates of one source: of a sequence or, as its `teacher`, of all sequences of a model."""
 
     __slots__ = ("_by_level", "_counts", "_teacher")
 
@@ -33,7 +33,7 @@ class Rates:
         self._teacher = teacher
 
     def learn(self, num_agreed: int, *, is_right: bool) -> None:
-        """The token after so many that agreed was the expected one, or not."""
+        """Whether the token after `num_agreed` agreeing ones was the expected one."""
         level = _LEVEL_OF[min(num_agreed, LONGEST)]
         rates, count = self._by_level, self._counts[level] + 1
         rates[level] += (is_right - rates[level]) / count
@@ -44,11 +44,12 @@ class Rates:
             taught[level] += TEACHING * (is_right - taught[level])
 
     def chance(self, num_agreed: int) -> float:
-        """That the next token is the expected one."""
+        """Probability that the next token is the expected one."""
         return self._by_level[_LEVEL_OF[min(num_agreed, LONGEST)]]
 
     def chances(self, num_agreed: int, doubts: Iterable[int]) -> tuple[float, ...]:
-        """Of the next tokens, each that it is right if those before it are. `doubts`: which of them are doubtful."""
+        """Probability that each of the next tokens is right, given that those before it are. `doubts`: which are
+        doubtful."""
         rates = self._by_level
         return tuple(
             [

@@ -1,4 +1,4 @@
-"""What makes guesses: one small protocol. Knows nothing of how guesses are checked."""
+"""The protocol for sources of guesses. Knows nothing of how guesses are verified."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from localllm.types import SourceName
 
 
 class Guess(NamedTuple):
-    """What may come next."""
+    """Tokens that may come next."""
 
     tokens: tuple[int, ...]
     chances: tuple[float, ...]
-    """Of each, that it is right if those before it are."""
+    """Probability of each to be right, given that those before it are."""
     source: SourceName
-    """Whose it is."""
+    """Its source."""
 
     @property
     def worth(self) -> float:
-        """Tokens to expect of it."""
+        """Expected number of right tokens."""
         right, total = 1.0, 0.0
         for chance in self.chances:
             right *= chance
@@ -29,38 +29,38 @@ class Guess(NamedTuple):
 
 
 class Source(Protocol):
-    """Of one sequence. Catches up with its tokens by itself, and learns from each whether it would have been right."""
+    """For one sequence. Catches up with its tokens by itself, and learns from each whether it would have been right."""
 
     @property
     def name(self) -> SourceName: ...
 
     def propose(self, tokens: Sequence[int], most: int) -> Guess | None:
-        """At most so many tokens that may follow these, of which those of the call before are the first."""
+        """At most `most` tokens that may follow `tokens`, which begin with those of the previous call."""
         ...
 
 
 class Drafted:
-    """A `Source`: what a draft model guessed for one sequence, beside all others, before anybody asked."""
+    """A `Source`: what a draft model guessed in advance for one sequence, together with all others."""
 
     name: SourceName = "draft"
 
     def __init__(self, trust: Trust) -> None:
         self.trust = trust
         self._place = 0
-        """Tokens of the sequence before those that were drafted."""
+        """Tokens of the sequence before the drafted ones."""
         self._tokens: list[int] = []
         self._probabilities: list[float] = []
 
     def draft(self, place: int, tokens: list[int], probabilities: list[float]) -> None:
-        """That is what may come behind the sequence's first `place` tokens; learned from when these have come."""
+        """Guesses for what follows the sequence's first `place` tokens; learned from once these have come."""
         self._place, self._tokens, self._probabilities = place, tokens, probabilities
 
     def learn(self, tokens: Sequence[int]) -> None:
-        """What has come since then says how good the draft was."""
+        """Learn from what has come since how good the draft was."""
         both = zip(self._tokens, self._probabilities, strict=True)
         for place, (token, probability) in enumerate(both, start=self._place):
             if place >= len(tokens):
-                return  # none has come, so that the draft is still of use
+                return  # none has come, so the draft remains usable
             is_right = tokens[place] == token
             self.trust.learn(probability, is_right=is_right)
             if not is_right:

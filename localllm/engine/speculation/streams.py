@@ -1,7 +1,7 @@
-"""What a draft model's KV cache holds of each sequence: it follows by going back to the common prefix.
+"""What a draft model's KV cache holds of each sequence; it follows a sequence by going back to the common prefix.
 
     tokens of the sequence   [0 ......... first ................... num_tokens)
-    in the draft's stream               [first .... held)             whatever it drafted behind is cut
+    in the draft's stream               [first .... held)             what it drafted after that is cut
     still to compute                              [held .......... num_tokens)
 
 A sequence keeps its stream while it runs; afterwards the next turn of its conversation finds it by its tokens. A draft
@@ -21,19 +21,19 @@ from localllm.kvdisk.prefix import common_prefix
 
 
 class DraftStream:
-    """One of them."""
+    """One stream."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
         self.first = 0
-        """Of the sequence's tokens, the first that it holds."""
+        """Index of the first of the sequence's tokens that it holds."""
         self.tokens: list[int] = []
-        """Held, from that one on."""
+        """Tokens held, from that one on."""
         self.owner: int | None = None
         """Id of the sequence that has it, or had it last."""
         self.domain: Domain = COMMON
         self.num_agreed = 0
-        """Of those held, known to be the sequence's."""
+        """How many of those held are known to be the sequence's."""
         self.num_shifted = 0
         self.last_used = self.last_probed = 0
 
@@ -43,7 +43,7 @@ class DraftStream:
 
 
 class DraftStreams:
-    """As many as the target has slots, so that there always is one."""
+    """As many as the target has slots, so that one is always available."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -52,12 +52,13 @@ class DraftStreams:
         self.num_uses = 0
 
     def release(self, running: Collection[int]) -> None:
-        """Whose sequence is not one of those may be another's; what it holds stays until then."""
+        """Streams of sequences not in `running` may be reassigned; until then they keep what they hold."""
         for id in [id for id in self._of if id not in running]:
             del self._of[id]
 
     def follow(self, sequence: Sequence, room: int) -> DraftStream:
-        """Its stream, cut to what is the sequence's, but for its last token at least, with room for so many more."""
+        """The sequence's stream, cut to the tokens they share, at least before its last one, with room for
+        `room` more."""
         stream = self._of.get(sequence.id)
         if stream is None:
             stream = self._of[sequence.id] = self._taken(sequence)
@@ -76,18 +77,18 @@ class DraftStreams:
         return stream
 
     def begin_at(self, stream: DraftStream, first: int) -> None:
-        """Empty it; from there on it holds the sequence's tokens."""
+        """Empty it; from then on it holds the sequence's tokens from `first`."""
         self._cut(stream, 0)
         stream.first = first
 
     def computed(self, stream: DraftStream, tokens: list[int], *, is_drafted: bool = False) -> None:
-        """They are in its cache now. If they are `is_drafted`, the sequence may go on with others."""
+        """These tokens are now in its cache. If `is_drafted`, the sequence may continue with others."""
         stream.tokens += tokens
         if not is_drafted:
             stream.num_agreed = len(stream.tokens)
 
     def _taken(self, sequence: Sequence) -> DraftStream:
-        """The free stream that holds most of its beginning; of equal ones the one that was not used for longest."""
+        """The free stream that holds most of its prefix; among equals the least recently used."""
         free = [stream for stream in self._streams if self._of.get(stream.owner or 0) is not stream]
         ids = np.asarray(sequence.tokens, np.int32)
 
@@ -105,7 +106,7 @@ class DraftStreams:
         return stream
 
     def _shift(self, stream: DraftStream, sequence: Sequence) -> None:
-        """Tokens were taken out of the sequence's middle: the same ones here, if all of them are here."""
+        """Tokens were removed from the sequence's middle: remove the same ones here, if all of them are here."""
         drop, keep = sequence.num_shifted - stream.num_shifted, sequence.keep
         stream.num_shifted = sequence.num_shifted
         if self._backend.can_shift and not stream.first and stream.num_agreed >= keep + drop:

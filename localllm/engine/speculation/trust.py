@@ -1,10 +1,10 @@
-"""How often a draft model's guesses are right, by how sure it is of them: learned from every token that came.
+"""How often a draft model's guesses are right, by its own probability for them: learned from every token that came.
 
     probability   0 ... 0.3 ... 0.5 ... 0.7 ... 0.85 ... 0.95 ... 0.99 ... 1
     level             0     1       2       3        4        5        6
 
-A model's own probabilities are those of another text than the target writes: another temperature, another model. What
-counts is how often the target drew what was guessed. Knows nothing of models.
+A model's own probabilities refer to a text other than the one the target writes: another temperature, another model.
+What counts is how often the target drew what was guessed. Knows nothing of models.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from bisect import bisect_right
 
 _BOUNDS = (0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
 ASSUMED = (0.2, 0.35, 0.5, 0.65, 0.78, 0.88, 0.93)
-"""Of each level, before anything was learned."""
+"""Rate of each level before anything was learned."""
 ASSUMED_MEAN = 0.65
-"""Of any guess."""
+"""Mean rate of guesses before anything was learned."""
 FEWEST, MOST = 4, 30
-"""A rate is taken for the mean of so many tokens at first, and of so many at most: later ones count more."""
+"""A rate counts as the mean of this many tokens at first, and of this many at most, so that later ones weigh more."""
 TEACHING = 0.04
-"""How much of what later sequences begin with one token changes."""
+"""Weight of one token in what later sequences start with."""
 _MEAN = len(ASSUMED)
 
 
 class Trust:
-    """In the draft of one sequence, or, as its `teacher`, of all sequences of a model."""
+    """Trust in the draft of one sequence or, as its `teacher`, of all sequences of a model."""
 
     __slots__ = ("_counts", "_rates", "_teacher")
 
@@ -35,15 +35,15 @@ class Trust:
 
     @property
     def mean(self) -> float:
-        """The chance of a guess before it is made, if those before it are right."""
+        """Probability that a guess is right before it is made, given that those before it are."""
         return self._rates[_MEAN]
 
     def chance(self, probability: float) -> float:
-        """Of a guess that the draft gives this probability."""
+        """Probability that a guess is right to which the draft gives this probability."""
         return self._rates[bisect_right(_BOUNDS, probability)]
 
     def learn(self, probability: float, *, is_right: bool) -> None:
-        """What the draft gave this probability came, or did not."""
+        """Whether a token to which the draft gave this probability came."""
         for level in (bisect_right(_BOUNDS, probability), _MEAN):
             count = self._counts[level] + 1
             self._rates[level] += (is_right - self._rates[level]) / count
