@@ -1,10 +1,10 @@
-"""Turns of conversations that were answered, each with what it adds to those before it, in bounded memory.
+"""Answered turns of conversations, each stored as what it adds to the turns before it, in bounded memory.
 
-    messages   [...............)[answer)[new messages)      of a turn and of the one that it goes on from (`parent`)
-    tokens     [prompt.........)[answer)[rest of prompt)[answer)      `head` is the turn whose tokens stand before
+    messages   [...............)[answer)[new messages)      of a turn and of its `parent`, the turn it continues
+    tokens     [prompt.........)[answer)[rest of prompt)[answer)      `head` is the turn whose tokens come first
 
-Whatever nobody used for longest goes first, and never before the turns that went on from it. One thread at a time.
-Knows nothing of templates or of what is in the KV cache.
+The least recently used turns are dropped first, and always after those that continue them. One thread at a time. Knows
+nothing of templates or of what is in the KV cache.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from localllm.worker.places import Ending
 from localllm.worker.turn_ends import size_of
 
 MAX_BYTES = 64 * 2**20
-"""Of all turns: some millions of tokens, with their text."""
+"""For all turns: some millions of tokens, with their text."""
 MOST_ANSWERS = 8
-"""To the same messages; of more, the last ones are known."""
+"""Answers kept for the same messages; the latest ones."""
 TURN_BYTES, MESSAGE_BYTES = 1000, 500
-"""What they take besides tokens and texts."""
+"""Size of a turn and of a message besides tokens and texts."""
 
 Tokens = npt.NDArray[np.int32]
 
 
 class Key(NamedTuple):
-    """Messages by their meaning, within a domain: domains share no answers."""
+    """Messages by their meaning, within a domain: domains do not share answers."""
 
     domain: Domain
     digest: bytes
@@ -40,30 +40,30 @@ class Key(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """An answer, and what it was the answer to."""
+    """An answer, and what it answered."""
 
     key: Key
-    """Of all that was answered."""
+    """Key of everything that was answered."""
     parent: Turn | None
     messages: tuple[Message, ...]
-    """Those that were answered, behind the parent's answer."""
+    """The answered messages after the parent's answer."""
     digests: tuple[bytes, ...]
-    """Of the conversation up to the parent's answer, and to each of the messages."""
+    """Digests of the conversation up to the parent's answer, and up to each of the messages."""
     rendering: Rendering
     ending: Ending
     head: Turn | None
     prompt: Tokens
-    """Behind the tokens of the head's prompt and answer."""
+    """Tokens after those of the head's prompt and answer."""
     made: Tokens
     functions: tuple[Function, ...]
-    """That could be called."""
+    """Functions that could be called."""
     answer: Message
-    """What was made. Its calls have the ids that a client gave them first, unless they have some of their own."""
+    """What was generated. Its calls have the ids that a client first received, unless they have ids of their own."""
     is_whole: bool = True
-    """Else nobody goes on from it: clients were sent something else, or it was cut within a thought or a call."""
+    """False: no turn continues it, because clients received something else or it was cut within reasoning or a call."""
 
     def lineage(self) -> list[Turn]:
-        """The turns that it goes on from, the first one first, and itself."""
+        """The turns that lead to it, first one first, and itself."""
         found: list[Turn] = []
         turn: Turn | None = self
         while turn is not None:
@@ -81,7 +81,7 @@ class Turn:
         return tuple(found)
 
     def tokens(self) -> Tokens:
-        """Of its prompt and its answer."""
+        """Tokens of its prompt and its answer."""
         parts: list[Tokens] = []
         turn: Turn | None = self
         while turn is not None:
@@ -97,26 +97,26 @@ class Turn:
 
 
 class AnsweredTurns:
-    """All that are remembered."""
+    """All turns that are remembered."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.num_bytes = 0
         self._max_bytes = max_bytes
         self._turns: dict[Turn, int] = {}
-        """The one that was used longest ago first, and the bytes of each."""
+        """Bytes of each turn; least recently used first."""
         self._answers: dict[Key, list[Turn]] = {}
         self._passing: dict[Key, Turn] = {}
-        """The last turn that is the first of its conversation to have these messages."""
+        """The latest turn that was the first of its conversation with these messages."""
 
     def __len__(self) -> int:
         return len(self._turns)
 
     def answers_to(self, key: Key) -> Sequence[Turn]:
-        """The last one last."""
+        """Latest one last."""
         return self._answers.get(key, ())
 
     def add(self, turn: Turn) -> None:
-        """A turn that ended."""
+        """Remember a turn that ended."""
         answers = self._answers.setdefault(turn.key, [])
         same = next((each for each in answers if _is_same(each, turn)), None)
         if same is not None:
@@ -133,13 +133,13 @@ class AnsweredTurns:
             self._drop(next(iter(self._turns)))
 
     def use(self, turn: Turn) -> None:
-        """It goes away last, and those that it goes on from even later."""
+        """Mark it as most recently used, and after it the turns that lead to it."""
         for each in reversed(turn.lineage()):
             if each in self._turns:
                 self._turns[each] = self._turns.pop(each)
 
     def nearest(self, domain: Domain, digests: Sequence[bytes]) -> Turn | None:
-        """The turn that has most of these messages in common with a conversation; else the one that was used last."""
+        """The turn with the longest common prefix of messages, else the most recently used one."""
         for digest in reversed(digests[1:]):
             if (turn := self._passing.get(Key(domain, digest))) is not None:
                 return turn

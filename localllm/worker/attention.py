@@ -1,4 +1,4 @@
-"""Decides whether a loaded model is computed with flash attention: as its placement says, or as measured here.
+"""Decides whether a loaded model uses flash attention: as its placement says, or as measured here.
 
 A measurement is remembered in the data directory per library build, CPU, model and thread count. Does not know how it
 is made (`llama.attention_probe`) and judged (`llama.attention`).
@@ -22,7 +22,7 @@ from localllm.worker.messages import Load
 
 FILE_NAME = "attention.json"
 MAX_REMEMBERED = 64
-"""Measurements; beyond that the oldest is dropped."""
+"""Number of measurements kept; the oldest is dropped."""
 
 
 class Settled(NamedTuple):

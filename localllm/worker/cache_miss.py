@@ -1,4 +1,4 @@
-"""Why a prompt does not begin as what was computed before: against the conversation that is most like it.
+"""Explains why a prompt does not begin like earlier ones, by comparing it with the most similar conversation.
 
 Knows nothing of what is in the KV cache.
 """
@@ -21,10 +21,10 @@ def reason(
     head: Turn | None,
     is_begun: bool,
 ) -> str:
-    """`near`: the turn that has most in common with these messages. Nothing: nothing is lost, as far as is known.
+    """`near`: the turn that has most in common with these messages. Empty: nothing was lost, as far as is known.
 
-    `parent` is the last answer that the messages have, `head` the last one whose tokens are used;
-    `is_begun`: the text begins as one that was answered.
+    `parent` is the last answer in the messages, `head` the last one whose tokens are used; `is_begun`: the text begins
+    like one that was answered.
     """
     if near is None:
         return ""
@@ -40,7 +40,5 @@ def reason(
     if is_begun:
         number = 0 if head is None else len(head.conversation()) + 1
         first = next(at for at in range(number, len(messages)) if messages[at].role == "assistant")
-        return (
-            f"the chat template does not write message {first} as it was generated, so that its text is computed again"
-        )
+        return f"the chat template does not write message {first} as it was generated, so its text is computed again"
     return ""

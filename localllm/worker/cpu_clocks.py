@@ -12,7 +12,7 @@ from localllm.engine.team import Clocks, Reading, Team
 def make_team(
     threads: int, threads_batch: int, *, layers_per_device: dict[str, int], since: Reading | None = None
 ) -> Team:
-    """Of at most so many threads, for prompts `threads_batch`; `since`: see `Team`."""
+    """A team of at most `threads` threads, `threads_batch` for prompts; `since`: see `Team`."""
     on_cpu = sum(count for device, count in layers_per_device.items() if device.startswith("CPU"))
     is_offloaded = on_cpu < sum(layers_per_device.values())
     num_cpus = None if osdep.busy_cpu_s() is None else osdep.num_usable_cpus()
@@ -22,7 +22,7 @@ def make_team(
 
 
 def helpers_cpu_s() -> float:
-    """Of Python's threads but the calling one; 0 where the system has no such files."""
+    """CPU time of all Python threads except the calling one; 0 where the system has no such files."""
     caller = threading.current_thread()
     return sum(_thread_cpu_s(each.native_id) for each in threading.enumerate() if each is not caller)
 
@@ -36,7 +36,8 @@ def _thread_cpu_s(native_id: int | None) -> float:
 
 
 def num_runnable() -> int | None:
-    """Threads of the whole system that run or want to, the caller included; None where the system has no such file."""
+    """Threads of the whole system that are running or runnable, including the caller; None where the system has no such
+    file."""
     try:
         with open("/proc/loadavg", encoding="ascii") as file:
             return int(file.read().split()[3].partition("/")[0])

@@ -1,6 +1,6 @@
-"""A draft model in the worker: loaded beside the model that it guesses for, if both have the same tokens.
+"""A draft model in the worker: loaded beside its target, if both have the same tokens.
 
-Knows nothing of when it guesses.
+Knows nothing of when it drafts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from localllm.worker.messages import DraftLoad
 
 BATCH_TOKENS = 512
 MOST_OUTPUTS = 32
-"""Rows of logits for streams together, or of tokens that are looked back at."""
+"""Rows of logits for all streams together, or for tokens on which the draft is checked."""
 
 
 def load_draft(
     library: Library, draft: DraftLoad, target: LlamaModel, backend: LlamaBackend, threads: int
 ) -> LlamaBackend:
-    """Raises `LoadFailed` that says what does not go together, `DeviceUnavailable`."""
+    """Raises `LoadFailed`, which says what is incompatible, and `DeviceUnavailable`."""
     if not backend.can_rewind:
         raise LoadFailed(
-            f"a {backend.memory_kind} memory cannot take back what was guessed wrong; leave out draft", param="draft"
+            f"a {backend.memory_kind} memory cannot roll back wrong guesses; leave out draft", param="draft"
         )
     placement = draft.placement
     model = LlamaModel(
@@ -40,7 +40,7 @@ def load_draft(
         if difference := vocab_difference(library.api, target.vocab, model.vocab):
             raise LoadFailed(
                 f"{draft.id} cannot guess for this model, since their vocabularies differ: {difference}; leave out "
-                "draft, or take a smaller model of the same family",
+                "draft, or use a smaller model of the same family",
                 param="draft",
             )
         made = LlamaBackend(
@@ -56,7 +56,7 @@ def load_draft(
         )
         if not made.can_rewind:
             raise LoadFailed(
-                f"{draft.id} has a {made.memory_kind} memory, which cannot go back to where it guessed wrong (draft)",
+                f"{draft.id} has a {made.memory_kind} memory, which cannot roll back wrong guesses (draft)",
                 param="draft",
             )
     except BaseException:

@@ -24,17 +24,17 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class FramingError(Exception):
-    """The other side does not speak frames, or died in the middle of one."""
+    """The other side does not send frames, or died in the middle of one."""
 
 
 class UndecodableFrame(FramingError):
-    """A whole frame that holds none of the messages; the next one can be read."""
+    """A complete frame that contains no known message; the next one can be read."""
 
     def __init__(self, reason: str, id: int | None, field: str | None) -> None:
         super().__init__(f"not a message: {reason}")
         self.reason = reason
         self.id = id
-        """Of the request, if it has one."""
+        """The request's id, if it has one."""
         self.field = field
 
 
@@ -45,11 +45,11 @@ class NotEncodable(FramingError):
         super().__init__(reason if field is None else f"{field}: {reason}")
         self.reason = reason
         self.field = field
-        """The name of the part at fault, where it is known, e.g. `messages[0].content`."""
+        """The name of the faulty part, where known, e.g. `messages[0].content`."""
 
 
 def encode(message: object) -> bytearray:
-    """One whole frame. Raises `NotEncodable`, which names the part at fault."""
+    """One whole frame. Raises `NotEncodable`, which names the faulty part."""
     frame = bytearray(_LENGTH.size)
     try:
         _encoder.encode_into(message, frame, _LENGTH.size)
@@ -58,13 +58,13 @@ def encode(message: object) -> bytearray:
         raise NotEncodable(_reason(error, culprit), field or None) from error
     num_bytes = len(frame) - _LENGTH.size
     if num_bytes > MAX_FRAME_BYTES:
-        raise NotEncodable(f"the message takes {num_bytes} bytes and {MAX_FRAME_BYTES} are allowed")
+        raise NotEncodable(f"the message takes {num_bytes} bytes; at most {MAX_FRAME_BYTES} are allowed")
     _LENGTH.pack_into(frame, 0, num_bytes)
     return frame
 
 
 _REFUSALS = (OverflowError, ValueError, TypeError, RecursionError, msgspec.MsgspecError)
-"""What msgspec raises for an integer over 64 bits, for half a surrogate pair, for a type that it does not know ..."""
+"""What msgspec raises for an integer over 64 bits, an unpaired surrogate, an unknown type ..."""
 
 
 def _reason(error: Exception, culprit: object) -> str:
@@ -72,12 +72,14 @@ def _reason(error: Exception, culprit: object) -> str:
         return f"{shown(culprit)} does not fit into 64 bits"
     if isinstance(error, UnicodeEncodeError):
         half = ord(error.object[error.start])
-        return f"the text has half a surrogate pair (U+{half:04X}) at character {error.start}, which no UTF-8 has"
+        return (
+            f"the text has an unpaired surrogate (U+{half:04X}) at character {error.start}, which UTF-8 cannot encode"
+        )
     return f"a value of type {type(culprit).__name__} cannot be sent"
 
 
 def _culprit(path: str, value: object) -> tuple[str, object]:
-    """The smallest part of a message that cannot be encoded, and where it is, below the request itself."""
+    """The smallest part of a message that cannot be encoded, and its path below the request itself."""
     for name, part in _parts(path, value):
         if not _is_encodable(part):
             return _culprit(name, part)
@@ -86,7 +88,7 @@ def _culprit(path: str, value: object) -> tuple[str, object]:
 
 def _parts(path: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, msgspec.Struct):
-        # Frames and the groups in a request (`params`) are named by nobody outside.
+        # Frames and groups within a request (`params`) have no names that clients know.
         prefix = f"{path}." if path.endswith("]") else ""
         for name in value.__struct_fields__:
             yield prefix + name, getattr(value, name)
@@ -99,7 +101,7 @@ def _parts(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def _first(items: list[Any] | tuple[Any, ...], is_wrong: Callable[[Any], bool]) -> int | None:
-    """By halves, since there may be a million tokens."""
+    """By bisection, since there may be a million tokens."""
     begin, end = 0, len(items)
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -138,10 +140,10 @@ class FrameReader(Generic[T]):
             return self._decoder.decode(body)
         except msgspec.MsgspecError as error:
             what, _, path = str(error).partition(" - at `$")
-            # The frame's own place in it (`[2]`) says nothing to who sent the request.
+            # The frame's own index in it (`[2]`) means nothing to whoever sent the request.
             field = path.rstrip("`").partition(".")[2].removeprefix("params.") or None
             raise UndecodableFrame(what, _id_of(body), field) from error
-        except LocalLLMError as error:  # what a request's own checks raise
+        except LocalLLMError as error:  # raised by a request's own checks
             raise UndecodableFrame(error.message, _id_of(body), error.param) from error
 
     def _read_exactly(self, size: int) -> bytes:
@@ -159,7 +161,7 @@ class FrameReader(Generic[T]):
 
 
 def _id_of(body: bytes) -> int | None:
-    """Of a frame that holds a request: `[tag, id, ...]`."""
+    """For a frame that holds a request: `[tag, id, ...]`."""
     try:
         match msgspec.msgpack.decode(body):
             case [str(), int(id), *_]:

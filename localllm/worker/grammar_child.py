@@ -1,7 +1,7 @@
-"""The worker's grammar process: reads structures, checks them, writes the grammar, and is killed when one runs wild.
+"""The worker's grammar process: reads structures, checks them, writes the grammar, and is killed when one runs away.
 
-A compile cannot be stopped in a thread, and some take minutes: so each is tried here first, up to its first mask. No
-llama_cpp in it: of the vocabulary it has the special tokens, and a token for each byte.
+A compile cannot be stopped in a thread, and some take minutes: so each is first tried here, up to its first mask. Does
+not load llama_cpp: of the vocabulary it has the special tokens, and one token per byte.
 
     python -P -m localllm.worker.grammar_child CPU_S MEMORY_MB        frames on stdin and stdout
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from llguidance import LLParserLimits
 
 DEADLINE_FACTOR = 4
-"""Wall-clock bound, in CPU bounds, because decoding keeps every core busy."""
+"""Wall-clock limit as a multiple of the CPU limit, because decoding keeps every core busy."""
 
 
 class SpecialTokens(msgspec.Struct, frozen=True):
-    """Of a vocabulary: grammars may name them, by spelling or number."""
+    """Special tokens of a vocabulary, which grammars may name by spelling or number."""
 
     vocabulary_size: int
     spellings: tuple[tuple[int, bytes], ...]
@@ -41,15 +41,15 @@ class GrammarRequest(msgspec.Struct, frozen=True):
     limits: GrammarLimits
     special: SpecialTokens
     is_loose: bool = False
-    """Of an `answer`: no function's arguments are held to its schema, unless it is strict."""
+    """For an `answer`: arguments of functions need not match their schemas, except of strict ones."""
 
 
 class Written(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the child answers."""
+    """The child's reply."""
 
     grammar: str = ""
     notes: tuple[str, ...] = ()
-    """What of the request is not kept."""
+    """Parts of the request that are not enforced."""
     error: ErrorInfo | None = None
 
 
@@ -69,10 +69,10 @@ class GrammarChild:
     def write(
         self, structure: Structure, preface: Preface | None, special: SpecialTokens, *, deadline_s: float | None = None
     ) -> Composed:
-        """llguidance's text of it, and notes. Raises `InvalidParameter`, and `OverLimit` where it ran past
-        `deadline_s`, which is earlier than its limits.
+        """Its text for llguidance, and notes. Raises `InvalidParameter`, and `OverLimit` where it ran past
+        `deadline_s`, which comes before its limits.
 
-        An `answer` that is beyond the limits is tried again without the schemas of its functions.
+        An `answer` that exceeds the limits is retried without the schemas of its functions.
         """
         limits, whole_s = self._limits, DEADLINE_FACTOR * self._limits.cpu_s
         request = GrammarRequest(structure, preface, limits, special)
@@ -99,7 +99,7 @@ class GrammarChild:
 
 
 def parser_limits(limits: GrammarLimits) -> LLParserLimits:
-    """For llguidance."""
+    """The limits in llguidance's form."""
     from llguidance import LLParserLimits
 
     return LLParserLimits(

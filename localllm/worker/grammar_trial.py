@@ -1,7 +1,7 @@
-"""Writes the grammar of a structure and tries it: compiled, up to its first mask, with a token for each byte.
+"""Writes the grammar of a structure and tries it: compiled, up to its first mask, with one token per byte.
 
-Runs in the grammar process (`grammar_child`), since none of it is bounded in time. Refuses in our words: llguidance's
-repeat the source, the parser's state and Rust's stack.
+Runs in the grammar process (`grammar_child`), since none of it is bounded in time. Errors are worded here, because
+llguidance's repeat the source, the parser's state and Rust's stack.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from localllm.types.structures import Structure
 from localllm.worker.grammar_child import GrammarRequest, SpecialTokens, parser_limits
 
 SEARCH_S = 0.5
-"""For so long the part of a schema that does not compile is looked for."""
+"""Time for finding the part of a schema that does not compile."""
 _PLACE = re.compile(r"(?:^|\n|: )at (\d+)\((\d+)\)")
-"""Line and column in what llguidance says of Lark."""
+"""Line and column in llguidance's messages about Lark."""
 
 
 def checked_grammar(request: GrammarRequest) -> Composed:
@@ -41,7 +41,7 @@ def checked_grammar(request: GrammarRequest) -> Composed:
 
 
 def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Composed:
-    """The same without the schemas that do not compile, or without all where that does not help."""
+    """The same without the schemas that do not compile, or without any where that does not help."""
     source = source_of(request.structure)
     if source.text is not None and (of_text := _error(request, grammar_of(source.text))) is not None:
         raise _refusal(source.text, of_text, _culprit(request, source.text))
@@ -59,7 +59,7 @@ def _loosened(request: GrammarRequest, literals: Literals, error: str) -> Compos
 
 
 class _Parts:
-    """Functions of an answer that compile, and those that do not, by halves: most do."""
+    """Separates functions of an answer that compile from those that do not, by bisection: most do."""
 
     def __init__(self, request: GrammarRequest, source: AnswerSource, literals: Literals) -> None:
         self._request = request
@@ -67,11 +67,11 @@ class _Parts:
         self._literals = literals
 
     def bad(self) -> list[int]:
-        """Those that do not; of two halves that compile alone and not together, the longer one."""
+        """Those that do not; of two halves that compile alone but not together, the longer one."""
         return sorted(self._bad([*range(len(self._source.functions))]))
 
     def _bad(self, places: list[int]) -> list[int]:
-        """Of these, which do not compile together."""
+        """Which of these do not compile together."""
         if len(places) == 1:
             return places
         halves = [places[: len(places) // 2], places[len(places) // 2 :]]
@@ -94,7 +94,7 @@ def _culprit(request: GrammarRequest, structure: Structure) -> str:
 
 
 def _error(request: GrammarRequest, grammar: str) -> str | None:
-    """What llguidance says against it."""
+    """llguidance's error, if any."""
     matcher = LLMatcher(_tokenizer(request.special), grammar, log_level=0, limits=parser_limits(request.limits))
     if not matcher.is_error():
         matcher.compute_ff_tokens()
@@ -104,7 +104,7 @@ def _error(request: GrammarRequest, grammar: str) -> str | None:
 
 
 def _refusal(structure: Structure, error: str, param: str) -> InvalidParameter:
-    """`param`: the path of what is at fault."""
+    """`param`: the path of the faulty part."""
     first = error.partition("\n")[0].lower()
     if any(word in first for word in ("too large", "too big", "too many", "limit", "fuel", "panic", "complex")):
         return InvalidParameter(f"{param} is too large or too complex to compile; simplify it", param=param)
@@ -116,7 +116,8 @@ def _refusal(structure: Structure, error: str, param: str) -> InvalidParameter:
 
 
 class _ByteVocabulary:
-    """A token for each byte, and the model's special tokens at their numbers; what `TokenizerWrapper` wants of one."""
+    """One token per byte, and the model's special tokens with their numbers; implements what `TokenizerWrapper`
+    needs."""
 
     bos_token_id = None
 

@@ -1,8 +1,8 @@
-"""Turns what a request asks of its answer's shape into a constraint, or refuses it: compiled once, kept, copied.
+"""Turns a request's structure into a constraint, or rejects it: compiled once, cached, copied.
 
 A structure is first tried in a process of its own (`grammar_child`), then compiled for the model's vocabulary on a
-thread here. What takes long, or is long, has a thread and a process for itself, so that nobody waits for it who asks
-for something ordinary. Knows nothing of prompts.
+thread here. Slow or long ones have a separate thread and process, so that ordinary requests do not wait for them. Knows
+nothing of prompts.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 SMALL_CHARACTERS = 16 * 1024
-"""Sources up to here never wait for larger ones."""
+"""Sources up to this size never wait for larger ones."""
 QUICK_S = 0.3
-"""Nor for one that takes longer."""
+"""Nor for one that takes longer than this."""
 MAX_KEPT = 128
-"""Compiled structures."""
+"""Compiled structures in the cache."""
 MAX_KEPT_CHARACTERS = 1_000_000
-"""Of their sources: what is compiled may take sixty times that."""
+"""Limit for their sources: what is compiled may take sixty times as much."""
 
 T = TypeVar("T")
 
 
 class Vocabulary(Protocol):
-    """What is needed of `llama.grammar_tokens.GrammarTokens`."""
+    """The part of `llama.grammar_tokens.GrammarTokens` that is needed."""
 
     @property
     def tokenizer(self) -> LLTokenizer: ...
@@ -75,14 +75,14 @@ class _Key(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """Compiled, its first mask computed, nothing consumed."""
+    """Compiled, first mask computed, nothing consumed."""
 
     matcher: LLMatcher
     notes: tuple[str, ...]
 
 
 class Later(Generic[T]):
-    """Something that a thread makes; calling it gives that, and waits for it, or raises what came instead."""
+    """Something that a thread makes; calling it waits for the result and returns it, or raises the error."""
 
     def __init__(self, make: Callable[[], T], name: str) -> None:
         self._make = make
@@ -106,7 +106,7 @@ class Later(Generic[T]):
 
 
 class Grammars:
-    """Of one model. `add` may be called on any thread."""
+    """For one model. `add` may be called on any thread."""
 
     def __init__(
         self,
@@ -116,9 +116,8 @@ class Grammars:
         child: GrammarChild,
         start_child: Callable[[GrammarLimits], GrammarChild] = GrammarChild,
     ) -> None:
-        """`vocabulary` waits until there is one, or raises the reason why there cannot be. `child` tries what is
-        ordinary; another is started for the first structure that is not.
-        """
+        """`vocabulary` waits until there is one, or raises the reason why there cannot be. `child` tries ordinary
+        structures; another one is started for the first that is not."""
         self._vocabulary = vocabulary
         self.limits = limits
         self._lock = threading.Lock()
@@ -134,7 +133,7 @@ class Grammars:
         done: Callable[[Result], None],
         is_wanted: Callable[[], bool],
     ) -> None:
-        """Call `done`, on this thread or another, unless nobody wants it by then. It must not raise."""
+        """Call `done`, on this thread or another, unless the request is no longer wanted. It must not raise."""
         most, param = self.limits.source_bytes, structure.param
         if len(structure.source.encode("utf-8", "surrogatepass")) > most:
             done(InvalidParameter(f"{param} takes at most {most} bytes here; send less", param=param))
@@ -156,12 +155,12 @@ class Grammars:
             (self._quick if key.size <= SMALL_CHARACTERS else self._slow).put(key)
 
     def close(self) -> None:
-        """Ends the processes, after what they are at."""
+        """End the processes after their current work."""
         for lane in (self._quick, self._slow):
             lane.close()
 
     def is_wanted(self, key: _Key) -> bool:
-        """Whether anybody waits for it; forgets it if not."""
+        """Whether any request waits for it; forgets it if not."""
         with self._lock:
             takers = self._waiting[key] = [taker for taker in self._waiting[key] if taker.is_wanted()]
             if not takers:
@@ -169,7 +168,7 @@ class Grammars:
             return bool(takers)
 
     def compile(self, key: _Key, written: Composed) -> None:
-        """Of a grammar that its process found to be good. Raises `LocalLLMError`."""
+        """Compile a grammar that its process found valid. Raises `LocalLLMError`."""
         from llguidance import LLMatcher
 
         limits = parser_limits(self.limits)
@@ -227,7 +226,7 @@ class Grammars:
 
 
 class _Lane:
-    """A thread, and the process that it asks."""
+    """A thread and the process it uses."""
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class _Lane:
         deadline_s: float | None = None,
         slower: _Lane | None = None,
     ) -> None:
-        """What takes longer than the deadline goes to the `slower` lane."""
+        """Work that takes longer than the deadline goes to the `slower` lane."""
         self._grammars = grammars
         self._start_child = start_child
         self._deadline_s = deadline_s
@@ -256,7 +255,7 @@ class _Lane:
         self._has_ended.wait()
 
     def _run(self) -> None:
-        if self._slower is not None:  # the first request that comes finds everything begun
+        if self._slower is not None:  # so that the first request finds it started
             with suppress(LocalLLMError):
                 self._write(_Key(Structure(kind="regex", source="a"), None), None)
         while (key := self._queue.get()) is not None:
@@ -283,7 +282,7 @@ class _Lane:
 
 
 def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
-    """Of a thought that may have tokens, but not any number of them."""
+    """For reasoning with a limited number of tokens; None without a limit, or where none is allowed."""
     if preface is None or preface.thought is None or not preface.budget:
         return None
     tokenizer, spellings = vocabulary.tokenizer, dict(vocabulary.special)
@@ -302,7 +301,7 @@ def _budget(preface: Preface | None, vocabulary: Vocabulary) -> Budget | None:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """What Rust code raises is no `Exception`, so that it would end a thread."""
+    """Rust panics are not subclasses of `Exception`, so they would end a thread."""
     try:
         yield
     except Exception:

@@ -1,7 +1,7 @@
-"""The parent's side of one worker process: start it, send frames, receive frames on a thread, learn how it died.
+"""The parent's side of one worker process: start it, send frames, receive frames on a thread, report how it died.
 
-Knows nothing of what the messages mean, nor of asyncio: `on_message` and `on_exit` are called on the handle's threads.
-Whatever ends one of these threads ends the process, and `on_exit` tells why.
+Knows nothing of the messages' meaning or of asyncio: `on_message` and `on_exit` are called on the handle's threads.
+Whatever ends one of these threads ends the process, and `on_exit` gets the reason.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from localllm.worker.messages import Down, Up, up_decoder
 logger = logging.getLogger("localllm")
 
 STDERR_BYTES = 8 * 1024
-"""How much of a worker's last words is kept."""
+"""How much of a worker's last stderr output is kept."""
 TERM_GRACE_S = 2.0
 MAX_OUTBOX_BYTES = 256 * 1024 * 1024
-"""Of frames that a worker has not taken yet. One that is larger than that goes alone."""
+"""Limit for frames that a worker has not read yet. A single larger one is accepted alone."""
 SMALL_FRAME_BYTES = 4096
-"""Always taken: what ends requests, and asks whether the process lives."""
+"""Always accepted: these end requests and check whether the process is alive."""
 
 _NAMES = {"prompt_tokens": "prompt", "texts": "input", "tokens": "input"}
-"""Field of a request -> what those who sent it call it."""
+"""Field of a request -> its name for clients."""
 
 
 class Outbox:
@@ -45,13 +45,13 @@ class Outbox:
         self._closed = False
 
     def put(self, frame: bytes | bytearray) -> None:
-        """Never blocks. Raises `QueueFull` when the worker leaves too much lying."""
+        """Never blocks. Raises `QueueFull` when too many frames are unread."""
         with self._changed:
             is_too_much = self._num_bytes and self._num_bytes + len(frame) > self._max_bytes
             if is_too_much and len(frame) > SMALL_FRAME_BYTES:
                 raise QueueFull(
-                    f"{self._num_bytes / 2**20:.0f} MiB of requests wait for the model's process to take them and "
-                    f"{self._max_bytes / 2**20:.0f} may; try again later"
+                    f"{self._num_bytes / 2**20:.0f} MiB of requests are waiting for the model's process, of "
+                    f"{self._max_bytes / 2**20:.0f} allowed; try again later"
                 )
             if not self._closed:
                 self._frames.append(frame)
@@ -69,7 +69,7 @@ class Outbox:
             return frame
 
     def close(self) -> None:
-        """Nobody takes them any more."""
+        """No frames will be taken any more."""
         with self._changed:
             self._closed = True
             self._frames.clear()
@@ -94,7 +94,7 @@ class WorkerHandle:
         self._echo_stderr = echo_stderr
         self._stderr = bytearray()
         self._verdict: str | None = None
-        """Why it was ended from here."""
+        """Why it was killed from here."""
         self._outbox = Outbox()
         try:
             self._process = subprocess.Popen(
@@ -123,9 +123,9 @@ class WorkerHandle:
         return self._process.pid
 
     def send(self, message: Down) -> None:
-        """Queue one frame; never blocks. A worker that is gone is not an error here: `on_exit` tells.
+        """Queue one frame; never blocks. If the worker is gone, that is no error here: `on_exit` reports it.
 
-        Raises `InvalidParameter` for what fits into no frame, `QueueFull` while too much waits to be read.
+        Raises `InvalidParameter` for what exceeds a frame, `QueueFull` while too much is unread.
         """
         try:
             frame = encode(message)
@@ -139,7 +139,7 @@ class WorkerHandle:
         self._outbox.put(frame)
 
     def kill(self, reason: str) -> None:
-        """End the process at once; `on_exit` follows and gives the first reason that was named."""
+        """Kill the process; `on_exit` follows with the first reason given."""
         self._verdict = self._verdict or reason
         self._process.kill()
 
@@ -165,7 +165,7 @@ class WorkerHandle:
         try:
             while (frame := self._outbox.get()) is not None:
                 writer.write_frame(frame)
-        except OSError:  # it is gone; what is left in the outbox goes nowhere
+        except OSError:  # it is gone, and with it what remains in the outbox
             pass
         finally:
             self._outbox.close()
@@ -178,8 +178,8 @@ class WorkerHandle:
             while (message := reader.read()) is not None:
                 self._on_message(message)
         except FramingError as error:
-            problem = f" after it sent something that is no message ({error})"
-            self._process.kill()  # nothing that it says can be trusted any more
+            problem = f" after it sent an invalid message ({error})"
+            self._process.kill()  # its output can no longer be trusted
         except OSError as error:
             problem = f" after its pipe broke ({error})"
         except Exception as error:
@@ -195,7 +195,7 @@ class WorkerHandle:
     def _death(self, problem: str) -> WorkerCrashed:
         try:
             self._process.wait(TERM_GRACE_S)
-        except subprocess.TimeoutExpired:  # it closed its stdout and lives on: of no use to anybody
+        except subprocess.TimeoutExpired:  # it closed its stdout and lives on, which is useless
             self._process.kill()
             self._process.wait()
         self._drainer.join(TERM_GRACE_S)  # a grandchild may hold stderr open
@@ -226,5 +226,5 @@ class WorkerHandle:
         try:
             sys.stderr.write(printable(data.decode("utf-8", "replace").replace("\r\n", "\n")))
             sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):  # closed, or there never was one: nobody watches any more
+        except (OSError, ValueError, AttributeError):  # closed, or there never was one
             self._echo_stderr = False

@@ -1,4 +1,4 @@
-"""Which model a `Load` is about, by its files' contents. Knows nothing of what depends on it."""
+"""Identifies the model of a `Load` by its files' contents. Knows nothing of what depends on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from localllm.worker.messages import Load
 
 
 def model_identity(load: Load) -> str:
-    """Of all its files; costs milliseconds. Raises `OSError`."""
+    """Identity of all its files; takes milliseconds. Raises `OSError`."""
     first = Path(load.path)
     paths = (first,) if load.info.split_count == 1 else shard_paths(read_header(first))
     return " ".join(file_identity(path) for path in paths)

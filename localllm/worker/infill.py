@@ -1,10 +1,10 @@
-"""The prompt that makes a model fill in the middle: with other files before it, cut to what fits.
+"""The prompt for filling in the middle: other files first, cut to fit.
 
     [repo]project\n  [file]name\n extra ...  [file]name\n  BOS [prefix] before [suffix] after [middle]
 
-As llama-server's /infill writes it (the repository pattern of arXiv:2409.12186, else snippets between marks). Where
-not all fits, other files go first, the first ones first; then what is farthest from the gap, three parts before it to
-one behind it. Knows nothing of vocabularies but their marks.
+Written like llama-server's /infill (the repository pattern of arXiv:2409.12186, else snippets between marks). Where not
+all fits, other files are dropped first, from the first one on; then the text farthest from the gap, keeping three parts
+before it to one after it. Knows nothing of vocabularies except their marks.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PROJECT, HERE, SNIPPET = "myproject\n", "filename\n", "\n\n--- snippet ---\n\n"
-"""What llama-server writes for names that nobody gives it, and between snippets for models without a mark of files."""
+"""What llama-server writes for missing names, and between snippets for models without a file mark."""
 LEAST_ANSWER = 16
-"""Tokens that stay for the answer, whatever is cut."""
+"""Tokens reserved for the answer, whatever is cut."""
 
 
 class Marks(NamedTuple):
-    """Tokens of a vocabulary; None: it has no such one."""
+    """Tokens of a vocabulary; None where it has no such token."""
 
     prefix: int
     suffix: int
@@ -30,7 +30,7 @@ class Marks(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The texts as tokens, without any special ones."""
+    """The texts as tokens, without special ones."""
 
     prefix: Sequence[int]
     prompt: Sequence[int]
@@ -38,11 +38,11 @@ class Pieces(NamedTuple):
     project: Sequence[int] = ()
     here: Sequence[int] = ()
     extras: Sequence[tuple[Sequence[int], Sequence[int]]] = ()
-    """What stands before each, its name or a mark of snippets, and its text."""
+    """For each file what precedes it (its name or a snippet mark), and its text."""
 
 
 def infill_tokens(marks: Marks, pieces: Pieces, *, most: int) -> tuple[list[int], bool]:
-    """The prompt, of at most so many tokens, and whether something was cut."""
+    """The prompt, of at most `most` tokens, and whether something was cut."""
     bos = [] if marks.bos is None else [marks.bos]
     room = most - len(bos) - 3 - len(pieces.prompt)
     before, after = list(pieces.prefix), list(pieces.suffix)

@@ -1,4 +1,4 @@
-"""Opens what a model that was just loaded has on the disk: what its saved states depend on, and where they are.
+"""Opens the disk cache of a model that was just loaded: what its saved states depend on, and where they are.
 
 Knows nothing of requests.
 """
@@ -24,7 +24,7 @@ logger = logging.getLogger("localllm")
 
 
 class DiskStates(NamedTuple):
-    """What a model has on the disk."""
+    """A model's saved states on disk."""
 
     tier: DiskTier
     named: NamedStates
@@ -63,6 +63,6 @@ def _parts(library: Library, load: Load, backend: LlamaBackend) -> Parts:
 
 
 def _stretched(load: Load) -> dict[str, str]:
-    """Nothing where positions are as trained, so that what was saved before there was a choice is found."""
+    """Empty where positions are not stretched, so that states saved before there was a choice are still found."""
     rope = rope_of(load.options)
     return {} if rope == AS_TRAINED else {"rope": rope.text()}

@@ -1,7 +1,7 @@
 """A process for work that cannot be stopped in a thread: one request after another, each bounded in time and memory.
 
-CPU time and memory are bounded by the operating system where it can, wall time by the parent's deadline everywhere. A
-child that was killed is started again. Knows nothing of what is asked.
+The operating system bounds CPU time and memory where it can; the parent's deadline bounds wall time everywhere. A
+killed child is restarted. Knows nothing of the requests' content.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Question = TypeVar("Question")
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 START_S = 60.0
-"""Wall-clock bound of a child's imports."""
+"""Wall-clock limit for a child's imports."""
 
 
 class OverLimit(Exception):
-    """The child was killed over a request, by a limit of its own or by the deadline; the text says how it ended."""
+    """The child was killed because of a request, by its own limit or by the deadline; the message says how it ended."""
 
 
 class LimitedChild(Generic[Answer]):
@@ -77,7 +77,7 @@ class LimitedChild(Generic[Answer]):
             answer = FrameReader(cast(BinaryIO, process.stdout), self._decoder).read()
         except (OSError, FramingError):
             answer = None
-            process.kill()  # it may live on, after something that was no answer
+            process.kill()  # it may be alive, after an invalid answer
         finally:
             overran = watchdog.finished.is_set()
             watchdog.cancel()
@@ -86,7 +86,7 @@ class LimitedChild(Generic[Answer]):
     def _raise_end(self, *, overran: bool) -> NoReturn:
         reason = osdep.exit_reason(self._process.wait())
         self._restart()
-        if not reason.crashed and not overran:  # it left by itself: our defect, not the request's
+        if not reason.crashed and not overran:  # it exited by itself: our defect, not the request's
             raise InternalError(f"{self._command[3]} ended with {reason}")
         raise OverLimit(str(reason))
 
@@ -109,15 +109,16 @@ def serve(
     cpu_s: float,
     memory_bytes: int,
 ) -> None:
-    """The child's side, until end-of-file: `prepare` imports what it needs and gives what makes a frame of a request.
+    """The child's side, until end-of-file: `prepare` imports what it needs and returns a function from request to
+    frame.
 
-    `ready` is the first answer, to no request.
+    `ready` is sent first, before any request.
     """
     source, sink = osdep.claim_standard_streams()
     reader, writer = FrameReader(source, questions), FrameWriter(sink)
     answer_to = prepare()
     osdep.limit_memory(memory_bytes)
-    with suppress(BrokenPipeError):  # the parent is gone, and told whoever asks why
+    with suppress(BrokenPipeError):  # the parent is gone and has reported why
         writer.write_frame(encode(ready))
         while (request := reader.read()) is not None:
             osdep.limit_further_cpu(cpu_s)

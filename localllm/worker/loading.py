@@ -1,4 +1,4 @@
-"""A `Load` message to a model in memory with its slots, and the `LoadedModel` that says what became of it."""
+"""From a `Load` message to a model in memory with its slots, and the `LoadedModel` that describes the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from localllm.worker.sampling import resolve_sampling, with_defaults
 from localllm.worker.template_child import TemplateChild
 
 WHOLE_BATCH = 2048
-"""Tokens of a prompt alone that llama.cpp gets at once, to compute them in ubatches of `batch_tokens`."""
+"""Tokens that llama.cpp gets at once for a single prompt, computed in ubatches of `batch_tokens`."""
 
 
 class Loaded(NamedTuple):
@@ -37,13 +37,13 @@ class Loaded(NamedTuple):
     report: LoadedModel
     vocab: Vocab
     backend: LlamaBackend | None
-    """None for an encoder: it does not generate."""
+    """None for an encoder, which does not generate."""
     make_embedder: Callable[[], LlamaEmbedder]
-    """A context for embeddings, when the first text comes. Raises `LoadFailed`."""
+    """Makes a context for embeddings, when the first text arrives. Raises `LoadFailed`."""
     grammar_tokens: Later[GrammarTokens] | None
     """None for an encoder."""
     draft: LlamaBackend | None
-    """Who guesses."""
+    """The draft model."""
 
 
 def load_model(
@@ -53,10 +53,10 @@ def load_model(
     data_dir: Path,
     templates: TemplateChild | None = None,
 ) -> Loaded:
-    """Loads, settles how attention is computed, allocates the KV cache and reports.
+    """Loads, decides how attention is computed, allocates the KV cache and reports.
 
-    `templates`: finds out how the model writes its answers, if it has a chat template.
-    Raises `LoadFailed`, `DeviceUnavailable`.
+    `templates`: determines how the model writes its answers, if it has a chat template. Raises `LoadFailed`,
+    `DeviceUnavailable`.
     """
     started = time.perf_counter()
     placement = load.placement
@@ -89,7 +89,7 @@ def load_model(
 
     attention = settle(library, model, load, threads, data_dir) if load.info.causal else None
     tokens = None
-    if attention is not None:  # beside what follows, and after what was just measured
+    if attention is not None:  # concurrently with what follows, but after the measurements
         tokens = Later(lambda: GrammarTokens(library.api, model.vocab), "grammar-tokens")
     vocab = Vocab(library.api, model.vocab)
     format = Later(lambda: _format(templates, load, vocab), "chat-format")
@@ -154,16 +154,16 @@ def _format(templates: TemplateChild | None, load: Load, vocab: Vocab) -> ChatFo
 
 def _reason(attention: Settled, backend: LlamaBackend) -> str:
     if attention.flash_attn == "auto" and not backend.flash_attn:
-        return "llama.cpp has no flash attention for this model here"
+        return "llama.cpp does not support flash attention for this model here"
     return attention.reason
 
 
 def _why_no_guesses(load: Load, backend: LlamaBackend) -> str:
-    """Nothing: they are made."""
+    """Empty where guesses are made."""
     if load.options.speculation == "off":
         return AS_TUNED if "speculation" in load.tuned_settings else "as asked for"
     if not backend.max_rollback:
-        return f"a {backend.memory_kind} memory of this architecture cannot take back what was guessed wrong"
+        return f"a {backend.memory_kind} memory of this architecture cannot roll back wrong guesses"
     return ""
 
 
@@ -192,5 +192,5 @@ def warm_up_embedder(embedder: LlamaEmbedder) -> LlamaEmbedder:
     try:
         embedder.compute([Piece(0, 0, [0], is_last=True)])
     except BackendError as error:
-        raise LoadFailed(f"the model is loaded but computes nothing: {error}") from error
+        raise LoadFailed(f"the model is loaded but cannot compute: {error}") from error
     return embedder

@@ -1,7 +1,7 @@
-"""What parent and worker say to each other. Tagged msgpack structs; `framing.py` puts them on a pipe.
+"""The messages between parent and worker: tagged msgpack structs; `framing.py` puts them on a pipe.
 
-Down (parent to worker): Load, Submit, Embed, Cancel, Call, Ping, Shutdown.
-Up (worker to parent): Hello, Loading, Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Pong, Failed.
+Down (parent to worker): Load, Submit, Embed, Cancel, Call, Ping, Shutdown. Up (worker to parent): Hello, Loading,
+Ready, Accepted, Rejected, Deltas, Tokenized, Vectors, Reply, Pong, Failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from localllm.types.load_options import LoadOptions
 
 
 class _Frame(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Positional on the wire: parent and worker are always of one version."""
+    """Positional on the wire: parent and worker always have the same version."""
 
 
 class DeviceShare(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class DeviceShare(msgspec.Struct, frozen=True):
 
     device: str
     layers: int
-    """The output head counts as one."""
+    """Counts the output head as one."""
     weights: int
     kv: int
     """Keys, values and states of all slots."""
@@ -60,36 +60,36 @@ class Placement(msgspec.Struct, frozen=True):
     """`auto`: with layers on GPUs as llama.cpp chooses, else the worker measures what is faster."""
     flash_attn_reason: str
     ubatch_tokens: int
-    """Of a batch, as many are computed at once."""
+    """Tokens of a batch that are computed at once."""
     max_outputs: int
-    """Rows of logits that a batch gives at most."""
+    """The most rows of logits that a batch gives."""
     snapshots: int
-    """Of each slot's recurrent state, to go back to."""
+    """Earlier recurrent states kept per slot for rollback."""
     plain_ubatch_tokens: int
-    """Where the worker finds that it is faster without flash attention."""
+    """`ubatch_tokens` where the worker finds that it is faster without flash attention."""
     num_cells: int
     """Tokens that the whole KV cache holds."""
     gpu_layers: int
     devices: tuple[str, ...]
     must_offload: bool
-    """The user named the layers, so fewer than `gpu_layers` on the devices is an error."""
+    """The user insists on the layers, so fewer than `gpu_layers` on the devices is an error."""
     pooling: Pooling
     embedding_ctx: int
     """Tokens of the longest text to embed."""
     main_gpu: int = 0
-    """Its place among `devices`."""
+    """Index among `devices`."""
     tensor_split: tuple[float, ...] = ()
-    """Of each of `devices`; empty: one has everything."""
+    """Share of each of `devices`; empty: one has everything."""
     overrides: tuple[tuple[str, str], ...] = ()
-    """A pattern of tensors' names -> the device where they go."""
+    """Pattern of tensors' names -> the device for them."""
     shares: tuple[DeviceShare, ...] = ()
-    """Each of `devices`, then the CPU."""
+    """One for each of `devices`, then the CPU."""
     note: str = ""
-    """What is not as it would be on an idle machine."""
+    """How it differs from a placement on an idle machine."""
 
 
 class DraftLoad(msgspec.Struct, frozen=True):
-    """A smaller model that guesses what the one to be loaded writes."""
+    """A smaller model that drafts for the one to be loaded."""
 
     id: str
     path: str
@@ -107,9 +107,9 @@ class Load(_Frame, frozen=True, tag=True, array_like=True):
     placement: Placement
     defaults: ModelDefaults = ModelDefaults()
     tuned: str = ""
-    """What is to be said of the model's tuning."""
+    """Description of the model's tuning."""
     tuned_settings: tuple[str, ...] = ()
-    """Fields of the options that it set."""
+    """Fields of the options that the tuning set."""
     draft: DraftLoad | None = None
     no_draft: str = ""
     """Why there is none, where one was asked for."""
@@ -137,15 +137,15 @@ class Cancel(_Frame, frozen=True, tag=True, array_like=True):
 
 
 SLOT_METHODS = frozenset({"save_slot", "restore_slot", "erase_slot", "keep"})
-"""Those of `Call` that may wait for the disk."""
+"""Methods of `Call` that may wait for the disk."""
 
 
 class Call(_Frame, frozen=True, tag=True, array_like=True):
-    """Ask for something small.
+    """Ask a short question.
 
-    `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each;
-    `render` (messages) -> the prompt's text; `status` () -> `EngineStatus`; `save_slot` (slot, name) and
-    `restore_slot` (slot, name) -> `SlotTransfer`; `erase_slot` (slot) -> how many tokens it held.
+    `tokenize` (text, add_special, parse_special) -> ids; `pieces` (ids, special) -> the bytes of each; `render`
+    (messages) -> the prompt's text; `status` () -> `EngineStatus`; `save_slot` (slot, name) and `restore_slot` (slot,
+    name) -> `SlotTransfer`; `erase_slot` (slot) -> how many tokens it held.
     """
 
     id: int
@@ -154,7 +154,7 @@ class Call(_Frame, frozen=True, tag=True, array_like=True):
 
 
 class Ping(_Frame, frozen=True, tag=True, array_like=True):
-    """Answered by the thread that reads frames, whatever the others do: `Pong`."""
+    """Answered with `Pong` by the thread that reads frames, whatever the other threads do."""
 
     number: int
 
@@ -174,7 +174,7 @@ class Hello(_Frame, frozen=True, tag=True, array_like=True):
     backend: str
     devices: tuple[DeviceInfo, ...]
     fingerprint: str = ""
-    """Of the library's files."""
+    """Hash of the library's files."""
 
 
 class Loading(_Frame, frozen=True, tag=True, array_like=True):
@@ -195,7 +195,7 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
     id: int
     num_prompt_tokens: int
     notes: tuple[str, ...] = ()
-    """How messages were changed for the model's template, and what of a tool's schema is not kept."""
+    """How messages were changed for the model's template, and what of a tool's schema is not enforced."""
     beginning: Beginning = "text"
     cache: CacheReport | None = None
     """If the request asked for it."""
@@ -204,38 +204,38 @@ class Accepted(_Frame, frozen=True, tag=True, array_like=True):
 
 
 class Rejected(_Frame, frozen=True, tag=True, array_like=True):
-    """The request is refused, or failed later."""
+    """The request was rejected, or failed later."""
 
     id: int
     error: ErrorInfo
 
 
 class Deltas(_Frame, frozen=True, tag=True, array_like=True):
-    """All that one step made, for every slot: (request id, delta)."""
+    """All that one step produced, for every slot: (request id, delta)."""
 
     step: int
     items: tuple[tuple[int, Delta], ...]
 
 
 class Tokenized(_Frame, frozen=True, tag=True, array_like=True):
-    """The texts of an `Embed` are valid and wait for their turn; what they will become is known."""
+    """The texts of an `Embed` are valid and wait for their turn; the shape of the result is known."""
 
     id: int
     dimensions: int
     num_vectors: tuple[int, ...]
-    """Of each text."""
+    """For each text."""
     num_tokens: tuple[int, ...]
     truncated: tuple[int, ...]
 
 
 class Vectors(_Frame, frozen=True, tag=True, array_like=True):
-    """Some texts of an `Embed`, in any order: so a result of any size never has to fit into one frame."""
+    """Some texts of an `Embed`, in any order, so that a result of any size need not fit into one frame."""
 
     id: int
     texts: tuple[int, ...]
-    """Their numbers."""
+    """Indexes of the texts."""
     data: bytes
-    """float32, little-endian: all vectors of the first of these, then of the next."""
+    """float32, little-endian: all vectors of the first of these texts, then of the next."""
     is_last: bool
 
 
@@ -248,17 +248,18 @@ class Reply(_Frame, frozen=True, tag=True, array_like=True):
 
 
 class Pong(_Frame, frozen=True, tag=True, array_like=True):
-    """The process lives. Whether its engine gets on shows in two of these: busy in both, it has to have advanced."""
+    """The process is alive. Two of these show whether its engine makes progress: if busy in both, it must have
+    advanced."""
 
     number: int
-    """Of the `Ping`."""
+    """Number of the `Ping`."""
     is_busy: bool
     num_advances: int
-    """Steps, and whatever else the engine's thread has got done; any number to begin with."""
+    """Steps and other progress of the engine's thread; starts at any number."""
 
 
 class Failed(_Frame, frozen=True, tag=True, array_like=True):
-    """The worker cannot go on (the library or the model did not load); it exits after this."""
+    """The worker cannot continue (the library or the model did not load); it exits after this."""
 
     error: ErrorInfo
 

@@ -1,4 +1,4 @@
-"""What the worker has to say, in order, on a thread of its own. What cannot be said fails its request and no other.
+"""Sends the worker's messages in order, on a thread of its own. One that cannot be encoded fails only its request.
 
 Knows nothing of what requests are.
 """
@@ -18,9 +18,10 @@ class Outbox:
     """`put` may be called from any thread."""
 
     def __init__(self, writer: FrameWriter, on_gone: Callable[[], None]) -> None:
-        """`on_gone`: nobody listens any more."""
-        self.on_unsaid: Callable[[int], None] = lambda _: None
-        """Told which request failed because of what it made, so that nothing more is done for it."""
+        """`on_gone`: nobody reads any more."""
+        self.on_failed: Callable[[int], None] = lambda _: None
+        """Called with the request that failed because its result cannot be sent, so that nothing more is done for it.
+        """
         self._writer = writer
         self._on_gone = on_gone
         self._queue: queue.SimpleQueue[Up | None] = queue.SimpleQueue()
@@ -31,7 +32,7 @@ class Outbox:
         self._queue.put(message)
 
     def close(self) -> None:
-        """Returns when all is said."""
+        """Returns when everything is sent."""
         self._queue.put(None)
         self._thread.join()
 
@@ -52,10 +53,10 @@ class Outbox:
             self._writer.write_frame(frame)
 
     def _instead(self, message: Up, error: NotEncodable) -> list[Up]:
-        """What can be said; raises the error where that is nothing: the worker cannot go on then."""
+        """What can be sent instead; raises the error where nothing can: then the worker cannot continue."""
         if isinstance(message, Deltas) and len(message.items) > 1:
             return [one for item in message.items for one in self._sayable(Deltas(message.step, (item,)))]
-        info = InternalError(f"what the model's process answers cannot be sent: {error.reason}").info()
+        info = InternalError(f"the answer of the model's process cannot be sent: {error.reason}").info()
         if isinstance(message, Reply):
             return [Reply(message.id, None, info)]
         if isinstance(message, Deltas) and message.items:
@@ -64,7 +65,7 @@ class Outbox:
             id = message.id
         else:
             raise error
-        self.on_unsaid(id)
+        self.on_failed(id)
         return [Rejected(id, info)]
 
     def _sayable(self, message: Deltas) -> list[Up]:

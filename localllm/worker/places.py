@@ -1,6 +1,6 @@
-"""Places in rendered conversations: which of the prompts that were answered a text begins with.
+"""Positions in rendered conversations: which of the prompts answered earlier a text begins with.
 
-Texts are known by length and digest, so that a prompt takes no memory. Linear in the text. Knows nothing of answers.
+Texts are known by length and digest, so a prompt takes no memory. Linear in the text. Knows nothing of answers.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from localllm.types import ChatFormat
 
 
 class Place(NamedTuple):
-    """The beginning of a text, of so many characters."""
+    """A prefix of a text, by its number of characters and digest."""
 
     length: int
     digest: bytes
 
 
 class Ending(NamedTuple):
-    """Where the answer to a prompt begins: at its end, and also before a thought that it opened and closed at once,
-    which many templates leave out of a conversation that goes on.
-    """
+    """Where the answer to a prompt begins: at its end, or before an empty reasoning block that the prompt opened and
+    closed, which many templates leave out of a conversation that continues."""
 
     whole: Place
     bare: Place
-    """Without that thought; the same if it has none."""
+    """Without that block; the same if there is none."""
     in_thought: bool
 
     def place_in(self, begun: set[Place]) -> Place | None:
@@ -35,7 +34,7 @@ class Ending(NamedTuple):
 
 
 def begun_with(text: str, places: Iterable[Place]) -> set[Place]:
-    """Those of the places that the text begins with."""
+    """Which of the places the text begins with."""
     found: set[Place] = set()
     wanted = sorted(set(places))
     for digest, place in zip(_digests(text, [place.length for place in wanted]), wanted, strict=False):
@@ -45,7 +44,7 @@ def begun_with(text: str, places: Iterable[Place]) -> set[Place]:
 
 
 def ending_of(text: str, format: ChatFormat) -> Ending:
-    """Of a rendered prompt."""
+    """The ending of a rendered prompt."""
     end = text.rstrip()
     length, in_thought = len(text), False
     if format.thought is not None and (opening := format.thought.opening.strip()):
@@ -58,7 +57,7 @@ def ending_of(text: str, format: ChatFormat) -> Ending:
 
 
 def _digests(text: str, lengths: Sequence[int]) -> list[bytes]:
-    """Of the beginnings of these lengths, in ascending order, as far as the text goes."""
+    """Digests of the prefixes of these lengths, in ascending order, as far as the text goes."""
     hashed, at = hashlib.blake2b(digest_size=16), 0
     found = []
     for length in lengths:

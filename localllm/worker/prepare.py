@@ -1,7 +1,7 @@
-"""Turns a submitted request into a sequence of tokens for the engine, or refuses it with the reason.
+"""Turns a submitted request into a sequence of tokens for the engine, or rejects it with the reason.
 
-Has threads of its own: neither templates nor tokenizing may stall a step or delay a cancel. Requests with one prompt
-(`n` answers) share what it takes; what nobody waits for any more is dropped. Also answers the small calls (tokenize,
+Has threads of its own: neither templates nor tokenizing may stall a step or delay a cancel. Requests with the same
+prompt (`n` answers) share the work; work that nobody waits for any more is dropped. Also answers short calls (tokenize,
 render ...). Knows nothing of batches or KV.
 """
 
@@ -58,7 +58,7 @@ from localllm.worker.wanted import Wanted
 NO_DEFAULTS = ModelDefaults()
 PIECES_A_STEP = 1000
 KEEP_ALL = -1
-"""Of `Shift.keep`: the whole prompt."""
+"""Value of `Shift.keep`: the whole prompt."""
 
 
 class _Taker(NamedTuple):
@@ -67,7 +67,7 @@ class _Taker(NamedTuple):
 
 
 class _Draft:
-    """A prompt in the making, and who waits for it."""
+    """A prompt in preparation, and the requests that wait for it."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -75,7 +75,7 @@ class _Draft:
 
 
 class Preparer:
-    """`submit`, `cancel` and `call` come from the reader thread; the work is done on the preparer's own."""
+    """`submit`, `cancel` and `call` come from the reader thread; the work is done on the preparer's own threads."""
 
     def __init__(
         self,
@@ -91,9 +91,8 @@ class Preparer:
         grammars: Grammars | None = None,
         experience: Experience | None = None,
     ) -> None:
-        """`defaults`: for requests that say nothing of their own; `grammars`: for structured answers; `experience`:
-        with guesses, None where none are made.
-        """
+        """`defaults`: for requests without values of their own; `grammars`: for structured answers; `experience`: for
+        guesses, None where none are made."""
         self._model = model
         self._defaults = defaults
         self._vocab = vocab
@@ -132,14 +131,14 @@ class Preparer:
         self._send(Deltas(-1, ((id, Delta(finish=finish)),)))
 
     def call(self, message: Call) -> None:
-        if message.method == "status":  # known between two steps only, on the engine's thread
+        if message.method == "status":  # known only between two steps, on the engine's thread
             self._engine.inspect(lambda status: self._send(Reply(message.id, status)))
             return
         self._wanted.add(message.id)
         if message.method == "render" and self._renderer is not None:
             try:
                 messages, rendering = msgspec.convert(message.args, tuple[tuple[Message, ...], Rendering])
-            except msgspec.ValidationError as error:  # this is the reader's thread, which serves everybody
+            except msgspec.ValidationError as error:  # this is the reader thread, which serves all requests
                 self._fail(message.id, InvalidParameter(f"messages: {error}", param="messages"))
                 return
             self._renderer.add(
@@ -229,7 +228,7 @@ class Preparer:
                 self._submit(taker, prompt, shape, None, guesser)
             elif self._grammars is None:
                 raise UnsupportedParameter(
-                    f"{self._model.id} writes no structured answers", param=shape.structure.param
+                    f"{self._model.id} cannot write structured answers", param=shape.structure.param
                 )
             else:
                 self._check_end(request)
@@ -287,7 +286,7 @@ class Preparer:
         for token in params.stop_token_ids:
             self._check_token(token, "stop_token_ids", "stop_token_ids")
         sampling = resolve_sampling(params, self._model.info.sampling)
-        if params.ignore_eos:  # as llama.cpp's: what ends an answer never comes
+        if params.ignore_eos:  # as in llama.cpp: end tokens never come
             never = dict.fromkeys(self._vocab.end_tokens, -math.inf)
             sampling = msgspec.structs.replace(sampling, logit_bias={**sampling.logit_bias, **never})
         request = message.request
@@ -330,12 +329,13 @@ class Preparer:
     def _check_end(self, request: GenerationRequest) -> None:
         if with_defaults(request.params, self._defaults.params).ignore_eos:
             what = "a structured answer" if request.structure else "an answer with tools or a thinking_budget"
-            raise InvalidParameter(f"{what} ends where its grammar does; send no ignore_eos", param="ignore_eos")
+            raise InvalidParameter(f"{what} ends where its grammar does; leave out ignore_eos", param="ignore_eos")
 
     def _check_token(self, token: int, name: str, param: str) -> None:
         if not 0 <= token < self._model.info.vocabulary_size:
             raise InvalidParameter(
-                f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, from 0 on", param=param
+                f"{name} names token {token}; this model has {self._model.info.vocabulary_size}, counted from 0",
+                param=param,
             )
 
     def _answer(self, message: Call) -> Iterator[None]:
@@ -369,10 +369,10 @@ class Preparer:
         if method == "render":
             raise self._no_template()
         if method in SLOT_METHODS:
-            raise SlotNotFound(f"{self._model.id} generates nothing and has no slots", param="id_slot")
+            raise SlotNotFound(f"{self._model.id} does not generate text and has no slots", param="id_slot")
         raise InternalError(f"the worker knows no method {method!r}")
 
     def _no_template(self) -> NoChatTemplate:
         return NoChatTemplate(
-            f"{self._model.id} carries no chat template; use /v1/completions (`run --raw`)", param="messages"
+            f"{self._model.id} has no chat template; use /v1/completions (`run --raw`)", param="messages"
         )

@@ -1,4 +1,4 @@
-"""Turns texts to embed or to rank into tokens for the embedder, or refuses them with the number of the text at fault.
+"""Turns texts to embed or rank into tokens for the embedder, or rejects them with the number of the faulty text.
 
 Has a thread of its own, where requests take turns: ten thousand texts delay neither chats nor a single text. Knows
 nothing of batches.
@@ -21,9 +21,9 @@ from localllm.worker.turns import Turns
 from localllm.worker.wanted import Wanted
 
 MAX_VECTORS_BYTES = 256 * 1024 * 1024
-"""Of the vectors of one request together."""
+"""Limit for the vectors of one request together."""
 MAX_CUTS = 8
-"""Attempts to cut a document to fit into a template."""
+"""Attempts to cut a document until it fits into a template."""
 
 
 class Tokenizer(Protocol):
@@ -50,7 +50,7 @@ class Tokenizer(Protocol):
 
 
 class Loop(Protocol):
-    """The engine, or what stands for it."""
+    """The engine, or its stand-in for encoders."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -109,7 +109,7 @@ class TextPreparer:
         pooling, dimensions = self._model.pooling, self._model.dimensions
         if pooling == "rank":
             raise InvalidParameter(
-                f"{self._model.id} ranks documents and gives no vectors; use rerank, or load it with another --pooling",
+                f"{self._model.id} ranks documents and has no vectors; use rerank, or load it with another --pooling",
                 param="model",
             )
         if request.dimensions is not None and not 1 <= request.dimensions <= dimensions:
@@ -196,7 +196,7 @@ class TextPreparer:
                 return _Text(tokens, was_cut=num_tokens > limit)
             if not request.truncate or not document:
                 break
-            # Characters, since a template wants text: as many as should do, and a few less.
+            # In characters, since a template takes text: as many as should fit, less a few.
             alone, _ = yield from self._tokenize(document, number, "documents", plain=True)
             about = max(1, len(alone))
             document = document[: max(0, int(len(document) * (about - (len(tokens) - limit) - 1) / about))]
@@ -210,9 +210,9 @@ class TextPreparer:
     def _tokenize(
         self, text: str, number: int | None, param: str, *, special: bool = True, plain: bool = False
     ) -> Generator[None, None, tuple[list[int], bool]]:
-        """The tokens, and whether that is all: no more are counted than `MOST_COUNTED` times what a text may have.
+        """The tokens, and whether these are all: at most `MOST_COUNTED` times the longest text is counted.
 
-        `plain`: no special tokens, neither added nor read out of the text. The closing token is there all the same.
+        `plain`: no special tokens, neither added nor parsed from the text; a closing token is still present.
         """
         tokens: list[int] = []
         most = MOST_COUNTED * self._model.embedding_ctx
@@ -230,7 +230,7 @@ class TextPreparer:
         return tokens, True
 
     def _closing(self, *, special: bool) -> list[int]:
-        """What `tokenize` puts behind every text."""
+        """What `tokenize` appends to every text."""
         empty = [token for step in self._vocab.tokenize_in_steps("", add_special=special) for token in step]
         return [token for token in empty[-1:] if token in self._vocab.closing_tokens]
 
@@ -254,7 +254,7 @@ class TextPreparer:
         size_bytes = 4 * dimensions * sum(num_vectors)
         if size_bytes > MAX_VECTORS_BYTES:
             raise InvalidParameter(
-                f"the vectors would take {size_bytes / 2**20:.0f} MiB and {MAX_VECTORS_BYTES // 2**20} are allowed; "
+                f"the vectors would take {size_bytes / 2**20:.0f} MiB, of {MAX_VECTORS_BYTES // 2**20} allowed; "
                 "send fewer texts at a time",
                 param="input",
             )
@@ -281,18 +281,18 @@ class TextPreparer:
     ) -> ContextLengthExceeded:
         limit, trained = self._model.embedding_ctx, self._model.info.context_length
         larger = limit < (trained or limit)
-        # llama-server's clients know this error by "too large".
+        # Clients of llama-server recognize this error by "too large".
         remedy = "reduce the length of that text, which is too large to process, or ask for truncation" + (
             ", or load the model with a larger --embedding-ctx" if larger else ""
         )
         return too_long(what, num_tokens, limit, remedy, param=param, item=number, at_least=at_least)
 
 
-def _document(number: int, left: int, query: str) -> str:
-    return f"document {number}" if left >= 1 else f"the {query} with document {number}"
+def _document(number: int, room: int, query: str) -> str:
+    return f"document {number}" if room >= 1 else f"the {query} with document {number}"
 
 
 def _filled(template: str, query: str, document: str) -> str:
-    """Both in one pass: a query that says {document} is a query."""
+    """Both in one pass, so that a query containing {document} is not substituted again."""
     values = {"{query}": query, "{document}": document}
     return re.sub(r"\{query\}|\{document\}", lambda match: values[match[0]], template)

@@ -2,8 +2,8 @@
 
 Threads: a reader (frames in, pings answered; end-of-file ends the process at once, whatever the others do), a preparer
 (templates and tokens, so that a slow or bad request never stalls a step), the engine on the main thread, a writer
-(frames out). One that fails ends the process, and so its requests with the reason.
-Knows nothing of HTTP or of which models exist.
+(frames out). A thread that fails ends the process, and with it all requests, with the reason. Knows nothing of HTTP or
+of which models exist.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ from localllm.worker.slots import SlotFiler
 from localllm.worker.template_child import TemplateChild
 
 EXIT_BACKEND = 4
-"""The exit code after `Failed`."""
+"""Exit code after `Failed`."""
 
 
 def main() -> None:
-    """Run as a child process, frames on stdin and stdout."""
+    """Runs as a child process, with frames on stdin and stdout."""
     arguments = _parse_arguments()
     source, sink = osdep.claim_standard_streams()
     threading.excepthook = _die_loudly
-    # A failed assertion in ggml would start gdb on us: a minute of silence, and a backtrace where the reason should be.
+    # A failed assertion in ggml would start gdb on us: a minute of silence, then a backtrace in place of the reason.
     os.environ["GGML_NO_BACKTRACE"] = "1"
     outbox = Outbox(FrameWriter(sink), on_gone=lambda: os._exit(0))
     worker = Worker(outbox)
@@ -82,14 +82,14 @@ def main() -> None:
     except LocalLLMError as error:
         outbox.put(Failed(error.info()))
         code = EXIT_BACKEND
-    except Exception:  # noqa: BLE001  whatever it is, the interpreter must not linger over threads in native code
+    except Exception:  # noqa: BLE001  after any error the interpreter must not wait for threads in native code
         _end_loudly()
     outbox.close()
     os._exit(code)  # daemon threads may be inside native code; the operating system frees the rest
 
 
 def _sampler(threads: int, team: int | None) -> Sampler:
-    """The compiled one, else the slow one; `localllm doctor` tells which, and why."""
+    """The compiled one, else the slow one; `localllm doctor` says which, and why."""
     try:
         return native.load(threads=threads, team=team)
     except compiled.NotCompiled:
@@ -109,14 +109,14 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _die_loudly(problem: threading.ExceptHookArgs) -> None:
-    """A thread that ends by surprise would leave requests hanging for ever; the parent knows what a death means."""
+    """A thread that ends unexpectedly would leave requests hanging forever; the parent can handle a dead process."""
     _end_loudly(problem.exc_value)
 
 
 def _end_loudly(problem: BaseException | None = None) -> NoReturn:
     try:
         traceback.print_exception(problem or sys.exception())
-    finally:  # also where stderr is closed
+    finally:  # even if stderr is closed
         os._exit(1)
 
 
@@ -128,7 +128,7 @@ def _drafts(backend: Backend, load: Load, team: Team) -> Drafts:
     try:
         drafts.warm_up()
     except BackendError as error:
-        raise LoadFailed(f"the draft is loaded but computes nothing: {error}", param="draft") from error
+        raise LoadFailed(f"the draft is loaded but cannot compute: {error}", param="draft") from error
     return drafts
 
 
@@ -144,7 +144,7 @@ def _read_all(reader: FrameReader[Down], worker: Worker) -> None:
             os._exit(0)
         else:
             if message is None:
-                os._exit(0)  # end-of-file is the parent's death notice: no worker outlives it
+                os._exit(0)  # end-of-file means the parent is gone: no worker outlives it
             worker.take(message)
 
 
@@ -157,7 +157,7 @@ class Worker:
         self._loads: queue.SimpleQueue[Load] = queue.SimpleQueue()
         self._preparer: Preparer | None = None
         self._saving: Engine | None = None
-        """The engine, if it has anything to save at the end."""
+        """The engine, if it has anything to save at shutdown."""
         self._texts: TextPreparer | None = None
         self._slots: SlotFiler | None = None
 
@@ -170,9 +170,9 @@ class Worker:
         elif isinstance(message, Load):
             self._loads.put(message)
         elif isinstance(message, Shutdown) and self._saving is not None:
-            self._saving.stop()  # what the engine has in memory is written before it ends
+            self._saving.stop()  # the engine writes what it has in memory before it ends
         elif isinstance(message, Shutdown):
-            os._exit(0)  # from the reader thread, because the others may be busy for long; the system frees the model
+            os._exit(0)  # from the reader thread: the others may be busy for long; the system frees the model
         elif self._preparer is None or self._texts is None:
             self._refuse(message)
         elif isinstance(message, Submit):
@@ -187,8 +187,9 @@ class Worker:
             self._preparer.call(message)
 
     def run(self, arguments: argparse.Namespace) -> None:
-        """Say hello, load what the parent sends, step for ever. Raises `LocalLLMError`."""
-        # Imported here, not above: a library that cannot even be imported is reported, and the reader runs already.
+        """Say hello, load what the parent sends, step until the end. Raises `LocalLLMError`."""
+        # Imported here, not above: a failing import of the library is reported too, since the reader is already
+        # running.
         from localllm.llama.wishes import Wishes
         from localllm.worker.keeping import open_disk
         from localllm.worker.loading import load_model, warm_up_embedder
@@ -206,7 +207,7 @@ class Worker:
             Hello(os.getpid(), str(loaded.build), loaded.choice.label(), devices, loaded.build.fingerprint)
         )
         load = self._loads.get()
-        # Started first, so that their imports run beside the load.
+        # Started first, so that their imports run concurrently with the load.
         templates = TemplateChild() if "default" in load.info.chat_templates else None
         grammar_child = GrammarChild(load.options.grammar) if load.info.causal else None
         before_load = CLOCKS.read()
@@ -262,16 +263,16 @@ class Worker:
             experience=None if model.speculation == "off" else Experience(has_draft=draft is not None),
         )
         self._engine = engine
-        self._outbox.on_unsaid = self._cancel
+        self._outbox.on_failed = self._cancel
         self._outbox.put(Ready(model))
         engine.run()
 
     def refuse_frame(self, id: int, error: UndecodableFrame) -> None:
-        """A request that is none: of a type that no field has. Called on the reader thread."""
+        """A malformed request, of a type that no field has. Called on the reader thread."""
         sentence = f"{error.field}: {error.reason}" if error.field and error.field not in error.reason else error.reason
         info = InvalidParameter(sentence, param=error.field).info()
         self._outbox.put(Rejected(id, info))
-        self._outbox.put(Reply(id, None, info))  # of the two the parent takes the one that it waits for
+        self._outbox.put(Reply(id, None, info))  # the parent uses whichever of the two it waits for
 
     def _cancel(self, id: int) -> None:
         assert self._preparer is not None
@@ -292,7 +293,7 @@ class Worker:
 
     def _emit(self, output: StepOutput) -> None:
         if self._preparer is not None:
-            self._preparer.remembered.take(output)  # first: who is told of the end may go on from it at once
+            self._preparer.remembered.take(output)  # first: a client that sees the end may continue at once
         if output.deltas:
             self._outbox.put(Deltas(output.step, tuple(output.deltas)))
         for id, error in output.failures:

@@ -1,4 +1,4 @@
-"""What a request asks of the model, and how it becomes tokens: rendered, then tokenized in steps, as far as it may fit.
+"""What a request asks of the model, and how it becomes tokens: rendered, then tokenized in steps, up to what may fit.
 
 Knows nothing of threads or of sampling.
 """
@@ -27,7 +27,7 @@ ATTENTION_SINKS = 4
 ENDING = 256
 SPELLED_A_STEP = 1000
 MOST_COUNTED = 2
-"""Contexts: the tokens of a prompt that does not fit are counted up to here, so that its error can say how many."""
+"""Multiple of the context up to which tokens of an overlong prompt are counted, so that the error can give a number."""
 
 NO_RENDERING = Rendering()
 
@@ -65,7 +65,7 @@ class Tokenizer(Protocol):
 
 
 class Source(NamedTuple):
-    """All that the prompt depends on: requests of which this is equal have the same one."""
+    """All that the prompt depends on: requests with equal sources share it."""
 
     messages: tuple[Message, ...] | None
     prompt: str | None
@@ -75,13 +75,13 @@ class Source(NamedTuple):
     rendering: Rendering = NO_RENDERING
     infill: Infill | None = None
     wants_text: bool = False
-    """Whether the prompt's text is asked for."""
+    """Whether the prompt's text is wanted."""
     cache_salt: str = ""
-    """Of messages: answers that are remembered are not the same with another one."""
+    """For messages: remembered answers are separate for each salt."""
 
 
 class Head(NamedTuple):
-    """The beginning of a rendered text, whose tokens are known."""
+    """The beginning of a rendered text whose tokens are known."""
 
     tokens: list[int]
     num_characters: int
@@ -90,9 +90,9 @@ class Head(NamedTuple):
 class Prompt(NamedTuple):
     tokens: list[int]
     pauses: list[int]
-    """Where the system message, the turns before the last message, and that one end, in tokens."""
+    """Where the system message, the turns before the last message, and the last message end, in tokens."""
     keep: int
-    """Tokens that stay when the context shifts: the system message, or a few that models lean on."""
+    """Tokens that stay when the context shifts: the system message, or a few that models depend on."""
     ending: str = ""
     """How the text of a rendered conversation ends, up to `ENDING` characters."""
     notes: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class Prompt(NamedTuple):
 class Rendered(NamedTuple):
     text: str
     beginnings: dict[int, str]
-    """Number of messages -> their text alone; none where the template refuses them."""
+    """Number of messages -> the text of these alone; absent where the template refuses them."""
     notes: tuple[str, ...] = ()
     asked: Asked | None = None
 
@@ -117,7 +117,7 @@ class Rendered(NamedTuple):
 
 
 def source_of(request: GenerationRequest) -> Source:
-    """Of a request."""
+    """The source of a request."""
     return Source(
         request.messages,
         request.prompt,
@@ -132,7 +132,7 @@ def source_of(request: GenerationRequest) -> Source:
 
 
 class Prompts:
-    """Makes those of one model."""
+    """Makes the prompts of one model."""
 
     def __init__(
         self,
@@ -164,11 +164,11 @@ class Prompts:
             try:
                 beginnings[count] = render(self._request(messages[:count], rendering)).text
             except TemplateError:
-                continue  # a template may insist on a certain last message; then there is no such place
+                continue  # a template may require a certain last message; then there is no such place
         return Rendered(whole.text, beginnings, whole.notes)
 
     def render_request(self, messages: tuple[Message, ...], rendering: Rendering = NO_RENDERING) -> RenderRequest:
-        """What the template child is told. Raises `InvalidParameter`."""
+        """The request to the template child. Raises `InvalidParameter`."""
         continues = rendering.continues(messages)
         if continues and not messages[-1].is_open:
             raise InvalidParameter(
@@ -188,7 +188,7 @@ class Prompts:
         )
 
     def _request(self, messages: tuple[Message, ...], rendering: Rendering) -> RenderRequest:
-        """Of these messages alone."""
+        """For these messages alone."""
         return RenderRequest(
             template=self._template(messages, rendering),
             messages=with_beginning(messages, self._defaults),
@@ -200,14 +200,14 @@ class Prompts:
         )
 
     def _template(self, messages: tuple[Message, ...], rendering: Rendering) -> str:
-        """The model's own for calls or for documents, where there are any and it has one."""
+        """The model's own template for tool calls or documents, where the request has these and the model has one."""
         templates = self._model.info.chat_templates
         if rendering.tools or any(message.tool_calls or message.role == "tool" for message in messages):
             return templates.get("tool_use", templates["default"])
         return templates.get("rag", templates["default"]) if rendering.documents else templates["default"]
 
     def make(self, source: Source, rendered: Rendered | None) -> Generator[None, None, Prompt]:
-        """Some milliseconds at each step. Raises `InvalidParameter`, `ContextLengthExceeded`."""
+        """Each step takes some milliseconds. Raises `InvalidParameter`, `ContextLengthExceeded`."""
         param = "prompt" if source.messages is None else "messages"
         if rendered is None:
             tokens, notes = yield from self._tokens(source)
@@ -243,7 +243,7 @@ class Prompts:
         return b"".join(pieces).decode("utf-8", "replace")
 
     def predicted(self, text: str) -> Generator[None, None, list[int]]:
-        """The tokens of what an answer is expected to be, as far as it may get."""
+        """The tokens of the predicted answer, up to what it may have."""
         tokens: list[int] = []
         for step in self._vocab.tokenize_in_steps(text, add_special=False, parse_special=False):
             tokens += step
@@ -260,7 +260,7 @@ class Prompts:
         return head.tokens + behind
 
     def _tokens(self, source: Source) -> Generator[None, None, tuple[list[int], tuple[str, ...]]]:
-        """And what there is to say of them."""
+        """The tokens, and notes about them."""
         if source.infill is not None:
             return (yield from self._infill(source.infill))
         if source.prompt_tokens is not None:
@@ -296,12 +296,12 @@ class Prompts:
         prefix, prompt, suffix, project, here = made[:5]
         pieces = Pieces(prefix, prompt, suffix, project, here, [*zip(made[5::2], made[6::2], strict=True)])
         tokens, is_cut = infill_tokens(marks, pieces, most=self._model.ctx - LEAST_ANSWER)
-        return tokens, ("input_extra: not all of it and of the texts around the gap fit",) if is_cut else ()
+        return tokens, ("input_extra and the texts around the gap were cut to fit",) if is_cut else ()
 
     def _tokenize(
         self, text: str, param: str, *, plain: bool = False, continues: bool = False, memo: Memo | None = None
     ) -> Generator[None, None, list[int]]:
-        """`plain`: no special tokens, neither added nor read out of the text; `continues`: none are added."""
+        """`plain`: no special tokens, neither added nor parsed from the text; `continues`: none are added."""
         self._check_length(self._vocab.fewest_tokens(text), param, at_least=True)
         tokens: list[int] = []
         add_special = not (plain or continues)
@@ -313,7 +313,7 @@ class Prompts:
         return tokens
 
     def _common(self, tokens: Tokens[int], rendered: Rendered, text: str, memo: Memo) -> Generator[None, None, int]:
-        """How many tokens a prompt and another text begin alike with."""
+        """Length of the common prefix, in tokens, of a prompt and another text."""
         at, head = 0, rendered.head
         has_head = head is not None and text.startswith(rendered.text[: head.num_characters])
         if has_head:
@@ -336,22 +336,22 @@ class Prompts:
         raise too_long(f"your {param}", num_tokens, self._model.ctx, remedy, param=param, at_least=at_least)
 
     def _pause_after(self, messages: tuple[Message, ...], cache_prompt: bool) -> set[int]:
-        """Numbers of messages.
+        """Numbers of messages after which to make a checkpoint.
 
-        A later request that begins alike goes on from there, if the model's memory has a checkpoint; templates write
-        what comes after the last message otherwise once there is an answer.
+        A later request with the same beginning continues there, if the model's memory has a checkpoint. Templates write
+        what follows the last message differently once there is an answer.
         """
         if not messages or self._model.memory == "attention" or not cache_prompt:
             return set()
         return {len(messages), len(messages) - 1, int(messages[0].is_system)} - {0}
 
     def _keep_of(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
-        """Without the first tokens attention falls apart ("attention sinks", arXiv:2309.17453)."""
+        """Attention degrades without the first tokens ("attention sinks", arXiv:2309.17453)."""
         return (1,) if self._context_shift and messages and messages[0].is_system else ()
 
 
 def with_beginning(messages: tuple[Message, ...], defaults: ModelDefaults) -> tuple[Message, ...]:
-    """A chat with the model's own system message, unless it has one, and what the model wants before its turns."""
+    """Adds the model's default system message, unless the chat has one, and the messages the model wants before it."""
     system, turns = (messages[:1], messages[1:]) if messages and messages[0].is_system else ((), messages)
     if not system and defaults.system is not None:
         system = (Message("system", defaults.system),)

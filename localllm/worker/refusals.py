@@ -1,4 +1,4 @@
-"""What the threads that serve all requests share: an error refuses one request and no other; words; deadlines."""
+"""Shared by the threads that serve all requests: containing errors to one request, wording, deadlines."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 from localllm.errors import ContextLengthExceeded, InternalError, LocalLLMError
 
 
-def _as_ours(error: Exception) -> LocalLLMError:
-    """The error itself if it is one of ours; a surprise goes to stderr, where the parent keeps it."""
+def _as_local_error(error: Exception) -> LocalLLMError:
+    """The error itself if it is one of ours; anything else is logged to stderr, which the parent keeps."""
     if isinstance(error, LocalLLMError):
         return error
     traceback.print_exception(error)
-    # Its text may name files of ours: for the log, not for clients.
+    # Its text may contain our file names: for the log, not for clients.
     return InternalError(f"preparing the request failed with {type(error).__name__}", reason=repr(error)[:500])
 
 
 @contextmanager
 def errors_to(refuse: Callable[[LocalLLMError], None]) -> Iterator[None]:
-    """Whatever goes wrong within refuses one request: its surprise must not end a thread that serves all others."""
+    """An error inside rejects one request: it must not end a thread that serves all others."""
     try:
         yield
     except Exception as error:  # noqa: BLE001  see above
-        refuse(_as_ours(error))
+        refuse(_as_local_error(error))
 
 
 def deadline_s(arrived_s: float, timeout_s: float | None) -> float:
@@ -37,7 +37,7 @@ def deadline_s(arrived_s: float, timeout_s: float | None) -> float:
 def too_long(
     what: str, num_tokens: int, limit: int, remedy: str, *, param: str, item: int | None = None, at_least: bool = False
 ) -> ContextLengthExceeded:
-    """In OpenAI's words, because clients know this error by its text: LiteLLM by "maximum context length is",
+    """In OpenAI's words, because clients recognize this error by its text: LiteLLM by "maximum context length is",
     LangChain by the code (which openai 3 leaves out of an exception's text), LangChain.js by "exceeds the context
     window". `what` is too long: `your messages`; `remedy` begins with a verb; `at_least`: not all tokens were counted.
     """

@@ -1,7 +1,7 @@
-"""Our own answers in conversations that clients send back in words of their own become ours again: before a
-conversation is rendered its messages, and behind that its tokens, wherever the template keeps the answer.
+"""Recognizes our own answers in conversations that clients send back reworded: restores the messages before a
+conversation is rendered and the tokens after that, wherever the template keeps the answer.
 
-Thread-safe. On the engine's thread runs `take` alone, which only passes answers on. Knows nothing of templates or of
+Thread-safe. Only `take` runs on the engine's thread, and it just passes answers on. Knows nothing of templates or of
 what is in the KV cache.
 """
 
@@ -29,18 +29,18 @@ from localllm.worker.prompts import Head, Source, Tokenizer
 from localllm.worker.turn_ends import TurnEnds
 
 MOST_TRIES = 3
-"""Turns whose end is looked for in one text."""
+"""Turns whose end is searched in one text."""
 
 
 class Restored(NamedTuple):
-    """A conversation with our own answers in our own words, as far as they are known."""
+    """A conversation with our own answers in their original words, where they are known."""
 
     domain: Domain
     digests: Sequence[bytes]
-    """Of the conversation up to each number of messages."""
+    """Digests of the conversation up to each number of messages."""
     parent: Turn | None
     new: tuple[Message, ...]
-    """Messages behind the parent's answer."""
+    """Messages after the parent's answer."""
     rendering: Rendering
 
     @property
@@ -60,9 +60,9 @@ class Asked:
     taken: Head | None = None
     """The head's tokens, and how much of the text they stand for."""
     is_begun: bool = False
-    """Its text begins as one that was answered."""
+    """Whether its text begins like one that was answered."""
     prompt: Tokens | None = None
-    """Behind the head's tokens; once somebody has answered it."""
+    """Tokens after the head's; set once it is answered."""
 
 
 class _Running(NamedTuple):
@@ -72,7 +72,7 @@ class _Running(NamedTuple):
 
 
 class Remembered:
-    """Of one model."""
+    """For one model."""
 
     def __init__(self, format: ChatFormat, vocab: Tokenizer, *, max_bytes: int = MAX_BYTES) -> None:
         self._format = format
@@ -84,7 +84,7 @@ class Remembered:
         self._ended: queue.SimpleQueue[tuple[_Running, FinishReason]] = queue.SimpleQueue()
 
     def restore(self, source: Source) -> Restored | None:
-        """Before it is rendered. None: of requests like it nothing is remembered."""
+        """Called before it is rendered. None: nothing is remembered of such requests."""
         messages = source.messages
         if not messages or not source.cache_prompt or source.rendering.continues(messages):
             return None
@@ -103,7 +103,7 @@ class Remembered:
         return Restored(domain, known, None, messages, source.rendering)
 
     def place(self, restored: Restored, text: str) -> Asked:
-        """With what can be taken over, now that it is rendered."""
+        """Called after rendering: adds the tokens that can be reused."""
         asked = Asked(restored, ending_of(text, self._format))
         lineage = [] if restored.parent is None else restored.parent.lineage()
         begun = begun_with(text, (place for turn in lineage for place in (turn.ending.whole, turn.ending.bare)))
@@ -121,7 +121,7 @@ class Remembered:
         return asked
 
     def explain(self, asked: Asked) -> CacheReport:
-        """What there was of it, and why there was no more."""
+        """How much of it was cached, and why not more."""
         restored = asked.restored
         with self._lock:
             near = self._turns.nearest(restored.domain, restored.digests)
@@ -135,10 +135,12 @@ class Remembered:
             )
         if asked.taken is None or asked.head is None:
             return CacheReport(0, why)
-        return CacheReport(len(asked.taken.tokens) - len(asked.head.made), why)  # a grammar's last tokens never were
+        return CacheReport(
+            len(asked.taken.tokens) - len(asked.head.made), why
+        )  # a grammar's last tokens were never computed
 
     def begun(self, asked: Asked | None, sequence: Generated, request: GenerationRequest) -> None:
-        """The engine gets it; `take` is told how it ends."""
+        """The engine gets it; `take` learns how it ends."""
         if asked is not None and not sequence.ignore_eos:
             calling = request.calling
             reads_calls = calling is not None and calling.choice != "none" and request.structure is None
@@ -146,7 +148,7 @@ class Remembered:
             self._running[sequence.id] = _Running(asked, sequence, functions)
 
     def take(self, output: StepOutput) -> None:
-        """Answers that ended in a step. Called by the engine's thread, so it only passes them on."""
+        """Take the answers that ended in a step. Called on the engine's thread, so it only passes them on."""
         for id, delta in output.deltas:
             if delta.finish is not None and (running := self._running.pop(id, None)) is not None:
                 self._ended.put((running, delta.finish.reason))
@@ -160,7 +162,7 @@ class Remembered:
                 self._turns.add(turn)
 
     def _turn(self, running: _Running, finish: FinishReason) -> Turn | None:
-        """None: its tokens are those of its prompt no more."""
+        """None where its tokens no longer are those of its prompt."""
         asked, sequence, functions = running
         if sequence.num_shifted:
             return None
@@ -201,7 +203,7 @@ def _answered(turns: Sequence[Turn], sent: Sequence[Message]) -> Turn | None:
 
 
 def _behind(turn: Turn, sent: Sequence[Message], rest: Sequence[Message]) -> tuple[Message, ...]:
-    """The rest of the messages, behind those that the turn has, with the ids that its calls have here."""
+    """The messages after those of the turn, with the ids that its calls have here."""
     both = zip(turn.answer.tool_calls, sent[-1].tool_calls, strict=True)
     calls = tuple(replace(ours, id=ours.id or theirs.id) for ours, theirs in both)
     if calls != turn.answer.tool_calls:

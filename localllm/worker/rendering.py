@@ -1,7 +1,7 @@
-"""Renders conversations, small ones beside large ones: each kind has a thread and a template child of its own.
+"""Renders conversations, small ones beside large ones: each kind has its own thread and template child.
 
-A template may take a second of CPU, and who comes next must not wait for many of those: short conversations go first,
-and waiting makes a long one's turn come too. Knows nothing of tokens.
+A template may take a second of CPU, and later requests must not wait for many of those: short conversations go first,
+and waiting eventually brings a long one's turn. Knows nothing of tokens.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from localllm.types import Message, Rendering
 from localllm.worker.template_child import TemplateChild
 
 SMALL_CHARACTERS = 64 * 1024
-"""Conversations up to here never wait for larger ones."""
+"""Conversations up to this size never wait for larger ones."""
 MESSAGE_CHARACTERS = 50
 """What a message counts for besides its content."""
 CHARACTERS_PER_S = 100_000
-"""So many more let another conversation that comes up to a second later go first."""
+"""A conversation longer by this much lets one go first that arrives up to a second later."""
 
 NO_RENDERING = Rendering()
 
@@ -38,7 +38,7 @@ class Renderer:
         start_child: Callable[[], TemplateChild] = TemplateChild,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`child` renders what is small; another is started for the first conversation that is not."""
+        """`child` renders small conversations; another is started for the first large one."""
         self._clock = clock
         self._small = _Lane("render-small", lambda: child)
         self._large = _Lane("render-large", start_child)
@@ -50,7 +50,7 @@ class Renderer:
         is_wanted: Callable[[], bool],
         rendering: Rendering = NO_RENDERING,
     ) -> None:
-        """Call `work` on a thread where it may render, unless nobody wants it by then. It must not raise."""
+        """Call `work` on a thread where it may render, unless it is no longer wanted. It must not raise."""
         size = sum(map(_size, messages)) + sum(map(len, (rendering.variables, rendering.tools, rendering.documents)))
         lane = self._small if size <= SMALL_CHARACTERS else self._large
         lane.put(self._clock() + size / CHARACTERS_PER_S, work, is_wanted)

@@ -1,4 +1,4 @@
-"""How the next tokens are drawn: as the request says, else as the model, else as we do. Knows nothing of prompts."""
+"""Sampling parameters: the request's, else the model's, else our defaults. Knows nothing of prompts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from localllm.types import RANDOM_SEED, DrySampling, ResolvedSampling, SamplingP
 
 
 def with_defaults(params: SamplingParams, defaults: SamplingParams) -> SamplingParams:
-    """The request's fields, and where they say nothing the model's."""
+    """The request's fields, completed with the model's."""
     if defaults == SamplingParams():
         return params
     nothing = SamplingParams()
@@ -46,13 +46,13 @@ _NUMBERS: dict[str, type[int] | type[float]] = {
 
 
 _FILTERS_OFF: dict[str, float] = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "xtc_probability": 0.0}
-"""The filters that a model or our defaults may switch on."""
+"""The filters that a model or our defaults may enable."""
 
 
 def resolve_sampling(params: SamplingParams, model: dict[str, float]) -> ResolvedSampling:
     """The request's value, else the model's own, else our default; without a seed, or with -1, a random one.
 
-    Mirostat chooses how many tokens to keep by itself, so filters that were not asked for are off with it.
+    Mirostat decides by itself how many tokens to keep, so filters that were not asked for are disabled with it.
     """
     values: dict[str, Any] = {} if params.logit_bias is None else {"logit_bias": params.logit_bias}
     by_surprise = params.mirostat if params.mirostat is not None else model.get("mirostat")

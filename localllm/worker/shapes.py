@@ -1,6 +1,5 @@
-"""Decides what an answer is held to, and what may stand before it: from the request, the model's format and how the
-prompt ends. Knows nothing of how a grammar is written or compiled.
-"""
+"""Decides the structure of an answer and what may precede it: from the request, the model's format and the prompt's
+end. Knows nothing of how a grammar is written or compiled."""
 
 from __future__ import annotations
 
@@ -17,17 +16,17 @@ from localllm.worker.prompts import Tokenizer
 
 
 class Shape(NamedTuple):
-    """Of one answer."""
+    """The shape of one answer."""
 
     structure: Structure | None
-    """What its text is held to; None: it is free."""
+    """The structure its text must have; None: free text."""
     preface: Preface | None
-    """What may stand before that."""
+    """What may precede that."""
     beginning: Beginning
 
 
 def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Shape:
-    """`ending`: of the rendered prompt; nothing of one that was not rendered. Raises `InvalidParameter`."""
+    """`ending`: of the rendered prompt, empty if it was not rendered. Raises `InvalidParameter`."""
     if not ending:
         return Shape(request.structure, None, "text")
     messages = request.messages or ()
@@ -48,17 +47,17 @@ def shape_of(request: GenerationRequest, format: ChatFormat, ending: str) -> Sha
 
 
 def control_tokens(literals: tuple[str, ...], vocab: Tokenizer) -> frozenset[int]:
-    """Tokens that these texts are made of and that are no part of any other text."""
+    """Tokens of which these texts consist and that occur in no other text."""
     tokens: set[int] = set()
     for literal in literals:
-        with suppress(InvalidParameter):  # a character that is no token here: the model cannot write it
+        with suppress(InvalidParameter):  # a character without a token here: the model cannot write it
             for step in vocab.tokenize_in_steps(literal, add_special=False, parse_special=True):
                 tokens.update(step)
     return frozenset(token for token in tokens if not vocab.token_bytes(token))
 
 
 def _calling(request: GenerationRequest, format: ChatFormat) -> Calling | None:
-    """What may be called; None: nothing is said of it."""
+    """What may be called; None: unrestricted."""
     calling = request.calling
     if calling is None or not calling.functions:
         return None
@@ -84,7 +83,8 @@ def _source(format: ChatFormat, calling: Calling | None, text: Structure | None)
 
 
 def _behind(ending: str, format: ChatFormat) -> ChatFormat:
-    """The format of an answer to a prompt that ends so: it may have the text's opening, or what answers begin with."""
+    """The format of an answer to a prompt with this ending, which may contain the text's opening or an answer's
+    start."""
     if format.text is not None and ending.rstrip().endswith(format.text.opening.strip()):
         return msgspec.structs.replace(format, text=None)
     if not format.opened or not ending.endswith(format.opened):
@@ -116,7 +116,7 @@ def _before_a_structure(
 def _before_an_answer(
     request: GenerationRequest, format: ChatFormat, beginning: Beginning, calling: Calling | None
 ) -> Preface | None:
-    """Free text follows a thought as the model likes it; what is held to a grammar follows as the model was taught."""
+    """Free text follows reasoning as the model prefers; constrained text follows it as the model was trained."""
     if format.thought is None or beginning == "text":
         return None
     is_forced = calling is not None and (calling.choice == "required" or request.structure is not None)

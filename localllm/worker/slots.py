@@ -1,6 +1,6 @@
-"""Slots to named files and back, on a thread of its own: the engine saves and restores states, and waits for no disk.
+"""Slots to named files and back, on a thread of its own: the engine saves and restores states without waiting for disk.
 
-One thing after the other, so that at most one state is in memory. Knows nothing of names' rules and files' format.
+One operation at a time, so that at most one state is in memory. Knows nothing of rules for names or of file formats.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class SlotFiler:
-    """`call` comes from the reader thread; the work is done on the filer's own."""
+    """`call` comes from the reader thread; the work is done on this object's own thread."""
 
     def __init__(self, engine: Engine, named: NamedStates | None, send: Callable[[Up], None]) -> None:
         """`named`: None where no disk is to be used."""
@@ -47,7 +47,7 @@ class SlotFiler:
             self._answer(self._inbox.get())
 
     def _answer(self, message: Call) -> None:
-        """Holds no state longer than it must, which is why it is not a part of the loop."""
+        """Not part of the loop, so that the reference to the state is dropped as early as possible."""
         work: Callable[..., Any] = getattr(self, f"_{message.method}")
         with errors_to(lambda error: self._send(Reply(message.id, None, error.info()))):
             self._send(Reply(message.id, work(*message.args)))
@@ -73,7 +73,7 @@ class SlotFiler:
         return self._on_engine(lambda: self._engine.slots.erase(slot))
 
     def _keep(self) -> int:
-        """Everything that slots hold goes to the disk, without a name; how many of them had something new."""
+        """Store everything that slots hold, without names; returns how many of them had something new."""
         writeback = self._engine.writeback
         if writeback is None:
             raise _no_disk("model")
@@ -89,7 +89,8 @@ class SlotFiler:
         return self._named
 
     def _on_engine(self, work: Callable[[], T]) -> T:
-        """Between two steps. Raises what `work` refuses; its defects end the worker, as the engine's own do."""
+        """Between two steps. Raises what `work` raises of our errors; other exceptions end the worker, as in the
+        engine."""
         done: Future[T] = Future()
 
         def run() -> None:
@@ -104,5 +105,5 @@ class SlotFiler:
 
 def _no_disk(param: str) -> UnsupportedParameter:
     return UnsupportedParameter(
-        "what slots hold can be saved where the model was loaded with --kv-disk-mb, which is 0 here", param=param
+        "slots can only be saved if the model is loaded with --kv-disk-mb, which is 0 here", param=param
     )

@@ -1,4 +1,4 @@
-"""Whether a chat template that somebody wrote works: a short conversation is rendered in a process of its own.
+"""Checks a user-written chat template by rendering a short conversation in a separate process.
 
 Knows nothing of Modelfiles.
 """
@@ -24,6 +24,6 @@ def check_template(text: str) -> None:
         child.close()
     if QUESTION not in made.text:
         raise InvalidParameter(
-            "this TEMPLATE leaves out what the user says; it has to write the content of each of `messages`",
+            "this TEMPLATE leaves out the user's message; it must write the content of each of `messages`",
             param="template",
         )

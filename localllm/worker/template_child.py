@@ -1,7 +1,7 @@
-"""The worker's template process: reads render requests, writes text, and is killed when a template runs wild.
+"""The worker's template process: reads render requests, writes text, and is killed when a template runs away.
 
-jinja2's sandbox bounds neither time nor memory: 1 s of CPU and 256 MB for each rendering. It also finds out how the
-model of a template writes its answers, which takes some hundred renderings. No llama_cpp in it.
+jinja2's sandbox bounds neither time nor memory; here each rendering has 1 s of CPU and 256 MB. The process also finds
+out from a template how its model writes answers, which takes some hundred renderings. Does not load llama_cpp.
 
     python -P -m localllm.worker.template_child        frames on stdin and stdout
 """
@@ -24,15 +24,15 @@ from localllm.worker.limited_child import LimitedChild, OverLimit, serve
 MAX_CPU_S = 1.0
 MAX_MEMORY_BYTES = 256 * 1024 * 1024
 DEADLINE_S = 5.0
-"""Wall-clock bound: five times the CPU bound, because decoding keeps every core busy."""
+"""Wall-clock limit: five times the CPU limit, because decoding keeps every core busy."""
 FINDING_CPU_S, FINDING_DEADLINE_S = 5.0, 15.0
-"""Of finding a format, while the model loads."""
+"""Limits for finding a format, while the model loads."""
 
 Question = RenderRequest | FormatRequest
 
 
 class Rendered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the child answers."""
+    """The child's reply."""
 
     made: RenderedText = RenderedText("")
     format: ChatFormat = ChatFormat()
@@ -60,7 +60,7 @@ class TemplateChild:
         return answer.made
 
     def find_format(self, request: FormatRequest) -> ChatFormat:
-        """The generic one where that cannot be found out within the limits; its note says so."""
+        """The generic format, with a note saying why, where none can be found within the limits."""
         try:
             answer = self._child.ask(_encoded(request), FINDING_DEADLINE_S)
         except OverLimit as reason:
@@ -73,9 +73,8 @@ class TemplateChild:
         return answer.format if answer.error is None else _generic(answer.error.message)
 
     def format_of_model(self, templates: Mapping[str, str], bos_token: str, eos_token: str) -> ChatFormat:
-        """Of all its templates by name: conversations with tools are rendered by `tool_use`, where there is one, and
-        what that says of calls counts.
-        """
+        """From all of the model's templates by name: conversations with tools are rendered with `tool_use`, if there is
+        one, which then determines how calls are written."""
         found = self.find_format(FormatRequest(templates["default"], bos_token, eos_token))
         if templates.get("tool_use", templates["default"]) == templates["default"]:
             return found
@@ -94,7 +93,8 @@ def _generic(note: str) -> ChatFormat:
 
 
 def _encoded(message: Question | Rendered) -> bytearray:
-    """Raises `TemplateError` for what fits into no frame: too long, or half a surrogate pair of the template's own."""
+    """Raises `TemplateError` for what fits into no frame: too long, or an unpaired surrogate from the template
+    itself."""
     try:
         return encode(message)
     except NotEncodable as error:

@@ -1,10 +1,10 @@
-"""Where an answer of ours ends in a rendered conversation: as it was generated, or in the template's words for it.
+"""Where an answer of ours ends in a rendered conversation: as it was generated, or as the template rewrote it.
 
-    rendered text   [prompt that was answered)[what the template writes of the answer)[what comes behind it ...)
-                                              start                                   the end: a control token begins
+    rendered text   [prompt that was answered)[the answer as the template writes it)[what follows ...)
+                                              start                                 the end: a control token begins
 
-What is found is a place where texts are tokenized apart, so that tokens of both sides can be put together. Linear in
-the answer. Knows nothing of conversations.
+The result is a position at which texts are tokenized separately, so that tokens of both sides can be concatenated.
+Linear in the answer. Knows nothing of conversations.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from localllm.types import ChatFormat, Function, Message
 from localllm.worker.prompts import Tokenizer
 
 MOST_ENDS = 8
-"""Spellings of a token that ends a turn, up to which an answer is searched for its own end."""
+"""Turn-ending spellings up to which the text is searched for an answer's own end."""
 LOOK_AHEAD = 256
-"""Characters, within which such a token is."""
+"""Distance in characters within which such a token must follow."""
 TIMES_AS_LONG, MORE = 4, 4096
-"""As a template may write an answer, in characters."""
+"""Length that a template may give an answer: a multiple, and more, in characters."""
 _SPACE = re.compile(r"\s*")
 
 
 class TurnEnds:
-    """Of one model."""
+    """For one model."""
 
     def __init__(self, format: ChatFormat, vocab: Tokenizer) -> None:
         self._format = format
         self._vocab = vocab
 
     def spelled(self, made: Sequence[int]) -> str | None:
-        """What was generated; None where a client cannot have been sent all of it."""
+        """What was generated; None where a client cannot have received all of it."""
         pieces = []
         for token in made:
             piece = self._vocab.token_bytes(token)
@@ -60,15 +60,15 @@ class TurnEnds:
         *,
         in_thought: bool,
     ) -> int | None:
-        """Where the turn ends that begins at `start`, if that is what was `made`, or means what its `answer` means.
+        """Where the turn that begins at `start` ends, if its text is what was `made`, or means the same as `answer`.
 
-        None: the template leaves something out, such as a thought, or the place is none where texts come apart.
+        None: the template leaves something out, such as reasoning, or texts are not tokenized separately there.
         """
         end = self._as_made(text, start, made)
         return self._in_other_words(text, start, answer, functions, in_thought=in_thought) if end is None else end
 
     def _as_made(self, text: str, start: int, made: Sequence[int]) -> int | None:
-        """White space around it may be another."""
+        """Surrounding white space may differ."""
         spelled = self.spelled(made)
         if spelled is None:
             return None
@@ -99,7 +99,7 @@ class TurnEnds:
 
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Finds how such tokens are spelled."""
+        """Matches spellings of such tokens."""
         tokens = self._vocab.end_tokens
         spelled = [self._vocab.piece(token, special=True).decode("utf-8", "replace") for token in tokens]
         texts = filter(None, {*spelled, self._format.turn_end.strip()})
@@ -107,7 +107,7 @@ class TurnEnds:
         return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
     def _begins_with_control(self, text: str, at: int) -> bool:
-        """Whether a control token stands there, so that what is before it is tokenized apart."""
+        """Whether a control token begins there, so that what precedes it is tokenized separately."""
         ahead = text[at : at + LOOK_AHEAD]
         steps = self._vocab.tokenize_in_steps(ahead, add_special=False)
         first = next((step[0] for step in steps if step), None)

@@ -1,7 +1,7 @@
-"""Work for many requests on one thread, where they take turns: a small one waits for no large one.
+"""Work for many requests on one thread in turns: a small one never waits for a large one.
 
-Every second turn is for what has had none yet, if there is any; the others go round among those that came first.
-Knows nothing of requests.
+Every second turn goes to work that has had none yet, if any; the others rotate among those that came first. Knows
+nothing of requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from localllm.daemons import start_thread
 
 TURN_S = 0.02
 MAX_BEGUN = 4
-"""That go round at a time. What else has begun keeps its half-done results, and waits."""
+"""Work that rotates at a time. Other work that has begun keeps its partial results and waits."""
 
 
 class _Draft(NamedTuple):
@@ -33,7 +33,7 @@ class Turns:
         start_thread(self._run, name)
 
     def add(self, steps: Iterator[None], is_wanted: Callable[[], bool]) -> None:
-        """Do this, a few milliseconds at each step, and drop it at its next turn once nobody wants it."""
+        """Run these steps, a few milliseconds each, and drop them at their next turn once they are no longer wanted."""
         self._inbox.put(_Draft(steps, is_wanted))
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
-"""Requests that a preparer works on and that nobody cancelled: on one side the reader thread, on the other its own.
+"""Requests that a preparer works on and that were not cancelled, shared by the reader thread and the preparer's own.
 
-A request is here until it is handed over, answered or cancelled; which of these comes first is decided under one lock.
+A request is here until it is handed over, answered or cancelled; one lock decides which of these comes first.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ class Wanted:
             self._ids.add(id)
 
     def take(self, id: int) -> bool:
-        """Whether it was here; it is not any more."""
+        """Whether it was here; removes it."""
         with self._lock:
             was_here = id in self._ids
             self._ids.discard(id)
             return was_here
 
     def answer(self, message: Rejected | Reply) -> None:
-        """Send it, if its request is here."""
+        """Send the message, if its request is here."""
         if self.take(message.id):
             self._send(message)
 
     def hand_over(self, id: int, work: Callable[[], None]) -> None:
-        """Call `work`, if it is here: a cancel comes before that, or finds the request where `work` brought it.
+        """Call `work`, if the request is here: a cancel comes either before that, or after it and finds what `work`
+        created.
 
-        If `work` raises, the request is still here, to be refused.
+        If `work` raises, the request is still here, to be rejected.
         """
         with self._lock:
             if id in self._ids:

@@ -78,8 +78,8 @@ def test_a_chat_whose_answers_are_written_otherwise_computes_under_a_tenth_again
         (families.write_sliding_window, ""),
         (families.write_gated_delta, ""),
         (families.write_short_conv, ""),
-        (families.write_recurrent, "cannot take back"),
-        (families.write_hybrid, "cannot take back"),
+        (families.write_recurrent, "cannot roll back"),
+        (families.write_hybrid, "cannot roll back"),
     ],
 )
 def test_a_memory_that_takes_back_some_rows_guesses_and_who_does_not_says_why(

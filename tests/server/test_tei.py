@@ -129,7 +129,7 @@ def test_what_is_wrong_is_a_422_that_names_the_field(served: Served, change: dic
     ("error", "status", "kind"),
     [
         (ContextLengthExceeded("input 0 is too long", param="input", item=0), 413, "Validation"),
-        (InvalidParameter("tiny ranks documents and gives no vectors", param="model"), 424, "Backend"),
+        (InvalidParameter("tiny ranks documents and has no vectors", param="model"), 424, "Backend"),
         (QueueFull("full", retry_after_s=3), 429, "Overloaded"),
         (WorkerCrashed("it died"), 503, "Unhealthy"),
     ],

@@ -42,7 +42,7 @@ def create(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytes
         ("{% for m in messages %}{{ m.content }}", "endfor"),
         ("{% for m in messages %}{{ m.content | shout }}{% endfor %}", "shout"),
         ("{{ raise_exception('never') }}", "never"),
-        ("{% for m in messages %}{{ m.role }}{% endfor %}", "leaves out what the user says"),
+        ("{% for m in messages %}{{ m.role }}{% endfor %}", "leaves out the user's message"),
         ("{% for i in range(10**9) %}{% endfor %}{{ messages[0].content }}", "does not work"),
     ],
 )

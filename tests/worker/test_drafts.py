@@ -49,7 +49,7 @@ def test_a_model_with_a_draft_answers_as_it_does_without(tiny_model: Path, draft
     [
         ("larger", "vocabularies differ: it has 400 tokens, not 320"),
         ("window", "vocabularies differ: its tokenizer is of another kind"),
-        ("recurrent", "a recurrent memory, which cannot go back"),
+        ("recurrent", "a recurrent memory, which cannot roll back"),
     ],
 )
 def test_a_draft_that_cannot_guess_is_refused_in_words(
@@ -61,7 +61,7 @@ def test_a_draft_that_cannot_guess_is_refused_in_words(
 
 
 def test_a_model_that_cannot_take_back_tokens_has_no_draft(drafts: dict[str, Path]) -> None:
-    with pytest.raises(LoadFailed, match="cannot take back") as refused:
+    with pytest.raises(LoadFailed, match="cannot roll back") as refused:
         LLM(drafts["recurrent"], slots=2, threads=1, draft=drafts["good"])
     assert refused.value.param == "draft"
 

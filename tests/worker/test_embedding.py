@@ -157,7 +157,7 @@ def test_a_reranker_gives_the_best_document_first(folder: Path) -> None:
         assert scores[0] == pytest.approx(scores[3], abs=1e-5)
         best = llm.rerank("what is first?", documents, top_n=2)
         assert [score for _, score in best] == pytest.approx([score for _, score in ranked[:2]], abs=1e-4)
-        with pytest.raises(InvalidParameter, match="gives no vectors"):
+        with pytest.raises(InvalidParameter, match="has no vectors"):
             llm.embed(["a"])
         with pytest.raises(ContextLengthExceeded, match="document 1 resulted in 6"):
             llm.rerank("q", ["a", "b " * 600])

@@ -102,7 +102,7 @@ def test_what_fits_into_no_frame_is_named(message: Down, field: str) -> None:
 
 def test_a_frame_over_the_limit_says_both_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(framing, "MAX_FRAME_BYTES", 1000)
-    with pytest.raises(NotEncodable, match=r"takes 1\d\d\d bytes and 1000 are allowed"):
+    with pytest.raises(NotEncodable, match=r"takes 1\d\d\d bytes; at most 1000 are allowed"):
         encode(Call(1, "tokenize", ("x" * 1000, False, True)))
 
 

@@ -145,10 +145,10 @@ def test_one_request_that_cannot_be_sent_fails_alone(start_session: StartSession
         session = start_session("behaves")
         await asyncio.wait_for(session.ready, TIMEOUT_S)
         beside = session.submit(REQUEST)
-        with pytest.raises(InvalidParameter, match=r"prompt: the text has half a surrogate pair \(U\+D800\)") as caught:
+        with pytest.raises(InvalidParameter, match=r"prompt: the text has an unpaired surrogate \(U\+D800\)") as caught:
             session.submit(GenerationRequest(prompt="\ud800"))
         assert caught.value.param == "prompt"
-        with pytest.raises(InvalidParameter, match="half a surrogate pair"):
+        with pytest.raises(InvalidParameter, match="an unpaired surrogate"):
             await session.call("tokenize", "\ud800")
         assert session.num_requests == 1
         assert await read_all(beside.mailbox)
@@ -168,7 +168,7 @@ def test_a_worker_that_reads_nothing_is_not_sent_more_than_the_bound(start_sessi
     async def scenario() -> None:
         session = start_session("deaf", max_waiting=1000)
         await asyncio.wait_for(session.ready, TIMEOUT_S)
-        with pytest.raises(QueueFull, match="MiB of requests wait for the model's process to take them and 256 may"):
+        with pytest.raises(QueueFull, match="MiB of requests are waiting for the model's process, of 256 allowed"):
             submit_for_ever(session)
         assert 63 <= session.num_requests <= 65, "one is being written"
         await session.aclose()
@@ -205,7 +205,7 @@ def test_what_a_worker_cannot_say_fails_its_request_and_no_other() -> None:
     sink = io.BytesIO()
     unsaid: list[int] = []
     outbox = WorkerOutbox(FrameWriter(sink), on_gone=fail)
-    outbox.on_unsaid = unsaid.append
+    outbox.on_failed = unsaid.append
     half = "\ud800"
     said: list[Up] = [Deltas(1, ((1, Delta("a")),)), Reply(9, "b")]
     outbox.put(said[0])
@@ -235,4 +235,4 @@ def test_a_worker_whose_greeting_cannot_be_said_ends(monkeypatch: pytest.MonkeyP
     outbox = WorkerOutbox(FrameWriter(io.BytesIO()), on_gone=fail)
     outbox.put(Hello(1, "\ud800", "x", ()))
     outbox.close()
-    assert "half a surrogate pair" in str(problems[0].exc_value)
+    assert "an unpaired surrogate" in str(problems[0].exc_value)

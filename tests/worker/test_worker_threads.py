@@ -148,7 +148,7 @@ def test_what_a_worker_cannot_read_or_say_fails_alone(tiny_model: Path, home: Pa
             assert caught.value.param, caught.value
         with pytest.raises(InvalidParameter):
             await asyncio.wait_for(session.call(5), TIMEOUT_S)  # type: ignore[arg-type]
-        with pytest.raises(InternalError, match="what the model's process answers cannot be sent"):
+        with pytest.raises(InternalError, match="the answer of the model's process cannot be sent"):
             await asyncio.wait_for(session.call("tokenize", "half", True, True), TIMEOUT_S)
         assert await generate(session)
         assert session.alive
